@@ -1,0 +1,2 @@
+//! The `wearwell` command.
+fn main() {}

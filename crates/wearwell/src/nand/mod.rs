@@ -1,0 +1,4 @@
+//! The flash medium.
+
+pub mod geometry;
+pub use geometry::{Geometry, GeometryError};

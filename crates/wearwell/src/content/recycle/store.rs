@@ -166,7 +166,7 @@ impl Store {
         if full {
             self.evict_worst();
         }
-        let slot = self.occupy(candidate, Standing::Entry);
+        let slot = self.occupy(candidate);
         let Self { by_fingerprint, slots, .. } = self;
         let hash = |&slot: &u32| hash_of_content(slots[slot as usize].candidate.fingerprint);
         by_fingerprint.insert_unique(hash_of_content(candidate.fingerprint), slot, hash);
@@ -177,7 +177,7 @@ impl Store {
     /// `candidate` takes the place of `rival`, an entry with equal content.
     pub(super) fn supersede(&mut self, rival: u32, candidate: Candidate, level: u8) {
         self.leave_order(rival);
-        let slot = self.occupy(candidate, Standing::Entry);
+        let slot = self.occupy(candidate);
         self.rename_entry(rival, slot);
         if self.capacity.is_none() {
             self.slots[rival as usize].standing = Standing::Twin;
@@ -191,7 +191,7 @@ impl Store {
     /// `candidate` loses against `rival`, an entry with equal content.
     pub(super) fn yield_to(&mut self, rival: u32, candidate: Candidate) {
         if self.capacity.is_none() {
-            let slot = self.occupy(candidate, Standing::Twin);
+            let slot = self.occupy(candidate);
             self.chain(slot, self.slots[rival as usize].below);
             self.chain(rival, slot);
         }
@@ -225,8 +225,8 @@ impl Store {
         is_entry
     }
 
-    /// `ppn` leaves the store. If it was an entry with a twin, the twin becomes the entry and is returned: the
-    /// caller must [`Store::enter_order`] it.
+    /// `ppn` leaves the store. If it was an entry with a twin, the twin is found by content from now on and is
+    /// returned: the caller must [`Store::enter_order`] it, and until then it has no place to change.
     #[inline]
     pub(super) fn remove(&mut self, ppn: Ppn) -> Option<u32> {
         let slot = self.slot_of(ppn)?;
@@ -241,19 +241,19 @@ impl Store {
             self.leave_order(slot);
             self.rename_entry(slot, below);
             self.slots[below as usize].above = NONE;
-            self.slots[below as usize].standing = Standing::Entry;
             heir = Some(below);
         }
         self.vacate(slot);
         heir
     }
 
-    /// Gives an entry a place in the order, as the most recent one of `level`.
+    /// Makes a slot an entry with a place in the order, as the most recent one of `level`.
     #[inline]
     pub(super) fn enter_order(&mut self, slot: u32, level: u8) {
         let ticket = self.order.push(level, slot);
         let entry = &mut self.slots[slot as usize];
         (entry.level, entry.ticket, entry.stamp) = (level, ticket, self.clock);
+        entry.standing = Standing::Entry;
         self.clock = self.clock.wrapping_add(1);
     }
 
@@ -304,7 +304,9 @@ impl Store {
         self.order.tidy(level, |slot, ticket| slots[slot as usize].ticket = ticket);
     }
 
-    fn occupy(&mut self, candidate: Candidate, standing: Standing) -> u32 {
+    /// A slot for `candidate`: a twin until it enters the order.
+    fn occupy(&mut self, candidate: Candidate) -> u32 {
+        let standing = Standing::Twin;
         let content = Slot { candidate, ticket: 0, stamp: 0, above: NONE, below: NONE, level: 0, standing };
         let slot = if let Some(slot) = self.free.pop() {
             self.slots[slot as usize] = content;

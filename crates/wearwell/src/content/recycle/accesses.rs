@@ -1,0 +1,90 @@
+//! The accessing table (AT): how often each physical page was read while it was valid.
+//!
+//! Popularity needs no more than 4 bits, because counts of 15 and above are one class. The paper describes sorted
+//! (location, times) pairs; with every location present that is a dense array, so two counters share a byte:
+//! 0.5 B per page instead of 5 B. The price is a shift and a mask per access.
+//!
+//! Invariants: a counter saturates at 15; only pages that are valid count; erase resets to 0.
+//! Source: LX-SSD (Zhou et al.), section IV-B.2.
+
+use crate::address::Ppn;
+
+/// Largest access count: 15 means "15 or more", the paper's over-accessed pages.
+pub const MAX_ACCESSES: u8 = 15;
+
+/// Dense 4-bit saturating counters, one per physical page.
+#[derive(Clone, Debug)]
+pub(super) struct Accesses {
+    pairs: Vec<u8>,
+}
+
+impl Accesses {
+    /// All counters 0. Memory: `physical_pages / 2` bytes.
+    pub(super) fn new(physical_pages: usize) -> Self {
+        Self { pairs: vec![0; physical_pages.div_ceil(2)] }
+    }
+
+    /// Reads counted for `ppn`, 0 to [`MAX_ACCESSES`].
+    #[inline]
+    pub(super) fn get(&self, ppn: Ppn) -> u8 {
+        self.pairs[ppn.index() / 2] >> shift(ppn) & 0xf
+    }
+
+    /// One more read.
+    #[inline]
+    pub(super) fn count(&mut self, ppn: Ppn) {
+        if self.get(ppn) < MAX_ACCESSES {
+            self.pairs[ppn.index() / 2] += 1 << shift(ppn);
+        }
+    }
+
+    /// Back to 0.
+    #[inline]
+    pub(super) fn reset(&mut self, ppn: Ppn) {
+        self.pairs[ppn.index() / 2] &= !(0xf << shift(ppn));
+    }
+
+    /// `to` takes over the count of `from`, which is reset.
+    pub(super) fn transfer(&mut self, from: Ppn, to: Ppn) {
+        let count = self.get(from);
+        self.reset(from);
+        self.reset(to);
+        self.pairs[to.index() / 2] |= count << shift(to);
+    }
+
+    /// Bytes of the table.
+    pub(super) fn bytes(&self) -> u64 {
+        self.pairs.len() as u64
+    }
+}
+
+#[inline]
+fn shift(ppn: Ppn) -> u32 {
+    ppn.0 % 2 * 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_saturate_and_do_not_touch_their_neighbour() {
+        let mut accesses = Accesses::new(3);
+        for _ in 0..20 {
+            accesses.count(Ppn(0));
+        }
+        accesses.count(Ppn(1));
+        assert_eq!((0..3).map(|p| accesses.get(Ppn(p))).collect::<Vec<_>>(), [15, 1, 0]);
+        accesses.reset(Ppn(0));
+        assert_eq!((0..3).map(|p| accesses.get(Ppn(p))).collect::<Vec<_>>(), [0, 1, 0]);
+    }
+
+    #[test]
+    fn transfer_moves_the_count_and_overwrites_the_target() {
+        let mut accesses = Accesses::new(4);
+        (0..6).for_each(|_| accesses.count(Ppn(2)));
+        (0..9).for_each(|_| accesses.count(Ppn(3)));
+        accesses.transfer(Ppn(2), Ppn(3));
+        assert_eq!((accesses.get(Ppn(2)), accesses.get(Ppn(3))), (0, 6));
+    }
+}

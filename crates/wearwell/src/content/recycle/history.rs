@@ -1,0 +1,199 @@
+//! The log-like mapping table (LMT): which physical pages still hold older versions of each logical page.
+//!
+//! One list per logical page, newest first, threaded through the physical pages themselves: a page is in at most one
+//! list, so two 4-byte links per physical page and one head per logical page hold every history without allocation.
+//! The paper's list begins with the valid page. Here it begins behind it: the valid page is the engine's L2P entry,
+//! and only *dead* pages are nodes. Positions then count as the paper's version formula counts, an unmapped (trimmed)
+//! logical page needs no special case, and a page that GC copies while valid keeps its place by doing nothing. The
+//! price is that the owner of a page must be named to unlink the head of a list.
+//!
+//! Invariants: a page is listed exactly while it is dead and not erased; links of neighbours mirror each other;
+//! the head has no newer neighbour. Source: LX-SSD (Zhou et al.), section IV-B.1.
+
+use super::probability::OLDEST_POSITION;
+use crate::address::{Lpn, Ppn};
+
+const END: u32 = u32::MAX;
+const UNLISTED: u32 = u32::MAX - 1;
+
+/// Physical pages that the links can name: two values of 32 bits are kept back.
+pub(super) const MAX_PAGES: u64 = UNLISTED as u64;
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    older: u32,
+    newer: u32,
+}
+
+/// Dead pages of every logical page, newest first.
+#[derive(Clone, Debug)]
+pub(super) struct History {
+    links: Vec<Link>,
+    newest: Vec<u32>,
+    dead_pages: u64,
+}
+
+impl History {
+    /// Empty lists. Memory: 8 bytes per physical page, 4 bytes per logical page.
+    pub(super) fn new(physical_pages: usize, logical_pages: usize) -> Self {
+        let links = vec![Link { older: UNLISTED, newer: UNLISTED }; physical_pages];
+        Self { links, newest: vec![END; logical_pages], dead_pages: 0 }
+    }
+
+    /// Logical pages that have a list.
+    pub(super) fn logical_pages(&self) -> u32 {
+        self.newest.len() as u32
+    }
+
+    /// Physical pages that can be listed.
+    pub(super) fn physical_pages(&self) -> u32 {
+        self.links.len() as u32
+    }
+
+    /// Pages in all lists.
+    pub(super) fn dead_pages(&self) -> u64 {
+        self.dead_pages
+    }
+
+    /// Whether `ppn` is in a list.
+    #[inline]
+    pub(super) fn is_dead(&self, ppn: Ppn) -> bool {
+        self.links[ppn.index()].older != UNLISTED
+    }
+
+    /// The newest dead page of `lpn`.
+    #[inline]
+    pub(super) fn newest(&self, lpn: Lpn) -> Option<Ppn> {
+        page(self.newest[lpn.index()])
+    }
+
+    /// The page that died just before `ppn` in the same list.
+    #[inline]
+    pub(super) fn older(&self, ppn: Ppn) -> Option<Ppn> {
+        page(self.links[ppn.index()].older)
+    }
+
+    /// Dead pages of `lpn`, newest first.
+    pub(super) fn versions(&self, lpn: Lpn) -> impl Iterator<Item = Ppn> + '_ {
+        std::iter::successors(self.newest(lpn), |&ppn| self.older(ppn))
+    }
+
+    /// Newer dead pages before `ppn`, counted up to [`OLDEST_POSITION`]: at most 15 steps.
+    #[inline]
+    pub(super) fn position(&self, ppn: Ppn) -> u8 {
+        let mut at = self.links[ppn.index()].newer;
+        let mut position = 0;
+        while position < OLDEST_POSITION && at != END {
+            at = self.links[at as usize].newer;
+            position += 1;
+        }
+        position
+    }
+
+    /// `ppn` has just died as a version of `lpn`: position 0.
+    #[inline]
+    pub(super) fn push(&mut self, lpn: Lpn, ppn: Ppn) {
+        assert!(!self.is_dead(ppn), "page {ppn} of logical page {lpn} dies twice");
+        let older = std::mem::replace(&mut self.newest[lpn.index()], ppn.0);
+        self.links[ppn.index()] = Link { older, newer: END };
+        if older != END {
+            self.links[older as usize].newer = ppn.0;
+        }
+        self.dead_pages += 1;
+    }
+
+    /// Takes `ppn` out of the list of `lpn`; older pages move up by one position.
+    #[inline]
+    pub(super) fn unlink(&mut self, lpn: Lpn, ppn: Ppn) {
+        let Link { older, newer } = self.links[ppn.index()];
+        assert!(older != UNLISTED, "page {ppn} is not dead and cannot leave the list of logical page {lpn}");
+        if newer == END {
+            let head = std::mem::replace(&mut self.newest[lpn.index()], older);
+            assert!(head == ppn.0, "page {ppn} is not a version of logical page {lpn}");
+        } else {
+            self.links[newer as usize].older = older;
+        }
+        if older != END {
+            self.links[older as usize].newer = newer;
+        }
+        self.links[ppn.index()] = Link { older: UNLISTED, newer: UNLISTED };
+        self.dead_pages -= 1;
+    }
+
+    /// Every dead page, in page order. Scans all links.
+    pub(super) fn all_dead(&self) -> impl Iterator<Item = Ppn> + '_ {
+        (0..self.physical_pages()).map(Ppn).filter(|&ppn| self.is_dead(ppn))
+    }
+
+    /// Walks every list; the owner of each physical page, or what is wrong.
+    pub(super) fn check(&self) -> Result<Vec<Option<Lpn>>, String> {
+        let mut owners = vec![None; self.links.len()];
+        let mut listed = 0;
+        for lpn in (0..self.logical_pages()).map(Lpn) {
+            listed += self.check_list(lpn, &mut owners)?;
+        }
+        let marked = self.all_dead().count() as u64;
+        if (listed, listed) != (self.dead_pages, marked) {
+            return Err(format!("{listed} pages in lists, {marked} marked, {} counted", self.dead_pages));
+        }
+        Ok(owners)
+    }
+
+    fn check_list(&self, lpn: Lpn, owners: &mut [Option<Lpn>]) -> Result<u64, String> {
+        let mut newer = END;
+        let mut length = 0;
+        for ppn in self.versions(lpn) {
+            if let Some(other) = owners[ppn.index()].replace(lpn) {
+                return Err(format!("page {ppn} is listed by logical pages {other} and {lpn}"));
+            }
+            if self.links[ppn.index()].newer != newer {
+                return Err(format!("page {ppn} of logical page {lpn} does not point back to its neighbour"));
+            }
+            newer = ppn.0;
+            length += 1;
+        }
+        Ok(length)
+    }
+}
+
+#[inline]
+fn page(link: u32) -> Option<Ppn> {
+    (link < UNLISTED).then_some(Ppn(link))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn versions(history: &History, lpn: u32) -> Vec<u32> {
+        history.versions(Lpn(lpn)).map(|ppn| ppn.0).collect()
+    }
+
+    #[test]
+    fn pages_leave_from_every_place_of_a_list() {
+        for gone in 0..3 {
+            let mut history = History::new(4, 2);
+            (0..3).for_each(|p| history.push(Lpn(1), Ppn(p)));
+            history.unlink(Lpn(1), Ppn(gone));
+            let expected: Vec<u32> = [2, 1, 0].into_iter().filter(|&p| p != gone).collect();
+            assert_eq!(versions(&history, 1), expected);
+            assert!(!history.is_dead(Ppn(gone)));
+            history.check().unwrap();
+        }
+    }
+
+    #[test]
+    fn positions_stop_at_15() {
+        let mut history = History::new(20, 1);
+        (0..20).for_each(|p| history.push(Lpn(0), Ppn(p)));
+        assert_eq!([19, 18, 5, 4, 3, 0].map(|p| history.position(Ppn(p))), [0, 1, 14, 15, 15, 15]);
+    }
+
+    #[test]
+    #[should_panic(expected = "page 0 is not a version of logical page 1")]
+    fn a_wrong_owner_is_refused() {
+        let mut history = History::new(2, 2);
+        history.push(Lpn(0), Ppn(0));
+        history.unlink(Lpn(1), Ppn(0));
+    }
+}

@@ -1,0 +1,545 @@
+//! Recyclable SSD: dead pages whose content is written again become valid again, without a program.
+//!
+//! Source: "LX-SSD: Enhancing the Lifespan of NAND Flash-based Memory via Recycling Invalid Pages", Zhou, Hu, Huang,
+//! Zhao. Modelled here: the log-like mapping table ([`history`]), the accessing table ([`accesses`]), the recycle
+//! probability ([`probability`]), the fingerprint store with its policies and its order ([`store`], [`order`]), fast
+//! loading, and the weights of the recycling-aware garbage collection. Not here: hashing, flash operations, victim
+//! choice and timing, which belong to the engine.
+//!
+//! # What the engine promises
+//!
+//! [`Recycle`] owns no flash and does no I/O. It is told what happens to pages, in this order:
+//!
+//! 1. Host write of `lpn`: [`Recycle::find`] *before* the current version is invalidated, so that content equal to a
+//!    valid page is not a hit. On a hit: [`Recycle::revive`]; else program a page and [`Recycle::programmed`]. Then
+//!    [`Recycle::invalidated`] for the previous page, if there was one.
+//! 2. After a hit, fast loading: [`Recycle::neighbours`] of the page's former owner, one spare-area read and one
+//!    [`Recycle::load_fast`] for each page returned. No page may die, be revived or be erased in between.
+//! 3. Trim: [`Recycle::invalidated`]. The page stays in its list and can be recycled.
+//! 4. Host read: [`Recycle::read`] for the valid page that was read.
+//! 5. GC: [`Recycle::moved`] for each copied valid page; [`Recycle::erased`] for *every* page of the block, before the
+//!    block can be programmed again. If GC is interruptible, a dead page of the victim may be revived between two
+//!    copies and is then valid: validity must be asked per page, not once per block.
+//! 6. Power failure: [`Recycle::power_failed`], then [`Recycle::reload_candidates`] and one [`Recycle::load`] each.
+//!
+//! The owner of a dead or valid page is [`Recycle::owner`]: the spare area alone is wrong for recycled pages.
+//!
+//! # Decisions
+//!
+//! - *Recency* of an entry is the time it was inserted or last changed its level. Strict age would need a search in
+//!   the level; this needs none.
+//! - Equal content of two dead pages: the more probable page is the entry, the newer one among equals, under every
+//!   policy. That makes unbounded stores behave alike under all policies. LRU also counts the second death as a use.
+//! - A fast-loaded page counts as read 15 times while it is in the store; eviction forgets that.
+//! - Positions are not stored: they are walked, at most 15 links, when a list changes.
+
+mod accesses;
+mod history;
+mod order;
+mod owners;
+mod page_set;
+mod probability;
+mod store;
+
+pub use accesses::MAX_ACCESSES;
+pub use probability::{OLDEST_POSITION, Probability};
+
+use crate::address::{Lpn, Ppn};
+use crate::content::Fingerprint;
+use accesses::Accesses;
+use history::{History, MAX_PAGES};
+use owners::Owners;
+use store::{Admission, Candidate, Store};
+
+/// Entries of the paper's standard store: 3 MiB of 24-byte entries.
+pub const STANDARD_ENTRIES: u32 = 128 * 1024;
+
+/// Bytes of a store entry in a drive: 16 of digest, 4 of page number, 4 of probability.
+const ENTRY_BYTES: u64 = 24;
+
+/// How the store decides which entries to keep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum StorePolicy {
+    /// A queue by recency of death: the paper's baseline, unaware of probability.
+    Lru,
+    /// By recycle probability, then version, then recency.
+    #[default]
+    Probability,
+    /// As `Probability`; a hit also loads the newest dead pages of logical neighbours at the head of the store.
+    ProbabilityFastLoading {
+        /// Logical pages on each side of the hit page's former owner.
+        window: u32,
+    },
+}
+
+/// Parameters of [`Recycle`]. The default is the paper's standard configuration without fast loading.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RecycleOptions {
+    /// Entries of the store; `Some(0)` = never a hit, `None` = every dead page (the paper's infinite store).
+    pub capacity_entries: Option<u32>,
+    /// What the store keeps.
+    pub policy: StorePolicy,
+    /// Growth of popularity per read; the paper's range is 0.10 to 0.15.
+    pub alpha: f64,
+    /// Decay per lost version; the paper's range is 0.15 to 0.20.
+    pub beta: f64,
+    /// Whether to compute the rank of every hit: some hundred additions each.
+    pub count_comparisons: bool,
+}
+
+impl Default for RecycleOptions {
+    fn default() -> Self {
+        Self {
+            capacity_entries: Some(STANDARD_ENTRIES),
+            policy: StorePolicy::default(),
+            alpha: 0.10,
+            beta: 0.15,
+            count_comparisons: true,
+        }
+    }
+}
+
+/// Why options are refused.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecycleError {
+    /// `alpha` out of range.
+    #[error("recycle: alpha is {0}; it must be from 0.10 to 0.15")]
+    Alpha(f64),
+    /// `beta` out of range.
+    #[error("recycle: beta is {0}; it must be from 0.15 to 0.20")]
+    Beta(f64),
+}
+
+impl RecycleOptions {
+    /// Returns `self` if the factors are in the paper's ranges.
+    ///
+    /// # Errors
+    /// [`RecycleError`] names the factor and its range.
+    pub fn checked(self) -> Result<Self, RecycleError> {
+        if !(0.10..=0.15).contains(&self.alpha) {
+            return Err(RecycleError::Alpha(self.alpha));
+        }
+        if !(0.15..=0.20).contains(&self.beta) {
+            return Err(RecycleError::Beta(self.beta));
+        }
+        Ok(self)
+    }
+}
+
+/// What happened so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RecycleStatistics {
+    /// Look-ups that found a dead page.
+    pub hits: u64,
+    /// Look-ups that found none.
+    pub misses: u64,
+    /// Sum over hits of the entry's rank, 1 = best: the comparisons of a scan in store order.
+    pub comparisons_on_hits: u64,
+    /// Sum over misses of the store's size: the comparisons of a scan in vain.
+    pub comparisons_on_misses: u64,
+    /// Pages that became an entry.
+    pub inserted: u64,
+    /// Entries that made room for a better one.
+    pub evicted: u64,
+    /// Dead pages that were worse than every entry of a full store.
+    pub refused: u64,
+    /// Dead pages whose content already was an entry.
+    pub duplicates: u64,
+    /// Entries that fast loading put at the head, without a flash read.
+    pub raised: u64,
+    /// Pages that fast loading offered after a spare-area read.
+    pub fast_loaded: u64,
+}
+
+impl RecycleStatistics {
+    /// Mean comparisons of a hit; `None` before the first hit or when ranks are not computed.
+    pub fn mean_comparisons_on_hit(&self) -> Option<f64> {
+        (self.comparisons_on_hits > 0).then(|| self.comparisons_on_hits as f64 / self.hits as f64)
+    }
+}
+
+/// An entry of the store, for inspection.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct StoreEntry {
+    /// The dead page.
+    pub ppn: Ppn,
+    /// Its content.
+    pub fingerprint: Fingerprint,
+    /// Probability that it is recycled.
+    pub probability: f64,
+}
+
+/// History, accesses and store of one device. See the module's documentation for the order of calls.
+#[derive(Clone, Debug)]
+pub struct Recycle {
+    history: History,
+    accesses: Accesses,
+    probability: Probability,
+    store: Store,
+    owners: Owners,
+    policy: StorePolicy,
+    count_comparisons: bool,
+    statistics: RecycleStatistics,
+}
+
+impl Recycle {
+    /// A device without dead pages. Memory: 8.75 bytes per physical page, 4 bytes per logical page, about 44 bytes
+    /// per store entry and 24 per recycled page.
+    ///
+    /// `physical_pages` is at most `u32::MAX - 1`: two page numbers are kept back.
+    pub fn new(physical_pages: u64, logical_pages: u32, options: &RecycleOptions) -> Self {
+        assert!(physical_pages <= MAX_PAGES, "{physical_pages} pages; recycling names at most {MAX_PAGES}");
+        let pages = physical_pages as usize;
+        Self {
+            history: History::new(pages, logical_pages as usize),
+            accesses: Accesses::new(pages),
+            probability: Probability::new(options.alpha, options.beta),
+            store: Store::new(pages, options.capacity_entries),
+            owners: Owners::new(pages),
+            policy: options.policy,
+            count_comparisons: options.count_comparisons,
+            statistics: RecycleStatistics::default(),
+        }
+    }
+
+    /// A dead page with this content, if the store knows one. Changes nothing but the statistics.
+    #[inline]
+    pub fn find(&mut self, fingerprint: Fingerprint) -> Option<Ppn> {
+        let Some(slot) = self.store.find(fingerprint) else {
+            self.statistics.misses += 1;
+            self.statistics.comparisons_on_misses += self.store.len() as u64;
+            return None;
+        };
+        self.statistics.hits += 1;
+        if self.count_comparisons {
+            self.statistics.comparisons_on_hits += self.store.rank(slot) as u64;
+        }
+        Some(self.store.candidate(slot).ppn)
+    }
+
+    /// Dead page `ppn` becomes the valid page of `lpn`: out of the store and of its former owner's list. Its access
+    /// count goes on from where it was.
+    pub fn revive(&mut self, ppn: Ppn, former_owner: Lpn, lpn: Lpn) {
+        self.take_out(former_owner, ppn);
+        if lpn != former_owner {
+            self.owners.set(ppn, lpn);
+        }
+    }
+
+    /// A newly programmed page becomes the valid page of `lpn`.
+    #[inline]
+    pub fn programmed(&mut self, lpn: Lpn, ppn: Ppn) {
+        assert!(!self.history.is_dead(ppn), "page {ppn} is programmed for {lpn} and still listed as dead");
+        self.accesses.reset(ppn);
+        self.owners.forget(ppn);
+    }
+
+    /// The valid page of `lpn` is overwritten or trimmed: it becomes the newest dead page of `lpn` and is offered to
+    /// the store. Up to 15 older pages lose a version.
+    #[inline]
+    pub fn invalidated(&mut self, lpn: Lpn, ppn: Ppn, fingerprint: Fingerprint) {
+        self.history.push(lpn, ppn);
+        self.relevel_from(self.history.older(ppn), 1);
+        self.offer(Candidate { ppn, fingerprint, accesses: self.accesses.get(ppn) });
+    }
+
+    /// The host read valid page `ppn`.
+    #[inline]
+    pub fn read(&mut self, ppn: Ppn) {
+        debug_assert!(!self.history.is_dead(ppn), "dead page {ppn} is read");
+        self.accesses.count(ppn);
+    }
+
+    /// GC copied the valid page of `lpn`. The access count moves along; the source copy is no version of anything.
+    pub fn moved(&mut self, lpn: Lpn, from: Ppn, to: Ppn) {
+        assert!(!self.history.is_dead(from), "page {from} of {lpn} is copied as valid and listed as dead");
+        assert!(!self.history.is_dead(to), "page {to} is a copy for {lpn} and still listed as dead");
+        self.accesses.transfer(from, to);
+        self.owners.forget(from);
+        self.owners.forget(to);
+    }
+
+    /// Page `ppn` is erased. For every page of the block, dead or not; `owner` matters for dead pages only.
+    #[inline]
+    pub fn erased(&mut self, owner: Lpn, ppn: Ppn) {
+        if self.history.is_dead(ppn) {
+            self.take_out(owner, ppn);
+        }
+        self.accesses.reset(ppn);
+        self.owners.forget(ppn);
+    }
+
+    /// The owner of `ppn`, dead or valid, given the owner that its spare area names.
+    #[inline]
+    pub fn owner(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
+        self.owners.of(ppn, spare_owner)
+    }
+
+    /// Fast loading after a hit on a page of `owner`: the newest dead page of each neighbour within the window goes
+    /// to the head of the store. Pages whose content the store does not know are appended to `out`: the engine reads
+    /// their spare area and calls [`Recycle::load_fast`]. At most `2 * window` pages; nothing under other policies.
+    pub fn neighbours(&mut self, owner: Lpn, out: &mut Vec<Ppn>) {
+        let StorePolicy::ProbabilityFastLoading { window } = self.policy else { return };
+        if self.store.capacity() == Some(0) {
+            return;
+        }
+        for distance in (1..=window).rev() {
+            let around = [owner.0.checked_sub(distance), owner.0.checked_add(distance)];
+            for lpn in around.into_iter().flatten() {
+                self.load_newest(lpn, out);
+            }
+        }
+    }
+
+    /// A page returned by [`Recycle::neighbours`], with the fingerprint from its spare area.
+    pub fn load_fast(&mut self, ppn: Ppn, fingerprint: Fingerprint) {
+        assert!(self.history.is_dead(ppn), "page {ppn} is fast-loaded and not dead");
+        if !self.raise(ppn) {
+            self.statistics.fast_loaded += 1;
+            self.offer(Candidate { ppn, fingerprint, accesses: MAX_ACCESSES });
+        }
+    }
+
+    /// Probability that dead page `ppn` is recycled, 0 to 1; 0 for a page that is not dead. Up to 15 steps.
+    pub fn probability(&self, ppn: Ppn) -> f64 {
+        let accesses = self.effective_accesses(ppn);
+        if accesses == 0 || !self.history.is_dead(ppn) {
+            return 0.0;
+        }
+        self.probability.of(accesses, self.history.position(ppn))
+    }
+
+    /// Weight of a victim block for recycling-aware GC: the sum over its dead pages of `1 - probability`.
+    ///
+    /// Never more than the number of pages given, so an engine that visits blocks in descending order of dead pages
+    /// may stop at the first block whose count is not above the best weight so far, and has the true maximum.
+    pub fn weight(&self, dead: impl Iterator<Item = Ppn>) -> f64 {
+        dead.map(|ppn| 1.0 - self.probability(ppn)).sum()
+    }
+
+    /// Power failed: the store is lost, history, accesses and owners are in battery-backed RAM.
+    pub fn power_failed(&mut self) {
+        self.store.clear();
+    }
+
+    /// The dead pages that start-up should load, worst first: the `capacity` most probable ones. The engine reads
+    /// one spare area for each and calls [`Recycle::load`]. Walks the history of every dead page.
+    pub fn reload_candidates(&self) -> Vec<Ppn> {
+        let mut dead: Vec<(u8, Ppn)> = self
+            .history
+            .all_dead()
+            .map(|ppn| (self.natural_level(ppn, self.accesses.get(ppn)), ppn))
+            .collect();
+        dead.sort_unstable();
+        let surplus = dead.len().saturating_sub(self.store.capacity().map_or(usize::MAX, |c| c as usize));
+        dead.into_iter().skip(surplus).map(|(_, ppn)| ppn).collect()
+    }
+
+    /// Offers dead page `ppn` to the store, with the fingerprint from its spare area.
+    pub fn load(&mut self, ppn: Ppn, fingerprint: Fingerprint) {
+        assert!(self.history.is_dead(ppn), "page {ppn} is loaded and not dead");
+        if !self.store.holds(ppn) {
+            self.offer(Candidate { ppn, fingerprint, accesses: self.accesses.get(ppn) });
+        }
+    }
+
+    /// Switches policy and capacity. The store is put into the new order at once and cut to size, worst entries
+    /// first. Costs one sort of the store.
+    pub fn set_policy(&mut self, policy: StorePolicy, capacity_entries: Option<u32>) {
+        self.policy = policy;
+        let Self { store, history, probability, .. } = self;
+        store.reorder(capacity_entries, |candidate| level(policy, probability, history, candidate));
+    }
+
+    /// The current policy.
+    pub fn policy(&self) -> StorePolicy {
+        self.policy
+    }
+
+    /// Counters since the start or the last [`Recycle::reset_statistics`].
+    pub fn statistics(&self) -> RecycleStatistics {
+        self.statistics
+    }
+
+    /// Counters back to 0, for example after preconditioning.
+    pub fn reset_statistics(&mut self) {
+        self.statistics = RecycleStatistics::default();
+    }
+
+    /// Entries in the store.
+    pub fn store_len(&self) -> u32 {
+        self.store.len()
+    }
+
+    /// Dead pages that are not erased.
+    pub fn dead_pages(&self) -> u64 {
+        self.history.dead_pages()
+    }
+
+    /// Whether `ppn` is dead and not erased.
+    #[inline]
+    pub fn is_dead(&self, ppn: Ppn) -> bool {
+        self.history.is_dead(ppn)
+    }
+
+    /// Reads counted for `ppn`, 0 to 15.
+    pub fn accesses(&self, ppn: Ppn) -> u8 {
+        self.accesses.get(ppn)
+    }
+
+    /// Dead pages of `lpn`, newest first.
+    pub fn versions(&self, lpn: Lpn) -> impl Iterator<Item = Ppn> + '_ {
+        self.history.versions(lpn)
+    }
+
+    /// The store in its order, best first.
+    pub fn entries(&self) -> impl Iterator<Item = StoreEntry> + '_ {
+        self.store.entries().map(|Candidate { ppn, fingerprint, accesses }| StoreEntry {
+            ppn,
+            fingerprint,
+            probability: self.probability.of(accesses, self.history.position(ppn)),
+        })
+    }
+
+    /// What a controller would hold in RAM, in bytes. History, accesses and owners need a battery; the store does not.
+    pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+        let pages = self.history.physical_pages() as u64;
+        let entries = self.store.capacity().unwrap_or(self.store.len() + self.store.twins());
+        vec![
+            ("history: next", 4 * pages),
+            ("history: previous", 4 * pages),
+            ("history: owner", 4 * pages),
+            ("history: heads", 4 * self.history.logical_pages() as u64),
+            ("accesses", self.accesses.bytes()),
+            ("fingerprint store", ENTRY_BYTES * entries as u64),
+        ]
+    }
+
+    /// Recomputes every invariant from scratch: lists are contiguous and disjoint, valid pages (given by `mapping`)
+    /// are in no list and belong to one logical page, entries are dead pages on the level that accesses and position
+    /// give, one per fingerprint. Costs a walk over everything.
+    ///
+    /// # Errors
+    /// The first violation found, as a sentence.
+    pub fn check(&self, mapping: impl Fn(Lpn) -> Option<Ppn>) -> Result<(), String> {
+        let mut owners = self.history.check()?;
+        for lpn in (0..self.history.logical_pages()).map(Lpn) {
+            let Some(ppn) = mapping(lpn) else { continue };
+            if let Some(other) = owners[ppn.index()].replace(lpn) {
+                return Err(format!("page {ppn} is valid for {lpn} and belongs to {other}"));
+            }
+        }
+        self.owners.check(&owners)?;
+        self.store.check(|candidate| {
+            let dead = self.history.is_dead(candidate.ppn);
+            dead.then(|| level(self.policy, &self.probability, &self.history, candidate))
+        })
+    }
+
+    /// Out of store and list. Pages behind `ppn` gain a version.
+    #[inline]
+    fn take_out(&mut self, owner: Lpn, ppn: Ppn) {
+        let heir = self.store.remove(ppn);
+        let older = self.history.older(ppn);
+        let position = if older.is_some() { self.history.position(ppn) } else { OLDEST_POSITION };
+        self.history.unlink(owner, ppn);
+        self.relevel_from(older, position);
+        if let Some(slot) = heir {
+            let level = level(self.policy, &self.probability, &self.history, self.store.candidate(slot));
+            self.store.enter_order(slot, level);
+        }
+    }
+
+    /// `page` and the pages behind it stand at `first` and the positions behind it now.
+    #[inline]
+    fn relevel_from(&mut self, mut page: Option<Ppn>, first: u8) {
+        if self.policy == StorePolicy::Lru {
+            return;
+        }
+        for position in first..=OLDEST_POSITION {
+            let Some(ppn) = page else { return };
+            if let Some(slot) = self.store.slot_of(ppn) {
+                let accesses = self.store.candidate(slot).accesses;
+                self.store.relevel(slot, self.probability.level(accesses, position));
+            }
+            page = self.history.older(ppn);
+        }
+    }
+
+    #[inline]
+    fn offer(&mut self, candidate: Candidate) {
+        if let Some(rival) = self.store.find(candidate.fingerprint) {
+            self.settle(rival, candidate);
+            return;
+        }
+        let level = level(self.policy, &self.probability, &self.history, candidate);
+        match self.store.admit(candidate, level) {
+            Admission::Inserted => self.statistics.inserted += 1,
+            Admission::Refused => self.statistics.refused += 1,
+            Admission::Replaced => {
+                self.statistics.inserted += 1;
+                self.statistics.evicted += 1;
+            }
+        }
+    }
+
+    /// Two dead pages with equal content: one stays the entry.
+    fn settle(&mut self, rival: u32, candidate: Candidate) {
+        self.statistics.duplicates += 1;
+        let entry = self.store.candidate(rival);
+        let newcomer_wins = self.natural_level(candidate.ppn, candidate.accesses)
+            >= self.natural_level(entry.ppn, entry.accesses);
+        if newcomer_wins {
+            let level = level(self.policy, &self.probability, &self.history, candidate);
+            self.store.supersede(rival, candidate, level);
+            return;
+        }
+        self.store.yield_to(rival, candidate);
+        if self.policy == StorePolicy::Lru {
+            self.store.refresh(rival);
+        }
+    }
+
+    /// The newest dead page of `lpn` goes to the head of the store, or to `out` if its content is not known.
+    fn load_newest(&mut self, lpn: u32, out: &mut Vec<Ppn>) {
+        if lpn < self.history.logical_pages()
+            && let Some(ppn) = self.history.newest(Lpn(lpn))
+            && !self.raise(ppn)
+        {
+            out.push(ppn);
+        }
+    }
+
+    /// Whether `ppn` was in the store, and is at its head now. A twin stays where its entry is.
+    fn raise(&mut self, ppn: Ppn) -> bool {
+        let Some(slot) = self.store.slot_of(ppn) else { return false };
+        let raised = self.store.raise(slot, MAX_ACCESSES, self.natural_level(ppn, MAX_ACCESSES));
+        self.statistics.raised += u64::from(raised);
+        true
+    }
+
+    /// The level by probability, whatever the policy.
+    fn natural_level(&self, ppn: Ppn, accesses: u8) -> u8 {
+        self.probability.level(accesses, self.history.position(ppn))
+    }
+
+    /// Fast loading replaces the access count of a page while it is in the store.
+    fn effective_accesses(&self, ppn: Ppn) -> u8 {
+        match self.store.slot_of(ppn) {
+            Some(slot) => self.store.candidate(slot).accesses,
+            None => self.accesses.get(ppn),
+        }
+    }
+}
+
+/// The level of a dead page under a policy. LRU has one level: recency alone decides.
+#[inline]
+fn level(policy: StorePolicy, probability: &Probability, history: &History, candidate: Candidate) -> u8 {
+    match policy {
+        StorePolicy::Lru => 0,
+        StorePolicy::Probability | StorePolicy::ProbabilityFastLoading { .. } => {
+            probability.level(candidate.accesses, history.position(candidate.ppn))
+        }
+    }
+}

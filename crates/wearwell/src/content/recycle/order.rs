@@ -1,0 +1,250 @@
+//! The order of the fingerprint store: which entry goes first, and which is looked at first.
+//!
+//! There are only 256 levels of probability, so a sorted list would be the wrong tool: each level is a queue in which
+//! entries stand by recency, and a bitmap finds the lowest non-empty level. An entry always enters at the recent end,
+//! so a queue is an append-only log: the entry keeps a *ticket* (its place in the log), leaving blanks the place, and
+//! nothing else moves. Insert, remove and "worst entry" cost O(1) amortised and touch one place of the log.
+//!
+//! The log also makes the exact rank cheap, which is what the paper's "number of fingerprint comparisons" is when a
+//! store sorted by probability is scanned from the best entry: places are counted in chunks of 256, so a rank is
+//! the sum of 256 level sizes, of the chunk counts behind the entry, and of one chunk: a few hundred additions over
+//! contiguous memory, on hits only. The price is that a log with many blanks must be rewritten, which is done when fewer than
+//! a quarter of the places are taken.
+//!
+//! Invariants: within a queue, larger ticket = more recent; the count of a chunk is its number of taken places;
+//! bit `l` of the bitmap is set exactly if level `l` has an entry.
+
+use std::collections::VecDeque;
+
+/// Levels of the order, 0 = worst.
+pub(super) const LEVELS: usize = 256;
+
+const CHUNK: usize = 256;
+const BLANK: u32 = u32::MAX;
+
+/// Entries of one level, oldest first.
+#[derive(Clone, Debug, Default)]
+struct Queue {
+    places: VecDeque<u32>,
+    chunk_counts: VecDeque<u16>,
+    /// Ticket of `places[0]`, a multiple of `CHUNK`; wraps.
+    first_ticket: u32,
+    /// No place before this one is taken.
+    oldest: usize,
+}
+
+impl Queue {
+    #[inline]
+    fn push(&mut self, slot: u32) -> u32 {
+        let place = self.places.len();
+        if place.is_multiple_of(CHUNK) {
+            self.chunk_counts.push_back(0);
+        }
+        self.chunk_counts[place / CHUNK] += 1;
+        self.places.push_back(slot);
+        self.first_ticket.wrapping_add(place as u32)
+    }
+
+    #[inline]
+    fn place(&self, ticket: u32) -> usize {
+        ticket.wrapping_sub(self.first_ticket) as usize
+    }
+
+    #[inline]
+    fn remove(&mut self, ticket: u32) {
+        let place = self.place(ticket);
+        self.places[place] = BLANK;
+        self.chunk_counts[place / CHUNK] -= 1;
+        while self.chunk_counts.len() > 1 && self.chunk_counts[0] == 0 {
+            self.drop_first_chunk();
+        }
+    }
+
+    fn drop_first_chunk(&mut self) {
+        self.chunk_counts.pop_front();
+        self.places.drain(..CHUNK);
+        self.first_ticket = self.first_ticket.wrapping_add(CHUNK as u32);
+        self.oldest = self.oldest.saturating_sub(CHUNK);
+    }
+
+    /// The oldest entry. The queue must not be empty.
+    #[inline]
+    fn oldest(&mut self) -> u32 {
+        while self.places[self.oldest] == BLANK {
+            self.oldest += 1;
+        }
+        self.places[self.oldest]
+    }
+
+    /// Entries with a larger ticket.
+    fn newer_than(&self, ticket: u32) -> u32 {
+        let place = self.place(ticket);
+        let chunk_end = (place / CHUNK + 1) * CHUNK;
+        let beside = self.places.range(place + 1..chunk_end.min(self.places.len()));
+        let behind = self.chunk_counts.range(place / CHUNK + 1..);
+        beside.filter(|&&slot| slot != BLANK).count() as u32 + behind.map(|&count| count as u32).sum::<u32>()
+    }
+
+    fn is_sparse(&self, live: u32) -> bool {
+        self.places.len() > 4 * (live as usize + CHUNK)
+    }
+
+    fn entries(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
+        self.places.iter().copied().filter(|&slot| slot != BLANK)
+    }
+
+    fn check(&self, live: u32) -> Result<(), String> {
+        let chunks: Vec<u32> = self.chunk_counts.iter().map(|&count| count as u32).collect();
+        let places: Vec<u32> = self.places.iter().copied().collect();
+        let counted: Vec<u32> =
+            places.chunks(CHUNK).map(|chunk| chunk.iter().filter(|&&s| s != BLANK).count() as u32).collect();
+        if chunks != counted || counted.iter().sum::<u32>() != live {
+            return Err(format!("chunk counts {chunks:?} for {counted:?}, {live} expected"));
+        }
+        let early = places.iter().take(self.oldest).any(|&slot| slot != BLANK);
+        if early { Err("an entry stands before the oldest".into()) } else { Ok(()) }
+    }
+}
+
+/// Entries by level, then by recency.
+#[derive(Clone, Debug)]
+pub(super) struct Order {
+    queues: Vec<Queue>,
+    live: [u32; LEVELS],
+    occupied: [u64; LEVELS / 64],
+}
+
+impl Order {
+    pub(super) fn new() -> Self {
+        let queues = (0..LEVELS).map(|_| Queue::default()).collect();
+        Self { queues, live: [0; LEVELS], occupied: [0; LEVELS / 64] }
+    }
+
+    /// `slot` becomes the most recent entry of `level`; its ticket.
+    #[inline]
+    pub(super) fn push(&mut self, level: u8, slot: u32) -> u32 {
+        self.live[level as usize] += 1;
+        self.occupied[level as usize / 64] |= 1 << (level % 64);
+        self.queues[level as usize].push(slot)
+    }
+
+    /// The entry with `ticket` leaves `level`. Amortised O(1).
+    #[inline]
+    pub(super) fn remove(&mut self, level: u8, ticket: u32) {
+        let live = &mut self.live[level as usize];
+        *live -= 1;
+        if *live == 0 {
+            self.occupied[level as usize / 64] &= !(1 << (level % 64));
+        }
+        self.queues[level as usize].remove(ticket);
+    }
+
+    /// Rewrites `level` if it is mostly blanks; `renumber(slot, ticket)` is told each new ticket.
+    #[inline]
+    pub(super) fn tidy(&mut self, level: u8, mut renumber: impl FnMut(u32, u32)) {
+        if !self.queues[level as usize].is_sparse(self.live[level as usize]) {
+            return;
+        }
+        let old = std::mem::take(&mut self.queues[level as usize]);
+        for slot in old.entries() {
+            renumber(slot, self.queues[level as usize].push(slot));
+        }
+    }
+
+    /// The lowest level that has an entry.
+    #[inline]
+    pub(super) fn worst_level(&self) -> Option<u8> {
+        let word = self.occupied.iter().position(|&word| word != 0)?;
+        Some((word * 64) as u8 + self.occupied[word].trailing_zeros() as u8)
+    }
+
+    /// The least recent entry of the lowest level.
+    #[inline]
+    pub(super) fn worst(&mut self) -> Option<u32> {
+        self.worst_level().map(|level| self.queues[level as usize].oldest())
+    }
+
+    /// Entries that stand before this one, plus one. A few hundred additions.
+    pub(super) fn rank(&self, level: u8, ticket: u32) -> u32 {
+        let better: u32 = self.live[level as usize + 1..].iter().sum();
+        1 + better + self.queues[level as usize].newer_than(ticket)
+    }
+
+    /// All entries, best first.
+    pub(super) fn entries(&self) -> impl Iterator<Item = u32> + '_ {
+        self.queues.iter().rev().flat_map(|queue| queue.entries().rev())
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        for (level, (queue, &live)) in self.queues.iter().zip(&self.live).enumerate() {
+            queue.check(live).map_err(|what| format!("level {level}: {what}"))?;
+            let marked = self.occupied[level / 64] >> (level % 64) & 1 == 1;
+            if marked != (live > 0) {
+                return Err(format!("level {level} has {live} entries and its mark is {marked}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{RngExt, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    /// Entries as (level, time of entry, slot): best first is descending.
+    struct Naive(Vec<(u8, u64, u32)>);
+
+    impl Naive {
+        fn best_first(&self) -> Vec<u32> {
+            let mut sorted = self.0.clone();
+            sorted.sort_unstable();
+            sorted.into_iter().rev().map(|entry| entry.2).collect()
+        }
+    }
+
+    /// Random pushes and removals over few levels, so that queues grow over many chunks and become sparse.
+    #[test]
+    fn ranks_equal_a_sorted_list() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
+        let mut order = Order::new();
+        let mut naive = Naive(Vec::new());
+        let mut tickets = vec![0; 20_000];
+        for time in 0..20_000u32 {
+            let level = rng.random_range(0..3) * 100;
+            tickets[time as usize] = order.push(level, time);
+            naive.0.push((level, time as u64, time));
+            if rng.random_range(0..10) < 9 {
+                let (level, _, slot) = naive.0.swap_remove(rng.random_range(0..naive.0.len()));
+                order.remove(level, tickets[slot as usize]);
+                order.tidy(level, |slot, ticket| tickets[slot as usize] = ticket);
+            }
+            if time % 500 == 0 && !naive.0.is_empty() {
+                order.check().unwrap();
+                let sorted = naive.best_first();
+                assert_eq!(order.entries().collect::<Vec<_>>(), sorted);
+                assert_eq!(order.worst(), sorted.last().copied());
+                for (before, &slot) in (1..).zip(&sorted) {
+                    let level = naive.0.iter().find(|entry| entry.2 == slot).unwrap().0;
+                    assert_eq!(order.rank(level, tickets[slot as usize]), before);
+                }
+            }
+        }
+        assert!(naive.0.len() > 3 * CHUNK, "the queues must span several chunks");
+    }
+
+    #[test]
+    fn one_old_entry_does_not_keep_a_long_log_alive() {
+        let mut order = Order::new();
+        let mut tickets = vec![0; 100_000];
+        tickets[0] = order.push(5, 0);
+        for slot in 1..100_000u32 {
+            tickets[slot as usize] = order.push(5, slot);
+            order.remove(5, tickets[slot as usize]);
+            order.tidy(5, |slot, ticket| tickets[slot as usize] = ticket);
+        }
+        assert!(order.queues[5].places.len() <= 4 * (CHUNK + 1));
+        assert_eq!((order.worst(), order.rank(5, tickets[0])), (Some(0), 1));
+    }
+}

@@ -1,0 +1,148 @@
+//! How likely a dead page is to be wanted again.
+//!
+//! Two 4-bit observations decide: reads while the page was valid (popularity) and its place among the dead pages of
+//! its logical page (version). That makes 256 cases, so the formulas are evaluated once into tables, and every case
+//! also gets a *level*: its rank among the 256 by probability, ties broken by version. The store sorts by level, an
+//! integer, and never compares floats.
+//!
+//! - popularity: `(1 + alpha)^accesses`, accesses 0..=15
+//! - initial: `(popularity - 1) / ((1 + alpha)^15 - 1)`, from 0 to 1
+//! - version: `15 - position`, at least 0; position 0 is the newest dead page
+//! - final: `initial * (1 - beta)^(15 - version)`
+//!
+//! The paper prints the final probability on both sides of its equation 4; read as a recursion it would decay at
+//! every evaluation. We take the closed form, which equals one factor `1 - beta` per version lost, as the paper's
+//! example (P1 declines twice behind P3 and P6) wants it. A page that was never read has probability 0 whatever its
+//! version, so in write-dominated workloads the tie-break decides; that is why it is part of the level.
+//!
+//! Source: LX-SSD (Zhou et al.), section IV-C.1, equations 1 to 4.
+
+use super::accesses::MAX_ACCESSES;
+
+/// The position from which the version is 0 and no longer changes.
+pub const OLDEST_POSITION: u8 = 15;
+
+const CASES: usize = 16;
+
+/// Probability and level for each pair of access count and position.
+#[derive(Clone, Debug)]
+pub struct Probability {
+    finals: [[f64; CASES]; CASES],
+    levels: [[u8; CASES]; CASES],
+}
+
+impl Probability {
+    /// Tables for growth factor `alpha` (paper: 0.10 to 0.15) and decay factor `beta` (paper: 0.15 to 0.20).
+    ///
+    /// Needs `alpha > 0` and `0 <= beta < 1`, else two cases could tie without an order.
+    pub fn new(alpha: f64, beta: f64) -> Self {
+        assert!(
+            alpha > 0.0 && (0.0..1.0).contains(&beta),
+            "alpha {alpha} or beta {beta} gives no order of pages"
+        );
+        let mut finals = [[0.0; CASES]; CASES];
+        for (accesses, row) in (0u8..).zip(&mut finals) {
+            for (position, cell) in (0u8..).zip(row) {
+                *cell = initial(alpha, accesses) * (1.0 - beta).powi(i32::from(position));
+            }
+        }
+        Self { levels: levels(&finals), finals }
+    }
+
+    /// Final probability of a dead page, 0 to 1. Counts and positions above 15 are taken as 15.
+    #[inline]
+    pub fn of(&self, accesses: u8, position: u8) -> f64 {
+        self.finals[accesses.min(MAX_ACCESSES) as usize][position.min(OLDEST_POSITION) as usize]
+    }
+
+    /// Place of a page among the 256 cases, 255 = best: by probability, then by version.
+    #[inline]
+    pub fn level(&self, accesses: u8, position: u8) -> u8 {
+        self.levels[accesses.min(MAX_ACCESSES) as usize][position.min(OLDEST_POSITION) as usize]
+    }
+}
+
+/// Probability of a page that has just died (equations 1 and 2).
+fn initial(alpha: f64, accesses: u8) -> f64 {
+    let popularity = |count: u8| (1.0 + alpha).powi(i32::from(count));
+    (popularity(accesses) - 1.0) / (popularity(MAX_ACCESSES) - 1.0)
+}
+
+fn levels(finals: &[[f64; CASES]; CASES]) -> [[u8; CASES]; CASES] {
+    let mut cases: Vec<(usize, usize)> = (0..CASES * CASES).map(|i| (i / CASES, i % CASES)).collect();
+    cases.sort_by(|&(a, i), &(b, j)| finals[a][i].total_cmp(&finals[b][j]).then(j.cmp(&i)));
+    let mut levels = [[0; CASES]; CASES];
+    for (level, (accesses, position)) in (0u8..=255).zip(cases) {
+        levels[accesses][position] = level;
+    }
+    levels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assert_table(actual: impl Iterator<Item = f64>, expected: &[f64]) {
+        let actual: Vec<f64> = actual.collect();
+        assert_eq!(actual.len(), expected.len());
+        for (i, (a, e)) in actual.iter().zip(expected).enumerate() {
+            assert!((a - e).abs() <= 0.5e-4 + 1e-12, "entry {i}: {a} is not {e} to 4 digits");
+        }
+    }
+
+    #[test]
+    fn initial_probability_with_alpha_10_percent() {
+        let expected = [
+            0.0, 0.0315, 0.0661, 0.1042, 0.1461, 0.1922, 0.2428, 0.2986, 0.3599, 0.4274, 0.5016, 0.5832,
+            0.6730, 0.7718, 0.8805, 1.0,
+        ];
+        let table = Probability::new(0.10, 0.15);
+        assert_table((0..16).map(|accesses| table.of(accesses, 0)), &expected);
+    }
+
+    #[test]
+    fn initial_probability_with_alpha_15_percent() {
+        let expected = [
+            0.0, 0.0210, 0.0452, 0.0730, 0.1049, 0.1417, 0.1840, 0.2326, 0.2885, 0.3528, 0.4267, 0.5118,
+            0.6095, 0.7220, 0.8513, 1.0,
+        ];
+        let table = Probability::new(0.15, 0.15);
+        assert_table((0..16).map(|accesses| table.of(accesses, 0)), &expected);
+    }
+
+    #[test]
+    fn decay_with_beta_15_percent() {
+        let table = Probability::new(0.10, 0.15);
+        let expected = [1.0, 0.85, 0.7225, 0.6141, 0.5220, 0.4437, 0.3771, 0.3206];
+        assert_table((0..8).map(|position| table.of(15, position)), &expected);
+        assert_table([15, 16, 200].into_iter().map(|position| table.of(15, position)), &[0.0874; 3]);
+    }
+
+    #[test]
+    fn closed_form_is_one_factor_per_version_lost() {
+        let table = Probability::new(0.12, 0.18);
+        for accesses in 0..16 {
+            let mut stepwise = table.of(accesses, 0);
+            for position in 1..16 {
+                stepwise *= 1.0 - 0.18;
+                assert!((table.of(accesses, position) - stepwise).abs() < 1e-12);
+            }
+        }
+    }
+
+    #[test]
+    fn levels_are_a_permutation_that_agrees_with_probability_then_version() {
+        let table = Probability::new(0.10, 0.15);
+        let mut by_level = vec![None; 256];
+        for accesses in 0..16u8 {
+            for position in 0..16u8 {
+                let key = (table.of(accesses, position), 15 - position);
+                assert!(by_level[table.level(accesses, position) as usize].replace(key).is_none());
+            }
+        }
+        let keys: Vec<(f64, u8)> = by_level.into_iter().flatten().collect();
+        assert_eq!(keys.len(), 256);
+        assert!(keys.windows(2).all(|w| w[0] < w[1]));
+        assert_eq!((table.level(15, 0), table.level(0, 15)), (255, 0));
+    }
+}

@@ -1,0 +1,814 @@
+//! Recyclable SSD's data structures against a naive model, and one named test per edge case.
+//!
+//! The model keeps plain vectors, recomputes every probability from the formulas, and sorts. It shares nothing with
+//! the product code but the rules: [`Pair`] drives both with the same operations and compares, after every operation,
+//! look-ups, ranks, the whole order of the store, histories, access counts and owners.
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use wearwell::address::{Lpn, Ppn};
+use wearwell::content::Fingerprint;
+use wearwell::content::recycle::{Recycle, RecycleError, RecycleOptions, StorePolicy};
+
+const LRU: StorePolicy = StorePolicy::Lru;
+const PROB: StorePolicy = StorePolicy::Probability;
+const FAST: StorePolicy = StorePolicy::ProbabilityFastLoading { window: 1 };
+const FAST_2: StorePolicy = StorePolicy::ProbabilityFastLoading { window: 2 };
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum State {
+    Free,
+    Valid(u32),
+    Dead(u32),
+    /// Source of a GC copy: garbage that is no version of anything.
+    Stale,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Entry {
+    ppn: u32,
+    content: u64,
+    accesses: u8,
+    /// Access count and position that the entry was last ordered by.
+    class: (u8, usize),
+    time: u64,
+}
+
+#[derive(Clone)]
+struct Model {
+    policy: StorePolicy,
+    capacity: Option<u32>,
+    states: Vec<State>,
+    contents: Vec<u64>,
+    spare: Vec<u32>,
+    accesses: Vec<u8>,
+    mapping: Vec<Option<u32>>,
+    /// Dead pages per logical page, newest first.
+    lists: Vec<Vec<u32>>,
+    entries: Vec<Entry>,
+    /// Displaced pages with the content of an entry, most recently displaced first; unbounded stores only.
+    twins: Vec<Entry>,
+    clock: u64,
+}
+
+/// The paper's equations 1 to 4 with the default factors.
+fn probability(accesses: u8, position: usize) -> f64 {
+    let initial = (1.1f64.powf(accesses as f64) - 1.0) / (1.1f64.powf(15.0) - 1.0);
+    initial * 0.85f64.powf(position.min(15) as f64)
+}
+
+impl Model {
+    fn new(pages: u32, logical: u32, options: &RecycleOptions) -> Self {
+        Self {
+            policy: options.policy,
+            capacity: options.capacity_entries,
+            states: vec![State::Free; pages as usize],
+            contents: vec![0; pages as usize],
+            spare: vec![0; pages as usize],
+            accesses: vec![0; pages as usize],
+            mapping: vec![None; logical as usize],
+            lists: vec![Vec::new(); logical as usize],
+            entries: Vec::new(),
+            twins: Vec::new(),
+            clock: 0,
+        }
+    }
+
+    fn position(&self, ppn: u32) -> usize {
+        let State::Dead(owner) = self.states[ppn as usize] else { panic!("page {ppn} is not dead") };
+        self.lists[owner as usize].iter().position(|&p| p == ppn).expect("a dead page is listed")
+    }
+
+    fn class(&self, entry: &Entry) -> (u8, usize) {
+        if self.policy == LRU { (0, 0) } else { (entry.accesses, self.position(entry.ppn).min(15)) }
+    }
+
+    /// Probability, version, recency.
+    fn key(&self, entry: &Entry) -> (f64, usize, u64) {
+        let (accesses, position) = self.class(entry);
+        (probability(accesses, position), 15 - position, entry.time)
+    }
+
+    /// Probability and version whatever the policy.
+    fn worth(&self, ppn: u32, accesses: u8) -> (f64, usize) {
+        let position = self.position(ppn).min(15);
+        (probability(accesses, position), 15 - position)
+    }
+
+    fn best_first(&self) -> Vec<Entry> {
+        let mut sorted = self.entries.clone();
+        sorted.sort_by(|a, b| self.key(b).partial_cmp(&self.key(a)).expect("keys are numbers"));
+        sorted
+    }
+
+    /// Page and rank of the entry with this content.
+    fn find(&self, content: u64) -> Option<(u32, u64)> {
+        let found = self.entries.iter().find(|entry| entry.content == content)?;
+        let better = self.entries.iter().filter(|entry| self.key(entry) > self.key(found)).count();
+        Some((found.ppn, better as u64 + 1))
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    /// Entries of a list whose version changed are reordered, newest first.
+    fn reorder_list(&mut self, lpn: u32) {
+        for ppn in self.lists[lpn as usize].clone() {
+            let Some(i) = self.entries.iter().position(|entry| entry.ppn == ppn) else { continue };
+            let class = self.class(&self.entries[i]);
+            if class != self.entries[i].class {
+                self.entries[i].class = class;
+                self.entries[i].time = self.tick();
+            }
+        }
+    }
+
+    fn insert(&mut self, mut entry: Entry) {
+        entry.time = self.tick();
+        entry.class = self.class(&entry);
+        self.entries.push(entry);
+    }
+
+    fn evict_worst(&mut self) {
+        let worst = self.best_first().pop().expect("a full store has entries");
+        self.entries.retain(|entry| entry.ppn != worst.ppn);
+    }
+
+    fn offer(&mut self, ppn: u32, accesses: u8) {
+        let entry = Entry { ppn, content: self.contents[ppn as usize], accesses, class: (0, 0), time: 0 };
+        if let Some(i) = self.entries.iter().position(|rival| rival.content == entry.content) {
+            self.settle(i, entry);
+        } else if self.capacity == Some(0) {
+        } else if self.capacity.is_some_and(|capacity| self.entries.len() >= capacity as usize) {
+            let worst = *self.best_first().last().expect("a full store has entries");
+            if self.key(&Entry { time: u64::MAX, ..entry }) > self.key(&worst) {
+                self.evict_worst();
+                self.insert(entry);
+            }
+        } else {
+            self.insert(entry);
+        }
+    }
+
+    fn settle(&mut self, rival: usize, entry: Entry) {
+        let old = self.entries[rival];
+        if self.worth(entry.ppn, entry.accesses) >= self.worth(old.ppn, old.accesses) {
+            self.entries.remove(rival);
+            self.insert(entry);
+            self.keep_twin(old);
+        } else {
+            self.keep_twin(entry);
+            if self.policy == LRU {
+                self.entries[rival].time = self.tick();
+            }
+        }
+    }
+
+    fn keep_twin(&mut self, entry: Entry) {
+        if self.capacity.is_none() {
+            self.twins.insert(0, entry);
+        }
+    }
+
+    /// Dead page `ppn` leaves list and store.
+    fn take_out(&mut self, ppn: u32) {
+        let State::Dead(owner) = self.states[ppn as usize] else { panic!("page {ppn} is not dead") };
+        let entry = self.entries.iter().position(|entry| entry.ppn == ppn).map(|i| self.entries.remove(i));
+        self.twins.retain(|twin| twin.ppn != ppn);
+        self.lists[owner as usize].retain(|&p| p != ppn);
+        self.reorder_list(owner);
+        if let Some(entry) = entry
+            && let Some(i) = self.twins.iter().position(|twin| twin.content == entry.content)
+        {
+            let heir = self.twins.remove(i);
+            self.insert(heir);
+        }
+    }
+
+    fn invalidate(&mut self, lpn: u32, ppn: u32) {
+        self.states[ppn as usize] = State::Dead(lpn);
+        self.lists[lpn as usize].insert(0, ppn);
+        self.reorder_list(lpn);
+        self.offer(ppn, self.accesses[ppn as usize]);
+    }
+
+    /// Neighbours at the head of the store, or returned for loading.
+    fn neighbours(&mut self, owner: u32) -> Vec<u32> {
+        let StorePolicy::ProbabilityFastLoading { window } = self.policy else { return Vec::new() };
+        let mut unknown = Vec::new();
+        for distance in (1..=window as i64).rev() {
+            for lpn in [owner as i64 - distance, owner as i64 + distance] {
+                let list = usize::try_from(lpn).ok().and_then(|lpn| self.lists.get(lpn));
+                let Some(&ppn) = list.and_then(|list| list.first()) else { continue };
+                if !self.raise(ppn) && self.capacity != Some(0) {
+                    unknown.push(ppn);
+                }
+            }
+        }
+        unknown
+    }
+
+    fn raise(&mut self, ppn: u32) -> bool {
+        if let Some(i) = self.entries.iter().position(|entry| entry.ppn == ppn) {
+            let entry = self.entries.remove(i);
+            self.insert(Entry { accesses: 15, ..entry });
+            return true;
+        }
+        self.twins.iter().any(|twin| twin.ppn == ppn)
+    }
+
+    fn set_policy(&mut self, policy: StorePolicy, capacity: Option<u32>) {
+        (self.policy, self.capacity) = (policy, capacity);
+        for i in 0..self.entries.len() {
+            self.entries[i].class = self.class(&self.entries[i]);
+        }
+        if capacity.is_some() {
+            self.twins.clear();
+        }
+        while capacity.is_some_and(|capacity| self.entries.len() > capacity as usize) {
+            self.evict_worst();
+        }
+    }
+
+    fn reload_candidates(&self) -> Vec<u32> {
+        let mut dead: Vec<u32> = self.lists.iter().flatten().copied().collect();
+        let key = |ppn: u32| (self.worth(ppn, self.accesses[ppn as usize]), ppn);
+        dead.sort_by(|&a, &b| key(a).partial_cmp(&key(b)).expect("keys are numbers"));
+        let keep = self.capacity.map_or(dead.len(), |capacity| dead.len().min(capacity as usize));
+        dead.split_off(dead.len() - keep)
+    }
+}
+
+/// The product and the model, driven with the same operations by a minimal engine.
+#[derive(Clone)]
+struct Pair {
+    model: Model,
+    recycle: Recycle,
+    hits: u64,
+}
+
+impl Pair {
+    fn new(pages: u32, logical: u32, policy: StorePolicy, capacity: Option<u32>) -> Self {
+        let options = RecycleOptions { policy, capacity_entries: capacity, ..RecycleOptions::default() };
+        let model = Model::new(pages, logical, &options);
+        Self { model, recycle: Recycle::new(pages as u64, logical, &options), hits: 0 }
+    }
+
+    fn fingerprint(content: u64) -> Fingerprint {
+        Fingerprint(content)
+    }
+
+    fn free_page(&self) -> Option<u32> {
+        self.model.states.iter().position(|&state| state == State::Free).map(|p| p as u32)
+    }
+
+    fn garbage(&self) -> Vec<u32> {
+        let is_garbage =
+            |&ppn: &u32| matches!(self.model.states[ppn as usize], State::Dead(_) | State::Stale);
+        (0..self.model.states.len() as u32).filter(is_garbage).collect()
+    }
+
+    /// Looks up in both; page and rank agree.
+    fn find(&mut self, content: u64) -> Option<u32> {
+        let expected = self.model.find(content);
+        let before = self.recycle.statistics();
+        let found = self.recycle.find(Self::fingerprint(content));
+        let after = self.recycle.statistics();
+        assert_eq!(found.map(|ppn| ppn.0), expected.map(|(ppn, _)| ppn));
+        match expected {
+            Some((_, rank)) => assert_eq!(after.comparisons_on_hits - before.comparisons_on_hits, rank),
+            None => {
+                let in_vain = after.comparisons_on_misses - before.comparisons_on_misses;
+                assert_eq!(in_vain, self.model.entries.len() as u64);
+            }
+        }
+        self.hits += u64::from(found.is_some());
+        found.map(|ppn| ppn.0)
+    }
+
+    /// A host write, as the contract orders it; the page that now holds it, or `None` if the device is full.
+    fn write(&mut self, lpn: u32, content: u64) -> Option<u32> {
+        let hit = self.find(content);
+        let (ppn, owner) = match hit {
+            Some(ppn) => (ppn, Some(self.revive(ppn, lpn))),
+            None => (self.program(lpn, content)?, None),
+        };
+        if let Some(old) = self.model.mapping[lpn as usize].replace(ppn) {
+            self.invalidate(lpn, old);
+        }
+        if let Some(owner) = owner {
+            self.load_neighbours(owner);
+        }
+        Some(ppn)
+    }
+
+    fn revive(&mut self, ppn: u32, lpn: u32) -> u32 {
+        let State::Dead(owner) = self.model.states[ppn as usize] else {
+            panic!("a hit on a page that is not dead")
+        };
+        assert_eq!(self.recycle.owner(Ppn(ppn), Lpn(self.model.spare[ppn as usize])), Lpn(owner));
+        self.model.take_out(ppn);
+        self.model.states[ppn as usize] = State::Valid(lpn);
+        self.recycle.revive(Ppn(ppn), Lpn(owner), Lpn(lpn));
+        owner
+    }
+
+    fn program(&mut self, lpn: u32, content: u64) -> Option<u32> {
+        let ppn = self.free_page()?;
+        self.model.states[ppn as usize] = State::Valid(lpn);
+        self.model.contents[ppn as usize] = content;
+        self.model.spare[ppn as usize] = lpn;
+        self.recycle.programmed(Lpn(lpn), Ppn(ppn));
+        Some(ppn)
+    }
+
+    fn invalidate(&mut self, lpn: u32, ppn: u32) {
+        self.model.invalidate(lpn, ppn);
+        self.recycle.invalidated(Lpn(lpn), Ppn(ppn), Self::fingerprint(self.model.contents[ppn as usize]));
+    }
+
+    fn load_neighbours(&mut self, owner: u32) {
+        let mut pages = Vec::new();
+        self.recycle.neighbours(Lpn(owner), &mut pages);
+        let pages: Vec<u32> = pages.into_iter().map(|ppn| ppn.0).collect();
+        assert_eq!(pages, self.model.neighbours(owner));
+        for ppn in pages {
+            if !self.model.raise(ppn) {
+                self.model.offer(ppn, 15);
+            }
+            self.recycle.load_fast(Ppn(ppn), Self::fingerprint(self.model.contents[ppn as usize]));
+        }
+    }
+
+    fn trim(&mut self, lpn: u32) {
+        if let Some(old) = self.model.mapping[lpn as usize].take() {
+            self.invalidate(lpn, old);
+        }
+    }
+
+    fn read(&mut self, lpn: u32) {
+        if let Some(ppn) = self.model.mapping[lpn as usize] {
+            let count = &mut self.model.accesses[ppn as usize];
+            *count = (*count + 1).min(15);
+            self.recycle.read(Ppn(ppn));
+        }
+    }
+
+    fn copy(&mut self, lpn: u32) {
+        let (Some(from), Some(to)) = (self.model.mapping[lpn as usize], self.free_page()) else { return };
+        let model = &mut self.model;
+        model.states[from as usize] = State::Stale;
+        model.states[to as usize] = State::Valid(lpn);
+        model.contents[to as usize] = model.contents[from as usize];
+        model.spare[to as usize] = lpn;
+        model.accesses[to as usize] = std::mem::take(&mut model.accesses[from as usize]);
+        model.mapping[lpn as usize] = Some(to);
+        self.recycle.moved(Lpn(lpn), Ppn(from), Ppn(to));
+    }
+
+    fn erase(&mut self, ppn: u32) {
+        let spare = Lpn(self.model.spare[ppn as usize]);
+        let owner = self.recycle.owner(Ppn(ppn), spare);
+        if let State::Dead(expected) = self.model.states[ppn as usize] {
+            assert_eq!(owner, Lpn(expected));
+            self.model.take_out(ppn);
+        }
+        self.model.states[ppn as usize] = State::Free;
+        self.model.accesses[ppn as usize] = 0;
+        self.recycle.erased(owner, Ppn(ppn));
+    }
+
+    fn restart(&mut self) {
+        self.model.entries.clear();
+        self.model.twins.clear();
+        self.recycle.power_failed();
+        assert_eq!(self.recycle.store_len(), 0);
+        let pages: Vec<u32> = self.recycle.reload_candidates().into_iter().map(|ppn| ppn.0).collect();
+        assert_eq!(pages, self.model.reload_candidates());
+        for ppn in pages {
+            self.model.offer(ppn, self.model.accesses[ppn as usize]);
+            self.recycle.load(Ppn(ppn), Self::fingerprint(self.model.contents[ppn as usize]));
+        }
+    }
+
+    fn set_policy(&mut self, policy: StorePolicy, capacity: Option<u32>) {
+        self.model.set_policy(policy, capacity);
+        self.recycle.set_policy(policy, capacity);
+    }
+
+    /// One random operation; small logical pages are written more often, so their histories are long.
+    fn random(&mut self, rng: &mut Xoshiro256PlusPlus, contents: u64) {
+        let logical = self.model.lists.len() as u32;
+        let lpn = rng.random_range(0..logical).min(rng.random_range(0..logical));
+        match rng.random_range(0..100) {
+            0..55 => drop(self.write(lpn, rng.random_range(0..contents))),
+            55..60 => self.trim(lpn),
+            60..75 => self.read(lpn),
+            75..80 => self.copy(lpn),
+            _ => {
+                let garbage = self.garbage();
+                if !garbage.is_empty() {
+                    self.erase(garbage[rng.random_range(0..garbage.len())]);
+                }
+            }
+        }
+    }
+
+    fn check(&self) {
+        let model = &self.model;
+        self.recycle.check(|lpn| model.mapping[lpn.index()].map(Ppn)).unwrap();
+        let expected: Vec<(u32, u64)> = model.best_first().iter().map(|e| (e.ppn, e.content)).collect();
+        let actual: Vec<(u32, u64)> = self.recycle.entries().map(|e| (e.ppn.0, e.fingerprint.0)).collect();
+        assert_eq!(actual, expected);
+        for (lpn, list) in (0..).zip(&model.lists) {
+            assert_eq!(&self.recycle.versions(Lpn(lpn)).map(|ppn| ppn.0).collect::<Vec<_>>(), list);
+        }
+        for (ppn, &state) in (0..).map(Ppn).zip(&model.states) {
+            assert_eq!(self.recycle.accesses(ppn), model.accesses[ppn.index()]);
+            assert_eq!(self.recycle.is_dead(ppn), matches!(state, State::Dead(_)));
+            if let State::Valid(owner) | State::Dead(owner) = state {
+                assert_eq!(self.recycle.owner(ppn, Lpn(model.spare[ppn.index()])), Lpn(owner));
+            }
+        }
+        self.check_weight();
+    }
+
+    fn check_weight(&self) {
+        let dead: Vec<u32> = self.model.lists.iter().flatten().copied().collect();
+        let loaded = |ppn: u32| self.model.entries.iter().chain(&self.model.twins).find(|e| e.ppn == ppn);
+        let accesses =
+            |ppn: u32| loaded(ppn).map_or(self.model.accesses[ppn as usize], |entry| entry.accesses);
+        let expected: f64 = dead.iter().map(|&ppn| 1.0 - self.model.worth(ppn, accesses(ppn)).0).sum();
+        let actual = self.recycle.weight(dead.iter().map(|&ppn| Ppn(ppn)));
+        assert!((actual - expected).abs() < 1e-9, "weight {actual}, expected {expected}");
+    }
+
+    fn entry_pages(&self) -> Vec<u32> {
+        self.recycle.entries().map(|entry| entry.ppn.0).collect()
+    }
+
+    fn versions(&self, lpn: u32) -> Vec<u32> {
+        self.recycle.versions(Lpn(lpn)).map(|ppn| ppn.0).collect()
+    }
+}
+
+fn drive(pages: u32, logical: u32, policy: StorePolicy, capacity: Option<u32>, operations: u32) -> Pair {
+    let mut pair = Pair::new(pages, logical, policy, capacity);
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(0x5eed);
+    for _ in 0..operations {
+        pair.random(&mut rng, 12);
+        pair.check();
+    }
+    pair
+}
+
+#[test]
+fn lru_equals_the_model() {
+    assert!(drive(24, 8, LRU, Some(5), 200_000).hits > 10_000);
+}
+
+#[test]
+fn probability_equals_the_model() {
+    assert!(drive(24, 8, PROB, Some(5), 200_000).hits > 10_000);
+}
+
+#[test]
+fn fast_loading_window_1_equals_the_model() {
+    let pair = drive(24, 8, FAST, Some(5), 200_000);
+    assert!(pair.hits > 10_000 && pair.recycle.statistics().fast_loaded > 1_000);
+}
+
+#[test]
+fn fast_loading_window_2_equals_the_model() {
+    let pair = drive(24, 8, FAST_2, Some(3), 200_000);
+    assert!(pair.hits > 10_000 && pair.recycle.statistics().raised > 1_000);
+}
+
+#[test]
+fn unbounded_equals_the_model() {
+    assert!(drive(24, 8, PROB, None, 200_000).hits > 10_000);
+}
+
+#[test]
+fn unbounded_lru_equals_the_model() {
+    assert!(drive(24, 8, LRU, None, 200_000).hits > 10_000);
+}
+
+#[test]
+fn unbounded_fast_loading_equals_the_model() {
+    assert!(drive(24, 8, FAST, None, 200_000).hits > 10_000);
+}
+
+/// Two logical pages share 48 physical ones: positions beyond 15 occur, where versions no longer fall.
+#[test]
+fn long_histories_equal_the_model() {
+    let mut pair = Pair::new(48, 2, PROB, Some(30));
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
+    let mut longest = 0;
+    for _ in 0..100_000 {
+        pair.random(&mut rng, 60);
+        pair.check();
+        longest = longest.max(pair.versions(0).len());
+    }
+    assert!(longest > 20, "the longest history had {longest} pages");
+}
+
+#[test]
+fn policy_and_capacity_switch_in_mid_run() {
+    let mut pair = Pair::new(24, 8, PROB, Some(5));
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(11);
+    for _ in 0..200_000 {
+        if rng.random_range(0..50) == 0 {
+            let policy = [LRU, PROB, FAST, FAST_2][rng.random_range(0..4)];
+            let capacity = [None, Some(0), Some(1), Some(5), Some(9)][rng.random_range(0..5)];
+            pair.set_policy(policy, capacity);
+        }
+        pair.random(&mut rng, 12);
+        pair.check();
+    }
+    assert!(pair.hits > 10_000);
+}
+
+#[test]
+fn restart_loads_the_most_probable_pages() {
+    for policy in [LRU, PROB, FAST] {
+        let mut pair = Pair::new(24, 8, policy, Some(5));
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(13);
+        for step in 0..50_000 {
+            if step % 100 == 99 {
+                pair.restart();
+            }
+            pair.random(&mut rng, 12);
+            pair.check();
+        }
+    }
+}
+
+/// Levels with thousands of entries: ranks and evictions over many chunks of the order.
+#[test]
+fn large_stores_rank_like_a_sorted_list() {
+    for policy in [LRU, PROB, FAST] {
+        let mut pair = Pair::new(6_000, 2_000, policy, Some(2_000));
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(17);
+        for step in 0..20_000 {
+            pair.random(&mut rng, 9_000);
+            if step % 500 == 0 {
+                pair.check();
+            }
+        }
+        assert!(pair.recycle.store_len() > 1_000 && pair.hits > 500, "{} hits", pair.hits);
+    }
+}
+
+#[test]
+fn capacity_0_never_hits() {
+    for policy in [LRU, PROB, FAST] {
+        let pair = drive(24, 8, policy, Some(0), 20_000);
+        assert_eq!((pair.hits, pair.recycle.store_len()), (0, 0));
+        assert!(pair.recycle.statistics().misses > 10_000);
+    }
+}
+
+/// An unbounded store knows every dead page, so it hits exactly if some dead page has the content, and chooses the
+/// same page under every policy.
+#[test]
+fn unbounded_stores_hit_alike_and_whenever_possible() {
+    let mut pairs = [LRU, PROB].map(|policy| Pair::new(24, 8, policy, None));
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(19);
+    for _ in 0..100_000 {
+        let content = rng.random_range(0..12);
+        let [lru, prob] = pairs.each_mut().map(|pair| {
+            let dead = pair.model.lists.iter().flatten().any(|&p| pair.model.contents[p as usize] == content);
+            let found = pair.find(content);
+            assert_eq!(found.is_some(), dead);
+            found
+        });
+        assert_eq!(lru, prob);
+        let fork = rng.clone();
+        pairs[0].random(&mut rng, 12);
+        pairs[1].random(&mut fork.clone(), 12);
+    }
+    assert_eq!(pairs[0].hits, pairs[1].hits);
+    assert!(pairs[0].hits > 10_000);
+}
+
+/// R22: an older version of the same logical page is written back.
+#[test]
+fn r22_a_page_is_recycled_by_its_own_logical_page() {
+    let mut pair = Pair::new(8, 2, PROB, Some(8));
+    let pages: Vec<u32> = (100..103).map(|content| pair.write(0, content).unwrap()).collect();
+    assert_eq!(pair.versions(0), [pages[1], pages[0]]);
+    assert_eq!(pair.write(0, 100), Some(pages[0]));
+    assert_eq!(pair.versions(0), [pages[2], pages[1]]);
+    assert_eq!(pair.entry_pages(), [pages[2], pages[1]]);
+    pair.check();
+}
+
+/// R23: content equal to a valid page is programmed; the old copy becomes the candidate.
+#[test]
+fn r23_valid_content_is_not_a_hit() {
+    let mut pair = Pair::new(8, 2, PROB, Some(8));
+    let first = pair.write(0, 7).unwrap();
+    let second = pair.write(0, 7).unwrap();
+    assert_ne!(first, second);
+    assert_eq!(pair.entry_pages(), [first]);
+    assert_eq!(pair.write(1, 7), Some(first));
+    assert_eq!(pair.find(7), None);
+    pair.check();
+}
+
+/// R24: of two dead pages with equal content the more probable one is the entry.
+#[test]
+fn r24_equal_content_keeps_the_more_probable_page() {
+    for capacity in [Some(8), None] {
+        let mut pair = Pair::new(8, 3, PROB, capacity);
+        let read_often = pair.write(0, 7).unwrap();
+        let never_read = pair.write(1, 7).unwrap();
+        (0..5).for_each(|_| pair.read(0));
+        pair.write(0, 1);
+        pair.write(1, 2);
+        assert_eq!(pair.entry_pages(), [read_often]);
+        assert_eq!(pair.recycle.statistics().duplicates, 1);
+        pair.erase(read_often);
+        pair.check();
+        let heir: &[u32] = if capacity.is_none() { &[never_read] } else { &[] };
+        assert_eq!(pair.entry_pages(), heir);
+        pair.restart();
+        assert_eq!(pair.entry_pages(), [never_read], "the page dropped stays eligible for reload");
+    }
+}
+
+/// R24: a page that dies later and is more probable takes the place of the entry.
+#[test]
+fn r24_a_more_probable_page_takes_over() {
+    let mut pair = Pair::new(8, 3, PROB, Some(8));
+    let never_read = pair.write(0, 7).unwrap();
+    let read_once = pair.write(1, 7).unwrap();
+    pair.read(1);
+    pair.write(0, 1);
+    assert_eq!(pair.entry_pages(), [never_read]);
+    pair.write(1, 2);
+    assert_eq!(pair.entry_pages(), [read_once]);
+}
+
+/// R25: the access count of a recycled page goes on.
+#[test]
+fn r25_access_counts_survive_a_recycle() {
+    let mut pair = Pair::new(8, 2, PROB, Some(8));
+    let page = pair.write(0, 7).unwrap();
+    (0..3).for_each(|_| pair.read(0));
+    pair.write(0, 8);
+    assert_eq!(pair.write(1, 7), Some(page));
+    pair.read(1);
+    assert_eq!(pair.recycle.accesses(Ppn(page)), 4);
+    pair.erase_all_versions_and_check();
+}
+
+impl Pair {
+    fn erase_all_versions_and_check(&mut self) {
+        self.garbage().into_iter().for_each(|ppn| self.erase(ppn));
+        self.check();
+        assert_eq!((self.recycle.dead_pages(), self.recycle.store_len()), (0, 0));
+    }
+}
+
+/// R26: an erased page is in neither list nor store, and its counters start again.
+#[test]
+fn r26_an_erased_page_is_not_a_hit() {
+    let mut pair = Pair::new(8, 2, PROB, Some(8));
+    let page = pair.write(0, 7).unwrap();
+    pair.read(0);
+    pair.write(0, 8);
+    pair.erase(page);
+    assert_eq!(pair.find(7), None);
+    assert_eq!((pair.versions(0), pair.recycle.accesses(Ppn(page))), (vec![], 0));
+    pair.check();
+}
+
+/// R28: never-read pages all have probability 0; version decides, then recency.
+#[test]
+fn r28_never_read_pages_go_by_version_then_recency() {
+    let mut pair = Pair::new(8, 2, PROB, Some(8));
+    let a: Vec<u32> = [10, 11, 12].iter().map(|&content| pair.write(0, content).unwrap()).collect();
+    let b: Vec<u32> = [20, 21].iter().map(|&content| pair.write(1, content).unwrap()).collect();
+    assert!(pair.recycle.entries().all(|entry| entry.probability == 0.0));
+    assert_eq!(pair.entry_pages(), [b[0], a[1], a[0]], "newest versions first, the later death before");
+}
+
+/// R29: a trimmed page stays in its list and can be recycled.
+#[test]
+fn r29_a_trimmed_page_is_recycled() {
+    let mut pair = Pair::new(8, 2, PROB, Some(8));
+    let page = pair.write(0, 7).unwrap();
+    pair.trim(0);
+    assert_eq!(pair.versions(0), [page]);
+    pair.check();
+    assert_eq!(pair.write(1, 7), Some(page));
+    assert_eq!(pair.versions(0), []);
+    pair.check();
+}
+
+/// R18: a copied page keeps its place in the history, and its source is never a candidate.
+#[test]
+fn r18_a_copied_page_takes_its_count_along() {
+    let mut pair = Pair::new(8, 2, PROB, Some(8));
+    let old = pair.write(0, 7).unwrap();
+    let source = pair.write(0, 8).unwrap();
+    (0..4).for_each(|_| pair.read(0));
+    pair.copy(0);
+    let target = pair.model.mapping[0].unwrap();
+    assert_eq!((pair.recycle.accesses(Ppn(source)), pair.recycle.accesses(Ppn(target))), (0, 4));
+    pair.erase(source);
+    assert_eq!((pair.find(8), pair.versions(0)), (None, vec![old]));
+    pair.write(0, 9);
+    assert_eq!(pair.versions(0), [target, old]);
+    pair.check();
+}
+
+/// R17: after a hit on a page of 2, the newest dead pages of 1 and 3 are at the head although never read.
+#[test]
+fn r17_fast_loading_puts_neighbours_first() {
+    let mut pair = Pair::new(24, 6, FAST, Some(3));
+    let dying: Vec<u32> = (0..5).map(|lpn| pair.write(lpn, 100 + lpn as u64).unwrap()).collect();
+    (0..5).for_each(|lpn| drop(pair.write(lpn, 200 + lpn as u64)));
+    assert_eq!(pair.entry_pages(), [dying[4], dying[3], dying[2]]);
+    pair.write(5, 102);
+    assert_eq!(pair.entry_pages(), [dying[1], dying[3], dying[4]]);
+    let probabilities: Vec<f64> = pair.recycle.entries().map(|entry| entry.probability).collect();
+    assert_eq!(probabilities, [1.0, 1.0, 0.0]);
+    let statistics = pair.recycle.statistics();
+    assert_eq!(
+        (statistics.raised, statistics.fast_loaded),
+        (1, 1),
+        "page 3 was in the store, page 1 was read"
+    );
+    pair.check();
+}
+
+/// R17: a window of 2 reaches two logical pages on each side; a fast-loaded page still decays.
+#[test]
+fn r17_window_2_and_decay() {
+    let mut pair = Pair::new(24, 6, FAST_2, Some(8));
+    let dying: Vec<u32> = (0..5).map(|lpn| pair.write(lpn, 100 + lpn as u64).unwrap()).collect();
+    (0..5).for_each(|lpn| drop(pair.write(lpn, 200 + lpn as u64)));
+    pair.write(5, 102);
+    assert_eq!(pair.entry_pages(), [dying[3], dying[1], dying[4], dying[0]]);
+    pair.write(3, 303);
+    let decayed = pair.recycle.entries().find(|entry| entry.ppn.0 == dying[3]).unwrap();
+    assert!((decayed.probability - 0.85).abs() < 1e-12);
+    pair.check();
+}
+
+/// R13: when a page in the middle of a history leaves, the pages behind it gain a version.
+#[test]
+fn r13_versions_rise_behind_a_recycled_page() {
+    let mut pair = Pair::new(8, 2, PROB, Some(8));
+    (0..4).for_each(|content| {
+        pair.write(0, 100 + content);
+        pair.read(0);
+    });
+    let oldest = *pair.versions(0).last().unwrap();
+    let before = pair.recycle.probability(Ppn(oldest));
+    pair.write(1, 101);
+    assert!((pair.recycle.probability(Ppn(oldest)) - before / 0.85).abs() < 1e-12);
+    pair.check();
+}
+
+#[test]
+fn factors_outside_the_range_are_refused() {
+    let default = RecycleOptions::default();
+    assert_eq!(default.clone().checked(), Ok(default.clone()));
+    let alpha = RecycleOptions { alpha: 0.2, ..default.clone() };
+    assert_eq!(alpha.checked(), Err(RecycleError::Alpha(0.2)));
+    let beta = RecycleOptions { beta: 0.1, ..default };
+    assert_eq!(beta.checked(), Err(RecycleError::Beta(0.1)));
+}
+
+#[test]
+fn ram_is_itemised_as_the_paper_counts_it() {
+    let recycle = Recycle::new(10_485_760, 8_912_896, &RecycleOptions::default());
+    let mib: Vec<(&str, f64)> = recycle
+        .ram_bytes()
+        .into_iter()
+        .map(|(what, bytes)| (what, bytes as f64 / f64::from(1 << 20)))
+        .collect();
+    let expected = [
+        ("history: next", 40.0),
+        ("history: previous", 40.0),
+        ("history: owner", 40.0),
+        ("history: heads", 34.0),
+        ("accesses", 5.0),
+        ("fingerprint store", 3.0),
+    ];
+    assert_eq!(mib, expected);
+}
+
+#[test]
+#[should_panic(expected = "dies twice")]
+fn a_page_cannot_die_twice() {
+    let mut recycle = Recycle::new(8, 2, &RecycleOptions::default());
+    recycle.invalidated(Lpn(0), Ppn(1), Fingerprint(1));
+    recycle.invalidated(Lpn(0), Ppn(1), Fingerprint(1));
+}

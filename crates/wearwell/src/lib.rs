@@ -1,8 +1,34 @@
 //! Wearwell: a flash translation layer built from parts.
+//!
+//! One engine, [`ftl::Ftl`], runs every design over any medium that obeys [`nand::Nand`]. Follow one write through
+//! the files in this order: [`device`] (sectors to pages), [`write_buffer`], [`content`] (must the page be stored at
+//! all?), [`mapping`] (L2P), [`store`] (where it goes), [`nand`] (what flash refuses), [`validity`], [`timing`]
+//! (what it costs), [`gc`]. A [`design`] is a list of parts.
+//!
+//! The core has no files, no wall clock, no threads and no unseeded randomness: the same seed gives the same
+//! counters on every machine.
 
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod check;
 pub mod content;
+pub mod design;
+pub mod device;
+mod divide;
+pub mod error;
+pub mod ftl;
+pub mod gc;
+pub mod mapping;
 pub mod nand;
+mod recency;
+pub mod recovery;
+pub mod stats;
+pub mod store;
 pub mod timing;
+pub mod validity;
+pub mod write_buffer;
+
+pub use device::{Device, DeviceOptions};
+pub use error::{Error, Result};
+pub use ftl::Ftl;

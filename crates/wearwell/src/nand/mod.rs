@@ -1,4 +1,191 @@
-//! The flash medium.
+//! The flash medium, and what it refuses.
+//!
+//! [`Nand`] is what the engine may assume of flash. The rules are those of real parts, and the model enforces
+//! them by panicking, because a violation is a bug of the FTL and never a condition to handle:
+//!
+//! - pages of a block are programmed in order, each once between erases;
+//! - an erased page is not read (a recovery [`Nand::probe`] may look);
+//! - a bad block is neither programmed nor erased;
+//! - the OOB is written once, together with its page.
+//!
+//! What can happen to correct code is a [`NandError`]: a failed program or erase, an uncorrectable page, and
+//! loss of power. After [`NandError::PowerLost`] the interrupted page may be unprogrammed, complete or
+//! unreadable; the interrupted block may be untouched, erased, or unreadable until erased again. Recovery may
+//! rely on nothing else.
+//!
+//! Wrappers ([`Faulty`], [`PowerCut`], [`Recording`]) add faults, cuts and a log around any medium.
 
-pub mod geometry;
-pub use geometry::{Geometry, GeometryError};
+/// What every wrapper passes on unchanged: questions that are not flash operations.
+macro_rules! delegate_queries {
+    () => {
+        fn geometry(&self) -> &crate::nand::Geometry {
+            self.inner.geometry()
+        }
+        fn mark_bad(&mut self, block: BlockId) {
+            self.inner.mark_bad(block);
+        }
+        fn is_bad(&self, block: BlockId) -> bool {
+            self.inner.is_bad(block)
+        }
+        fn erase_count(&self, block: BlockId) -> u32 {
+            self.inner.erase_count(block)
+        }
+        fn keeps_bytes(&self) -> bool {
+            self.inner.keeps_bytes()
+        }
+        fn owner(&self, ppn: Ppn) -> u32 {
+            self.inner.owner(ppn)
+        }
+        fn fingerprint(&self, ppn: Ppn) -> crate::content::Fingerprint {
+            self.inner.fingerprint(ppn)
+        }
+    };
+}
+
+mod faulty;
+mod geometry;
+mod power_cut;
+pub mod preset;
+mod recording;
+mod sim;
+
+pub use faulty::{FaultPlan, Faulty};
+pub use geometry::{FlashTiming, Geometry, GeometryError};
+pub use power_cut::{CutOutcome, PowerCut};
+pub use recording::{Recorded, Recording};
+pub use sim::{Retain, SimNand};
+
+use crate::address::{BlockId, Lpn, Ppn};
+use crate::content::{Content, Descriptor, Fingerprint};
+
+/// What a page holds, hence who owns it. A block holds pages of one kind.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum PageKind {
+    /// Host data; the OOB owner is the LPN it was written for.
+    Data,
+    /// A page of the logical-to-physical table; the OOB owner is the translation page number.
+    Translation,
+}
+
+/// Out-of-band area of a page: written with it, never changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Oob {
+    /// Kind of page.
+    pub kind: PageKind,
+    /// LPN or number of the metadata page, by `kind`.
+    pub owner: u32,
+    /// Number of this program in the life of the device: of two pages with one owner the larger is newer.
+    pub sequence: u64,
+    /// Identity of the content.
+    pub fingerprint: Fingerprint,
+}
+
+/// Conditions of the medium that correct code meets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NandError {
+    /// The program failed; the page is consumed and the block should be retired.
+    #[error("program of page {0} failed; its block has to be retired")]
+    ProgramFailed(Ppn),
+    /// The erase failed; the block is unusable from now on.
+    #[error("erase of block {0} failed; the block has to be retired")]
+    EraseFailed(BlockId),
+    /// The page cannot be read: torn by a power cut or damaged beyond correction.
+    #[error("page {0} is uncorrectable")]
+    Uncorrectable(Ppn),
+    /// Power is gone; nothing works until the device is recovered.
+    #[error("power lost")]
+    PowerLost,
+}
+
+/// Pages to be copied into consecutive pages of one block, as GC does.
+#[derive(Clone, Copy, Debug)]
+pub struct CopyRun<'a> {
+    /// Sources, all in one block, ascending.
+    pub from: &'a [Ppn],
+    /// Owner for the OOB of each copy.
+    pub owners: &'a [Lpn],
+    /// First destination page.
+    pub to: Ppn,
+    /// Sequence number of the first copy; the others follow.
+    pub sequence: u64,
+}
+
+/// A flash device under the rules of this module.
+pub trait Nand {
+    /// Layout.
+    fn geometry(&self) -> &Geometry;
+
+    /// Programs the next page of an open block. O(1).
+    ///
+    /// # Errors
+    /// [`NandError::ProgramFailed`], [`NandError::PowerLost`].
+    fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError>;
+
+    /// Reads a programmed page. `into` receives the bytes if the medium keeps them for this page (it always does
+    /// for metadata pages) and is left alone otherwise; it must be one page long, or empty to skip the data.
+    ///
+    /// # Errors
+    /// [`NandError::Uncorrectable`], [`NandError::PowerLost`].
+    fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError>;
+
+    /// Reads each source and programs it at its destination: `run.from.len()` reads and programs. Returns how many
+    /// copies succeeded before the outcome. `page` is one page of scratch, for media that keep bytes.
+    fn copy(&mut self, run: CopyRun<'_>, page: &mut [u8]) -> (usize, Result<(), NandError>) {
+        for (k, (&from, &owner)) in run.from.iter().zip(run.owners).enumerate() {
+            let copied = self.read(from, page).and_then(|oob| {
+                let bytes = oob.kind != PageKind::Data || self.keeps_bytes();
+                let content = if bytes {
+                    Content::Bytes(page)
+                } else {
+                    Content::Descriptor(Descriptor::of(oob.fingerprint))
+                };
+                let oob = Oob { owner: owner.0, sequence: run.sequence + k as u64, ..oob };
+                self.program(Ppn(run.to.0 + k as u32), oob, content)
+            });
+            if copied.is_err() {
+                return (k, copied);
+            }
+        }
+        (run.from.len(), Ok(()))
+    }
+
+    /// Looks at the spare area of any page of a good block: `None` if it is erased.
+    ///
+    /// # Errors
+    /// [`NandError::Uncorrectable`] for a torn page, [`NandError::PowerLost`].
+    fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError>;
+
+    /// Erases a block. O(1) plus the payloads it kept.
+    ///
+    /// # Errors
+    /// [`NandError::EraseFailed`], [`NandError::PowerLost`].
+    fn erase(&mut self, block: BlockId) -> Result<(), NandError>;
+
+    /// Declares a block bad for ever (grown-bad).
+    fn mark_bad(&mut self, block: BlockId);
+
+    /// Whether the block is bad, from the factory or since.
+    fn is_bad(&self, block: BlockId) -> bool;
+
+    /// How often the block was erased.
+    fn erase_count(&self, block: BlockId) -> u32;
+
+    /// Whether data pages come back as bytes.
+    fn keeps_bytes(&self) -> bool;
+
+    /// The owner in a programmed page's OOB, without a flash operation: for structures that a controller keeps in
+    /// RAM and accounts for there, and for audits.
+    fn owner(&self, ppn: Ppn) -> u32;
+
+    /// The fingerprint in a programmed page's OOB, without a flash operation, where the medium keeps it.
+    fn fingerprint(&self, ppn: Ppn) -> Fingerprint;
+}
+
+/// A medium that can be left in the states a power cut or a failure leaves behind.
+pub trait Fragile: Nand {
+    /// Consumes the page with unreadable content.
+    fn tear_program(&mut self, ppn: Ppn);
+    /// Leaves the block unreadable and unprogrammable until it is erased.
+    fn tear_erase(&mut self, block: BlockId);
+}

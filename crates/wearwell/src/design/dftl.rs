@@ -1,0 +1,29 @@
+//! DFTL: the map lives on flash, RAM holds a cache of it.
+
+use super::{ContentPart, Design, MappingPart, Parts, Persistence};
+use crate::gc::GcOptions;
+use crate::mapping::CachedOptions;
+
+pub(super) const DESIGN: Design = Design {
+    name: "dftl",
+    source: "Gupta, Kim, Urgaonkar, DFTL: A Flash Translation Layer Employing Demand-based Selective Caching of Page-level Address Mappings, ASPLOS 2009",
+    modelled: "cached mapping table (LRU), translation pages on flash, global mapping directory, fetch on a miss, batched synchronisation, GC over data and translation blocks",
+    not_modelled: "segmented LRU; page validity is a RAM bitmap; a battery is assumed that writes dirty entries at power loss",
+};
+
+/// Options of [`dftl`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DftlOptions {
+    /// Entries of the cached mapping table, 8 bytes each.
+    pub cache_entries: u32,
+}
+
+/// Demand-paged map with validity in RAM; dirty entries survive power loss by battery.
+pub fn dftl(gc: GcOptions, options: DftlOptions) -> Parts {
+    Parts {
+        mapping: MappingPart::Cached(CachedOptions { entries: options.cache_entries }),
+        content: ContentPart::None,
+        gc,
+        persistence: Persistence::BatteryFlush,
+    }
+}

@@ -1,0 +1,16 @@
+//! Page map: the baseline of every comparison.
+
+use super::{ContentPart, Design, MappingPart, Parts, Persistence};
+use crate::gc::GcOptions;
+
+pub(super) const DESIGN: Design = Design {
+    name: "page-map",
+    source: "textbook page-mapped FTL: the baseline of the Recyclable SSD and Delta-FTL papers",
+    modelled: "L2P table in RAM, out-of-place writes, a host and a GC stream per pool, any victim policy, wear leveling",
+    not_modelled: "L2P checkpoints: after power loss the map is rebuilt from the OOB of all pages; trims are not durable",
+};
+
+/// Whole L2P table in RAM, no content stage, rebuilt from OOB after power loss.
+pub fn page_map(gc: GcOptions) -> Parts {
+    Parts { mapping: MappingPart::Flat, content: ContentPart::None, gc, persistence: Persistence::OobScan }
+}

@@ -1,0 +1,41 @@
+//! Division by a number that is only known at run time, without a division.
+
+/// Divides any `u32` by a fixed `u32` with one multiplication (Lemire, Kaser, Kurz, "Faster remainder by direct
+/// computation", 2019): exact for all 32-bit operands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Divider {
+    magic: u64,
+    divisor: u32,
+}
+
+impl Divider {
+    pub(crate) fn new(divisor: u32) -> Self {
+        assert!(divisor > 0, "division by zero");
+        // For 1 the magic number would be 2^64: the quotient is the dividend itself.
+        Self { magic: if divisor == 1 { 0 } else { u64::MAX / divisor as u64 + 1 }, divisor }
+    }
+
+    #[inline]
+    pub(crate) fn quotient(self, dividend: u32) -> u32 {
+        if self.divisor == 1 {
+            return dividend;
+        }
+        ((self.magic as u128 * dividend as u128) >> 64) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Divider;
+
+    #[test]
+    fn quotient_equals_division_at_the_edges() {
+        for divisor in [1, 2, 3, 5, 64, 127, 128, 768, 1024, 65535] {
+            let divide = Divider::new(divisor);
+            let edges = [0, 1, divisor - 1, divisor, divisor + 1, u32::MAX / 2, u32::MAX - 1, u32::MAX];
+            for dividend in edges {
+                assert_eq!(divide.quotient(dividend), dividend / divisor, "{dividend} / {divisor}");
+            }
+        }
+    }
+}

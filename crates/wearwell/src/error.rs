@@ -1,0 +1,74 @@
+//! What can go wrong for a user. Broken invariants are not here: they panic.
+
+use crate::address::Lpn;
+use crate::nand::{GeometryError, NandError};
+
+/// Failure of a request or of building a device.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The layout is impossible.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// The device exports more than it can hold with the reserve its parts need.
+    #[error(
+        "{logical} logical pages do not fit: {physical} physical pages less {reserve} kept for garbage collection \
+         and open blocks leave {usable}; lower the logical size or add blocks"
+    )]
+    NoSpareSpace {
+        /// Requested logical pages.
+        logical: u64,
+        /// Physical pages in good blocks.
+        physical: u64,
+        /// Pages that cannot hold host data.
+        reserve: u64,
+        /// What is left.
+        usable: u64,
+    },
+    /// Address beyond the exported capacity.
+    #[error(
+        "logical page {lpn} is beyond the device's {pages} pages; check the trace's address range or compact it"
+    )]
+    OutOfRange {
+        /// The refused page.
+        lpn: u64,
+        /// Exported pages.
+        pages: u32,
+    },
+    /// Garbage collection found nothing to gain: retired blocks or metadata used up the spare space.
+    #[error(
+        "the device is full: no block has an invalid page left and {free_blocks} blocks are free; it is read-only now"
+    )]
+    Full {
+        /// Free blocks.
+        free_blocks: u32,
+    },
+    /// The medium failed in a way that the design does not survive.
+    #[error("flash: {0}")]
+    Nand(NandError),
+    /// Data of this page was lost by the medium.
+    #[error("logical page {lpn} is lost: its flash page is uncorrectable")]
+    Lost {
+        /// The page.
+        lpn: Lpn,
+    },
+    /// Options that contradict each other or the geometry.
+    #[error("{0}")]
+    Options(String),
+}
+
+impl From<NandError> for Error {
+    fn from(error: NandError) -> Self {
+        Self::Nand(error)
+    }
+}
+
+impl Error {
+    /// Whether power was lost, so that the caller has to recover the device.
+    pub fn is_power_loss(&self) -> bool {
+        matches!(self, Error::Nand(NandError::PowerLost))
+    }
+}
+
+/// Result of the engine.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,120 @@
+//! Garbage collection: when it runs, what it takes, and wear leveling beside it.
+//!
+//! GC runs before a host operation starts, never inside a part, and never recurses. It leaves every pool with one
+//! free block at least, which is what the next collection needs; each victim gives back at least one page, so a
+//! collection that is needed always ends.
+
+mod victim;
+
+pub use victim::{Chooser, VictimPolicy};
+
+use crate::address::{BlockId, Lpn, Ppn};
+use crate::nand::Nand;
+use crate::store::{BlockState, FreeOrder, Store};
+
+/// Free blocks that a pool keeps for the copies of the next victim.
+pub const RESERVE_BLOCKS: u32 = 1;
+
+/// When and how to collect.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct GcOptions {
+    /// How victims are chosen.
+    pub policy: VictimPolicy,
+    /// A pool at or below this many free blocks is collected before a host write goes to it; at least
+    /// [`RESERVE_BLOCKS`].
+    pub low_blocks: u32,
+    /// With at most this many free blocks a policy that prefers other victims falls back to greedy.
+    pub urgent_blocks: u32,
+    /// A pool below this many free blocks is collected in idle time; 0 = no background GC.
+    pub background_blocks: u32,
+    /// Wear leveling.
+    pub wear: WearOptions,
+    /// Seed of random policies.
+    pub seed: u64,
+}
+
+impl Default for GcOptions {
+    fn default() -> Self {
+        Self {
+            policy: VictimPolicy::Greedy,
+            low_blocks: RESERVE_BLOCKS + 1,
+            urgent_blocks: RESERVE_BLOCKS,
+            background_blocks: 0,
+            wear: WearOptions::default(),
+            seed: 1,
+        }
+    }
+}
+
+/// Wear leveling.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WearOptions {
+    /// Dynamic: free blocks are opened by wear (least worn for host data, most worn for cold copies).
+    pub dynamic: bool,
+    /// Static: a closed block that is this many erases behind the pool's most worn one is moved; 0 = off.
+    pub static_gap: u32,
+}
+
+impl WearOptions {
+    pub(crate) fn free_order(self) -> FreeOrder {
+        if self.dynamic { FreeOrder::ByWear } else { FreeOrder::Fifo }
+    }
+}
+
+/// Live pages of a victim: where they are, who refers to them (LPNs, or numbers of metadata pages), and where the
+/// copies are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) from: Vec<Ppn>,
+    pub(crate) owners: Vec<Lpn>,
+    pub(crate) to: Vec<Ppn>,
+}
+
+impl Batch {
+    pub(crate) fn clear(&mut self) {
+        self.from.clear();
+        self.owners.clear();
+        self.to.clear();
+    }
+}
+
+/// State of garbage collection between victims.
+#[derive(Clone, Debug)]
+pub(crate) struct Collector {
+    pub(crate) options: GcOptions,
+    pub(crate) chooser: Chooser,
+    /// The victim in hand; kept for its allocations.
+    pub(crate) batch: Batch,
+    /// Victims until static wear leveling looks at a pool again.
+    wear_countdown: u32,
+}
+
+impl Collector {
+    pub(crate) fn new(options: GcOptions) -> Self {
+        let options = GcOptions { low_blocks: options.low_blocks.max(RESERVE_BLOCKS), ..options };
+        Self {
+            chooser: Chooser::new(options.policy, options.seed),
+            options,
+            batch: Batch::default(),
+            wear_countdown: 0,
+        }
+    }
+
+    /// The block that static wear leveling wants moved, looked for once per 1/32 of the pool's blocks collected.
+    pub(crate) fn worn_behind<N: Nand>(&mut self, store: &Store<N>, pool: u32) -> Option<BlockId> {
+        if self.options.wear.static_gap == 0 {
+            return None;
+        }
+        if self.wear_countdown > 0 {
+            self.wear_countdown -= 1;
+            return None;
+        }
+        self.wear_countdown = store.blocks().len() / store.pools() / 32;
+        let wear = |&block: &BlockId| store.nand().erase_count(block);
+        let in_use = |&block: &BlockId| store.blocks().state(block) != BlockState::Retired;
+        let most = store.blocks().of_pool(pool).filter(in_use).map(|b| wear(&b)).max()?;
+        let closed = |&block: &BlockId| store.blocks().state(block) == BlockState::Closed;
+        let coldest = store.blocks().of_pool(pool).filter(closed).min_by_key(wear)?;
+        (most - wear(&coldest) > self.options.wear.static_gap).then_some(coldest)
+    }
+}

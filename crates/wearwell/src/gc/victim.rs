@@ -1,0 +1,117 @@
+//! Which block is collected next.
+//!
+//! A policy is a pure choice over the block table: it never moves a page and never sees the flash. Policies from
+//! the literature: greedy (fewest valid pages), cost-benefit (Kawaguchi, Nishioka, Motoda, USENIX 1995), d random
+//! choices (Van Houdt, SIGMETRICS 2013), FIFO (Desnoyers, SYSTOR 2012), and RC-GC of the Recyclable SSD paper,
+//! which keeps back blocks whose dead pages are likely to be recycled.
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::address::BlockId;
+use crate::store::{BlockState, BlockTable};
+
+/// How victims are chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum VictimPolicy {
+    /// Fewest valid pages. Amortised O(1).
+    #[default]
+    Greedy,
+    /// Largest `(1 - u) / 2u * age`, `u` = valid share, age = programs since the block closed. O(blocks of the
+    /// pool) per victim: meant for pools of thousands of blocks, not millions.
+    CostBenefit,
+    /// Fewest valid pages among `d` random closed blocks; `d` = 1 is random cleaning. O(d).
+    DChoices {
+        /// Blocks looked at.
+        d: u32,
+    },
+    /// The block that closed first. Amortised O(1).
+    Fifo,
+    /// Largest dirtiness, where a dead page counts 1 minus its probability of being recycled (LX, equation 5).
+    /// O(n log n) in the blocks of the pool, plus the dead pages of the blocks that can still win.
+    RecycleAware,
+}
+
+/// A policy with its random source.
+#[derive(Clone, Debug)]
+pub struct Chooser {
+    policy: VictimPolicy,
+    random: Xoshiro256PlusPlus,
+}
+
+impl Chooser {
+    /// Random choices are drawn from `seed`.
+    pub fn new(policy: VictimPolicy, seed: u64) -> Self {
+        Self { policy, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> VictimPolicy {
+        self.policy
+    }
+
+    /// A closed block of `pool`; `None` if no closed block has an invalid page. `dirtiness` is asked by
+    /// [`VictimPolicy::RecycleAware`] only.
+    pub fn choose(
+        &mut self,
+        blocks: &mut BlockTable,
+        pool: u32,
+        now: u64,
+        dirtiness: impl Fn(BlockId) -> f64,
+    ) -> Option<BlockId> {
+        match self.policy {
+            VictimPolicy::Greedy => blocks.least_valid(pool),
+            VictimPolicy::CostBenefit => cost_benefit(blocks, pool, now),
+            VictimPolicy::DChoices { d } => self.sample(blocks, pool, d),
+            VictimPolicy::Fifo => blocks.oldest_closed(pool).filter(|_| blocks.least_valid(pool).is_some()),
+            VictimPolicy::RecycleAware => dirtiest(blocks, pool, dirtiness),
+        }
+    }
+
+    /// A full victim gains nothing, but is what random cleaning costs; it is refused only when no block of the
+    /// pool has anything to gain.
+    fn sample(&mut self, blocks: &mut BlockTable, pool: u32, d: u32) -> Option<BlockId> {
+        let best = (0..d.max(1))
+            .filter_map(|_| self.random_closed(blocks, pool))
+            .min_by_key(|&b| blocks.valid(b))?;
+        let gains = blocks.valid(best) < blocks.block_pages() || blocks.least_valid(pool).is_some();
+        gains.then_some(best)
+    }
+
+    fn random_closed(&mut self, blocks: &BlockTable, pool: u32) -> Option<BlockId> {
+        let size = (blocks.len() - pool).div_ceil(blocks.pools());
+        // Nearly every block is closed; a pool where this fails is about empty.
+        let draws = (0..64).map(|_| BlockId(pool + self.random.random_range(0..size) * blocks.pools()));
+        let found = draws.into_iter().find(|&b| blocks.state(b) == BlockState::Closed);
+        found.or_else(|| blocks.of_pool(pool).find(|&b| blocks.state(b) == BlockState::Closed))
+    }
+}
+
+fn cost_benefit(blocks: &BlockTable, pool: u32, now: u64) -> Option<BlockId> {
+    let pages = blocks.block_pages() as f64;
+    let score = |block: BlockId| {
+        let used = blocks.valid(block) as f64 / pages;
+        let age = (now - blocks.closed_at(block)) as f64 + 1.0;
+        if used == 0.0 { f64::INFINITY } else { (1.0 - used) / (2.0 * used) * age }
+    };
+    blocks
+        .of_pool(pool)
+        .filter(|&b| blocks.state(b) == BlockState::Closed && blocks.valid(b) < blocks.block_pages())
+        .max_by(|&a, &b| score(a).total_cmp(&score(b)).then(b.cmp(&a)))
+}
+
+/// Blocks come with the most invalid pages first; no later one can beat a dirtiness that reaches its count.
+fn dirtiest(blocks: &BlockTable, pool: u32, dirtiness: impl Fn(BlockId) -> f64) -> Option<BlockId> {
+    let mut best: Option<(f64, BlockId)> = None;
+    for block in blocks.closed_by_valid(pool) {
+        let invalid = (blocks.block_pages() - blocks.valid(block)) as f64;
+        if invalid == 0.0 || best.is_some_and(|(most, _)| invalid <= most) {
+            break;
+        }
+        let weight = dirtiness(block);
+        if best.is_none_or(|(most, _)| weight > most) {
+            best = Some((weight, block));
+        }
+    }
+    best.map(|(_, block)| block)
+}

@@ -1,0 +1,83 @@
+//! The whole L2P table in RAM: four bytes per logical page, one random access per operation, no flash traffic.
+
+use super::Mapping;
+use crate::address::{Address, Lpn, Ppn};
+use crate::error::Result;
+use crate::nand::Nand;
+use crate::store::Store;
+
+/// Flat L2P table.
+#[derive(Clone, Debug)]
+pub struct Flat {
+    table: Vec<Ppn>,
+}
+
+impl Flat {
+    /// A table of `pages` unmapped pages.
+    pub fn new(pages: u32) -> Self {
+        Self { table: vec![Ppn::NONE; pages as usize] }
+    }
+
+    /// The place of `lpn`.
+    #[inline]
+    pub fn get(&self, lpn: Lpn) -> Option<Ppn> {
+        self.table[lpn.index()].some()
+    }
+
+    /// Stores a place; recovery and direct construction use it.
+    pub fn set(&mut self, lpn: Lpn, ppn: Option<Ppn>) {
+        self.table[lpn.index()] = ppn.unwrap_or(Ppn::NONE);
+    }
+}
+
+impl Mapping for Flat {
+    #[inline]
+    fn lookup<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn) -> Result<Option<Ppn>> {
+        Ok(self.get(lpn))
+    }
+
+    #[inline]
+    fn update<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn, new: Option<Ppn>) -> Result<Option<Ppn>> {
+        Ok(std::mem::replace(&mut self.table[lpn.index()], new.unwrap_or(Ppn::NONE)).some())
+    }
+
+    #[inline]
+    fn relocate(&mut self, lpn: Lpn, new: Ppn) {
+        self.table[lpn.index()] = new;
+    }
+
+    #[inline]
+    fn warm(&self, lpns: &[Lpn]) -> u64 {
+        lpns.iter().map(|lpn| self.table[lpn.index()].0 as u64).sum()
+    }
+
+    fn owns(&self, _: u32, _: Ppn) -> bool {
+        false
+    }
+
+    fn relocate_own(&mut self, id: u32, _: Ppn) {
+        unreachable!("a flat table has no page {id} on flash")
+    }
+
+    #[inline]
+    fn settle<N: Nand>(&mut self, _: &mut Store<N>) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn write_back<N: Nand>(&mut self, _: &mut Store<N>) -> Result<bool> {
+        Ok(false)
+    }
+
+    #[inline]
+    fn pages_per_update(&self) -> u32 {
+        0
+    }
+
+    fn metadata_pages(&self) -> u64 {
+        0
+    }
+
+    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+        vec![("l2p table", self.table.len() as u64 * 4)]
+    }
+}

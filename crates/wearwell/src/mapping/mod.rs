@@ -1,0 +1,131 @@
+//! L2P: where is logical page `lpn`?
+//!
+//! The engine asks four things: where a page is, to learn a new place (and give back the old one), to follow a
+//! page that GC moved, and which flash pages of its own a mapping still needs. A mapping that keeps its table on
+//! flash appends real pages through the store, so its cost shows in write amplification, wear and latency
+//! without the engine knowing.
+//!
+//! GC never runs inside a mapping: a page moved by GC is remembered in RAM ([`Mapping::relocate`]) and whatever
+//! must be written follows when the engine has made room ([`Mapping::settle`]).
+
+mod cached;
+mod flat;
+
+pub use cached::{Cached, CachedOptions, FetchCounts};
+pub use flat::Flat;
+
+use crate::address::{Lpn, Ppn};
+use crate::error::Result;
+use crate::nand::Nand;
+use crate::store::Store;
+
+/// What every mapping answers.
+pub trait Mapping {
+    /// The place of `lpn`. May read (and, to make room in its cache, write) translation pages.
+    ///
+    /// # Errors
+    /// Whatever the flash answers.
+    fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Ppn>>;
+
+    /// Learns the new place of `lpn` (`None` = deallocated) and returns the old one.
+    ///
+    /// # Errors
+    /// Whatever the flash answers; the mapping is unchanged then.
+    fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Ppn>) -> Result<Option<Ppn>>;
+
+    /// GC moved the page of `lpn`. No flash operation.
+    fn relocate(&mut self, lpn: Lpn, new: Ppn);
+
+    /// Reads the entries of pages that are about to be relocated, so that the memory accesses overlap. Changes
+    /// nothing; returns a value that depends on the reads.
+    fn warm(&self, _: &[Lpn]) -> u64 {
+        0
+    }
+
+    /// Whether `ppn` is the current copy of metadata page `id`.
+    fn owns(&self, id: u32, ppn: Ppn) -> bool;
+
+    /// GC moved metadata page `id`.
+    fn relocate_own(&mut self, id: u32, new: Ppn);
+
+    /// Does one step of postponed work (at most one metadata page); `false` if there is none.
+    ///
+    /// # Errors
+    /// Whatever the flash answers.
+    fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
+
+    /// Writes one page of what exists only in RAM (battery flush, shutdown); `false` once all is on flash.
+    ///
+    /// # Errors
+    /// Whatever the flash answers.
+    fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
+
+    /// The most metadata pages one lookup or update may append.
+    fn pages_per_update(&self) -> u32;
+
+    /// Flash pages that the metadata occupies at the most.
+    fn metadata_pages(&self) -> u64;
+
+    /// Bytes a controller holds in RAM, by structure.
+    fn ram_bytes(&self) -> Vec<(&'static str, u64)>;
+}
+
+/// Any mapping, chosen when the device is built.
+#[derive(Clone, Debug)]
+pub enum AnyMapping {
+    /// The whole table in RAM.
+    Flat(Flat),
+    /// Demand-paged table on flash.
+    Cached(Box<Cached>),
+}
+
+macro_rules! delegate {
+    ($self:ident, $mapping:ident => $call:expr) => {
+        match $self {
+            AnyMapping::Flat($mapping) => $call,
+            AnyMapping::Cached($mapping) => $call,
+        }
+    };
+}
+
+impl Mapping for AnyMapping {
+    #[inline]
+    fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Ppn>> {
+        delegate!(self, m => m.lookup(io, lpn))
+    }
+    #[inline]
+    fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Ppn>) -> Result<Option<Ppn>> {
+        delegate!(self, m => m.update(io, lpn, new))
+    }
+    #[inline]
+    fn relocate(&mut self, lpn: Lpn, new: Ppn) {
+        delegate!(self, m => m.relocate(lpn, new));
+    }
+    #[inline]
+    fn warm(&self, lpns: &[Lpn]) -> u64 {
+        delegate!(self, m => m.warm(lpns))
+    }
+    fn owns(&self, id: u32, ppn: Ppn) -> bool {
+        delegate!(self, m => m.owns(id, ppn))
+    }
+    fn relocate_own(&mut self, id: u32, new: Ppn) {
+        delegate!(self, m => m.relocate_own(id, new));
+    }
+    #[inline]
+    fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+        delegate!(self, m => m.settle(io))
+    }
+    fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+        delegate!(self, m => m.write_back(io))
+    }
+    #[inline]
+    fn pages_per_update(&self) -> u32 {
+        delegate!(self, m => m.pages_per_update())
+    }
+    fn metadata_pages(&self) -> u64 {
+        delegate!(self, m => m.metadata_pages())
+    }
+    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+        delegate!(self, m => m.ram_bytes())
+    }
+}

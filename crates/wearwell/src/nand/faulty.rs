@@ -1,0 +1,78 @@
+//! Program and erase failures at seeded random moments.
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::{Fragile, Nand, NandError, Oob};
+use crate::address::{BlockId, Ppn};
+use crate::content::Content;
+
+/// How often operations fail: each with the given probability.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct FaultPlan {
+    /// Probability that a program fails; the page is consumed and unreadable.
+    pub program: f64,
+    /// Probability that an erase fails; the block stays as it was and is to be retired.
+    pub erase: f64,
+    /// Failures at most, so that a device of bounded spare space survives the plan.
+    pub max_failures: u32,
+}
+
+/// Wrapper that makes operations fail.
+#[derive(Clone, Debug)]
+pub struct Faulty<N> {
+    inner: N,
+    plan: FaultPlan,
+    failures: u32,
+    random: Xoshiro256PlusPlus,
+}
+
+impl<N: Fragile> Faulty<N> {
+    /// Failures drawn from `seed`.
+    pub fn new(inner: N, plan: FaultPlan, seed: u64) -> Self {
+        Self { inner, plan, failures: 0, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
+    }
+
+    /// Failures so far.
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// The medium inside.
+    pub fn into_inner(self) -> N {
+        self.inner
+    }
+
+    fn fails(&mut self, probability: f64) -> bool {
+        let fails = self.failures < self.plan.max_failures && self.random.random::<f64>() < probability;
+        self.failures += u32::from(fails);
+        fails
+    }
+}
+
+impl<N: Fragile> Nand for Faulty<N> {
+    delegate_queries!();
+
+    fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
+        if self.fails(self.plan.program) {
+            self.inner.tear_program(ppn);
+            return Err(NandError::ProgramFailed(ppn));
+        }
+        self.inner.program(ppn, oob, content)
+    }
+
+    fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
+        self.inner.read(ppn, into)
+    }
+
+    fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
+        self.inner.probe(ppn)
+    }
+
+    fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
+        if self.fails(self.plan.erase) {
+            return Err(NandError::EraseFailed(block));
+        }
+        self.inner.erase(block)
+    }
+}

@@ -1,0 +1,116 @@
+//! Loss of power at a chosen flash operation.
+//!
+//! Counts programs and erases. At operation `cut_at` the outcome decides what the flash holds; from then on every
+//! operation answers [`NandError::PowerLost`] until [`PowerCut::restore`]. A run of a scenario with `cut_at` = 0,
+//! 1, 2, ... visits every state that loss of power can leave.
+
+use super::{Fragile, Nand, NandError, Oob};
+use crate::address::{BlockId, Ppn};
+use crate::content::Content;
+
+/// What the interrupted operation left on the flash.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CutOutcome {
+    /// Nothing happened.
+    Before,
+    /// The page or block is damaged: unreadable page, block that must be erased again.
+    Torn,
+    /// The operation completed, but nobody heard of it.
+    AfterUnacknowledged,
+}
+
+impl CutOutcome {
+    /// All outcomes.
+    pub const ALL: [CutOutcome; 3] = [CutOutcome::Before, CutOutcome::Torn, CutOutcome::AfterUnacknowledged];
+}
+
+/// Wrapper that cuts power at the n-th program or erase.
+#[derive(Clone, Debug)]
+pub struct PowerCut<N> {
+    inner: N,
+    cut_at: Option<u64>,
+    outcome: CutOutcome,
+    operations: u64,
+    lost: bool,
+}
+
+impl<N: Fragile> PowerCut<N> {
+    /// Cuts at operation number `cut_at`, counted from 0; `None` never cuts and only counts.
+    pub fn new(inner: N, cut_at: Option<u64>, outcome: CutOutcome) -> Self {
+        Self { inner, cut_at, outcome, operations: 0, lost: false }
+    }
+
+    /// Programs and erases so far.
+    pub fn operations(&self) -> u64 {
+        self.operations
+    }
+
+    /// Whether the cut has happened.
+    pub fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// Power returns; the next cut is at `cut_at`, counted from now.
+    pub fn restore(&mut self, cut_at: Option<u64>) {
+        self.lost = false;
+        self.operations = 0;
+        self.cut_at = cut_at;
+    }
+
+    /// The medium inside.
+    pub fn into_inner(self) -> N {
+        self.inner
+    }
+
+    /// Whether this operation is the one that is cut.
+    fn count(&mut self) -> Result<bool, NandError> {
+        if self.lost {
+            return Err(NandError::PowerLost);
+        }
+        self.lost = self.cut_at == Some(self.operations);
+        self.operations += 1;
+        Ok(self.lost)
+    }
+
+    fn powered(&self) -> Result<(), NandError> {
+        if self.lost { Err(NandError::PowerLost) } else { Ok(()) }
+    }
+}
+
+impl<N: Fragile> Nand for PowerCut<N> {
+    delegate_queries!();
+
+    fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
+        if !self.count()? {
+            return self.inner.program(ppn, oob, content);
+        }
+        match self.outcome {
+            CutOutcome::Before => {}
+            CutOutcome::Torn => self.inner.tear_program(ppn),
+            CutOutcome::AfterUnacknowledged => self.inner.program(ppn, oob, content)?,
+        }
+        Err(NandError::PowerLost)
+    }
+
+    fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
+        self.powered()?;
+        self.inner.read(ppn, into)
+    }
+
+    fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
+        self.powered()?;
+        self.inner.probe(ppn)
+    }
+
+    fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
+        if !self.count()? {
+            return self.inner.erase(block);
+        }
+        match self.outcome {
+            CutOutcome::Before => {}
+            CutOutcome::Torn => self.inner.tear_erase(block),
+            CutOutcome::AfterUnacknowledged => self.inner.erase(block)?,
+        }
+        Err(NandError::PowerLost)
+    }
+}

@@ -1,0 +1,66 @@
+//! A log of what was programmed and erased: two designs are equal if their logs are.
+
+use super::{Fragile, Nand, NandError, Oob};
+use crate::address::{BlockId, Ppn};
+use crate::content::Content;
+
+/// One entry of the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Recorded {
+    /// A page was programmed for this owner.
+    Program(Ppn, u32),
+    /// A block was erased.
+    Erase(BlockId),
+}
+
+/// Wrapper that logs programs and erases.
+#[derive(Clone, Debug)]
+pub struct Recording<N> {
+    inner: N,
+    log: Vec<Recorded>,
+}
+
+impl<N: Nand> Recording<N> {
+    /// An empty log around `inner`.
+    pub fn new(inner: N) -> Self {
+        Self { inner, log: Vec::new() }
+    }
+
+    /// What happened so far, in order.
+    pub fn log(&self) -> &[Recorded] {
+        &self.log
+    }
+
+    /// The medium inside.
+    pub fn into_inner(self) -> N {
+        self.inner
+    }
+}
+
+impl<N: Nand> Nand for Recording<N> {
+    delegate_queries!();
+
+    fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
+        self.log.push(Recorded::Program(ppn, oob.owner));
+        self.inner.program(ppn, oob, content)
+    }
+    fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
+        self.inner.read(ppn, into)
+    }
+    fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
+        self.inner.probe(ppn)
+    }
+    fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
+        self.log.push(Recorded::Erase(block));
+        self.inner.erase(block)
+    }
+}
+
+impl<N: Fragile> Fragile for Recording<N> {
+    fn tear_program(&mut self, ppn: Ppn) {
+        self.inner.tear_program(ppn);
+    }
+    fn tear_erase(&mut self, block: BlockId) {
+        self.inner.tear_erase(block);
+    }
+}

@@ -1,0 +1,330 @@
+//! Simulated flash: the strict rules, wear, and as much of each page as the run needs.
+//!
+//! Replay of a 2-TiB device has half a billion pages, so the model keeps four bytes of OOB per page (the owner)
+//! and the rest only on request ([`Retain`]): sequence numbers for recovery, fingerprints for content
+//! mechanisms, bytes for a device that is read back. Metadata pages always keep their bytes: they are few, and
+//! what is lost with RAM must be readable from them. The kind of page is kept per block, as a block has one.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{CopyRun, Fragile, Geometry, Nand, NandError, Oob, PageKind};
+use crate::address::{BlockId, Ppn};
+use crate::content::{Content, Fingerprint};
+use crate::divide::Divider;
+
+/// What the medium keeps of each data page beyond its owner.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Retain {
+    /// Sequence numbers (8 bytes per page): needed by recovery from OOB.
+    pub sequence: bool,
+    /// Fingerprints (8 bytes per page): needed by content mechanisms.
+    pub fingerprint: bool,
+    /// Page bytes.
+    pub bytes: bool,
+}
+
+impl Retain {
+    /// Everything: a device that can be read back and recovered.
+    pub const ALL: Self = Self { sequence: true, fingerprint: true, bytes: true };
+}
+
+/// Simulated flash device. Memory: 4 bytes per page, plus what [`Retain`] asks for.
+#[derive(Clone, Debug)]
+pub struct SimNand {
+    geometry: Geometry,
+    block_pages: u32,
+    divider: Divider,
+    /// Per block: pages programmed since the last erase.
+    programmed: Vec<u16>,
+    state: Vec<BlockHealth>,
+    /// Kind of the pages of a block, from its first readable page on.
+    kind: Vec<Option<PageKind>>,
+    erase_counts: Vec<u32>,
+    owner: Vec<u32>,
+    sequence: Vec<u64>,
+    fingerprint: Vec<Fingerprint>,
+    bytes: FxHashMap<u32, Box<[u8]>>,
+    torn: FxHashSet<u32>,
+    retain: Retain,
+    endurance: Option<u32>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum BlockHealth {
+    Good,
+    /// An erase was interrupted: only another erase helps.
+    HalfErased,
+    Bad,
+}
+
+impl SimNand {
+    /// A device with every block good and erased.
+    pub fn new(geometry: Geometry, retain: Retain) -> Self {
+        let blocks = geometry.blocks() as usize;
+        let pages = geometry.pages() as usize;
+        Self {
+            block_pages: geometry.block_pages(),
+            divider: Divider::new(geometry.block_pages()),
+            programmed: vec![0; blocks],
+            state: vec![BlockHealth::Good; blocks],
+            kind: vec![None; blocks],
+            erase_counts: vec![0; blocks],
+            owner: vec![0; pages],
+            sequence: vec![0; if retain.sequence { pages } else { 0 }],
+            fingerprint: vec![Fingerprint::default(); if retain.fingerprint { pages } else { 0 }],
+            bytes: FxHashMap::default(),
+            torn: FxHashSet::default(),
+            retain,
+            endurance: None,
+            geometry,
+        }
+    }
+
+    /// Blocks fail their erase once they have `cycles` of them. Without this, wear is counted and never fatal.
+    #[must_use]
+    pub fn with_endurance(mut self, cycles: u32) -> Self {
+        self.endurance = Some(cycles);
+        self
+    }
+
+    /// Marks blocks bad before first use.
+    #[must_use]
+    pub fn with_factory_bad(mut self, blocks: impl IntoIterator<Item = BlockId>) -> Self {
+        for block in blocks {
+            self.mark_bad(block);
+        }
+        self
+    }
+
+    /// What the medium keeps per page.
+    pub fn retain(&self) -> Retain {
+        self.retain
+    }
+
+    /// Pages of `block` that were programmed since its last erase.
+    pub fn programmed_pages(&self, block: BlockId) -> u32 {
+        self.programmed[block.index()] as u32
+    }
+
+    #[inline]
+    fn split(&self, ppn: Ppn) -> (usize, u32) {
+        let block = self.divider.quotient(ppn.0);
+        (block as usize, ppn.0 - block * self.block_pages)
+    }
+
+    #[inline]
+    fn require_programmed(&self, ppn: Ppn) -> usize {
+        let (block, offset) = self.split(ppn);
+        assert!(
+            offset < self.programmed[block] as u32,
+            "read of erased page {ppn}: the FTL lost track of it"
+        );
+        assert!(self.state[block] != BlockHealth::Bad, "read of page {ppn} in a bad block");
+        block
+    }
+
+    #[inline]
+    fn oob(&self, ppn: Ppn, block: usize) -> Oob {
+        Oob {
+            kind: self.kind[block].expect("a readable page gave its block a kind"),
+            owner: self.owner[ppn.index()],
+            sequence: self.sequence.get(ppn.index()).copied().unwrap_or(0),
+            fingerprint: self.fingerprint(ppn),
+        }
+    }
+
+    #[inline]
+    fn readable(&self, ppn: Ppn, block: usize) -> Result<(), NandError> {
+        let damaged = self.state[block] == BlockHealth::HalfErased
+            || (!self.torn.is_empty() && self.torn.contains(&ppn.0));
+        if damaged { Err(NandError::Uncorrectable(ppn)) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn claim_pages(&mut self, ppn: Ppn, count: u32) -> usize {
+        let (block, offset) = self.split(ppn);
+        let next = self.programmed[block] as u32;
+        assert!(
+            offset == next && offset + count <= self.block_pages && self.state[block] == BlockHealth::Good,
+            "program of {count} pages from {ppn}: block {block} is {:?} and its next page is {next}, not {offset}",
+            self.state[block]
+        );
+        self.programmed[block] += count as u16;
+        block
+    }
+
+    #[inline]
+    fn require_kind(&mut self, block: usize, kind: PageKind, ppn: Ppn) {
+        let of_block = *self.kind[block].get_or_insert(kind);
+        assert!(of_block == kind, "program of page {ppn}: a block holds one kind of page");
+    }
+
+    fn first_unreadable(&self, pages: &[Ppn], block: usize) -> Option<(usize, NandError)> {
+        if self.torn.is_empty() && self.state[block] == BlockHealth::Good {
+            return None;
+        }
+        pages.iter().enumerate().find_map(|(k, &ppn)| Some((k, self.readable(ppn, block).err()?)))
+    }
+
+    fn copy_spares(&mut self, run: &CopyRun<'_>) {
+        let to = run.to.index()..run.to.index() + run.from.len();
+        for (owner, lpn) in self.owner[to.clone()].iter_mut().zip(run.owners) {
+            *owner = lpn.0;
+        }
+        if self.retain.sequence {
+            self.sequence[to.clone()]
+                .iter_mut()
+                .zip(run.sequence..)
+                .for_each(|(to, sequence)| *to = sequence);
+        }
+        if self.retain.fingerprint {
+            to.zip(run.from).for_each(|(to, from)| self.fingerprint[to] = self.fingerprint[from.index()]);
+        }
+    }
+
+    fn copy_bytes(&mut self, run: &CopyRun<'_>) {
+        for (to, from) in (run.to.0..).zip(run.from) {
+            if let Some(bytes) = self.bytes.get(&from.0) {
+                let bytes = bytes.clone();
+                self.bytes.insert(to, bytes);
+            }
+        }
+    }
+
+    #[inline]
+    fn keep(&mut self, ppn: Ppn, oob: &Oob, content: &Content<'_>) {
+        self.owner[ppn.index()] = oob.owner;
+        if self.retain.sequence {
+            self.sequence[ppn.index()] = oob.sequence;
+        }
+        if self.retain.fingerprint {
+            self.fingerprint[ppn.index()] = oob.fingerprint;
+        }
+        if let Content::Bytes(bytes) = content
+            && (self.retain.bytes || oob.kind != PageKind::Data)
+        {
+            assert_eq!(bytes.len(), self.geometry.page_bytes as usize, "a program is one whole page");
+            self.bytes.insert(ppn.0, (*bytes).into());
+        }
+    }
+
+    fn forget_block(&mut self, block: BlockId) {
+        let first = self.geometry.first_page(block).0;
+        let pages = first..first + self.programmed[block.index()] as u32;
+        if !self.bytes.is_empty() {
+            pages.clone().for_each(|ppn| drop(self.bytes.remove(&ppn)));
+        }
+        if !self.torn.is_empty() {
+            self.torn.retain(|ppn| !pages.contains(ppn));
+        }
+    }
+}
+
+impl Nand for SimNand {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    #[inline]
+    fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
+        let block = self.claim_pages(ppn, 1);
+        self.require_kind(block, oob.kind, ppn);
+        self.keep(ppn, &oob, &content);
+        Ok(())
+    }
+
+    #[inline]
+    fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
+        let block = self.require_programmed(ppn);
+        self.readable(ppn, block)?;
+        if !into.is_empty()
+            && let Some(bytes) = self.bytes.get(&ppn.0)
+        {
+            into.copy_from_slice(bytes);
+        }
+        Ok(self.oob(ppn, block))
+    }
+
+    /// The rules are checked once per run instead of once per page.
+    fn copy(&mut self, run: CopyRun<'_>, _: &mut [u8]) -> (usize, Result<(), NandError>) {
+        let Some(&last) = run.from.last() else { return (0, Ok(())) };
+        let source = self.require_programmed(last);
+        assert!(
+            run.from.iter().all(|&ppn| ppn <= last && self.split(ppn).0 == source),
+            "a run has one source block"
+        );
+        if let Some((k, error)) = self.first_unreadable(run.from, source) {
+            let readable = CopyRun { from: &run.from[..k], ..run };
+            return (self.copy(readable, &mut []).0, Err(error));
+        }
+        let block = self.claim_pages(run.to, run.from.len() as u32);
+        let kind = self.kind[source].expect("a readable page gave its block a kind");
+        self.require_kind(block, kind, run.to);
+        self.copy_spares(&run);
+        if kind != PageKind::Data || self.retain.bytes {
+            self.copy_bytes(&run);
+        }
+        (run.from.len(), Ok(()))
+    }
+
+    fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
+        let (block, offset) = self.split(ppn);
+        assert!(self.state[block] != BlockHealth::Bad, "probe of page {ppn} in a bad block");
+        self.readable(ppn, block)?;
+        Ok((offset < self.programmed[block] as u32).then(|| self.oob(ppn, block)))
+    }
+
+    fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
+        assert!(self.state[block.index()] != BlockHealth::Bad, "erase of bad block {block}");
+        if self.endurance.is_some_and(|cycles| self.erase_counts[block.index()] >= cycles) {
+            return Err(NandError::EraseFailed(block));
+        }
+        self.forget_block(block);
+        self.programmed[block.index()] = 0;
+        self.kind[block.index()] = None;
+        self.state[block.index()] = BlockHealth::Good;
+        self.erase_counts[block.index()] += 1;
+        Ok(())
+    }
+
+    fn mark_bad(&mut self, block: BlockId) {
+        self.forget_block(block);
+        self.state[block.index()] = BlockHealth::Bad;
+    }
+
+    #[inline]
+    fn is_bad(&self, block: BlockId) -> bool {
+        self.state[block.index()] == BlockHealth::Bad
+    }
+
+    #[inline]
+    fn erase_count(&self, block: BlockId) -> u32 {
+        self.erase_counts[block.index()]
+    }
+
+    #[inline]
+    fn keeps_bytes(&self) -> bool {
+        self.retain.bytes
+    }
+
+    #[inline]
+    fn owner(&self, ppn: Ppn) -> u32 {
+        self.owner[ppn.index()]
+    }
+
+    #[inline]
+    fn fingerprint(&self, ppn: Ppn) -> Fingerprint {
+        self.fingerprint.get(ppn.index()).copied().unwrap_or_default()
+    }
+}
+
+impl Fragile for SimNand {
+    fn tear_program(&mut self, ppn: Ppn) {
+        self.claim_pages(ppn, 1);
+        self.torn.insert(ppn.0);
+    }
+
+    fn tear_erase(&mut self, block: BlockId) {
+        self.state[block.index()] = BlockHealth::HalfErased;
+    }
+}

@@ -1,0 +1,173 @@
+//! From a cut device to a working one.
+//!
+//! What survives is the design's promise ([`Persistence`]); what recovery does is a short list of steps per
+//! promise. Every step reads, but for repeating interrupted erases (and the battery's writes, made while power is
+//! still there), so a cut during recovery changes nothing that matters: recovery can start again.
+
+use crate::address::{Address, BlockId, Lpn, Ppn};
+use crate::design::Persistence;
+use crate::error::{Error, Result};
+use crate::ftl::Ftl;
+use crate::mapping::{AnyMapping, Mapping};
+use crate::nand::{Nand, NandError, Oob, PageKind};
+use crate::store::FoundBlock;
+use crate::timing::Cause;
+use crate::validity::RamBitmap;
+
+/// What recovery did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RecoveryReport {
+    /// Pages and spare areas read.
+    pub reads: u64,
+    /// Blocks erased again.
+    pub erases: u64,
+    /// Pages the battery programmed.
+    pub battery_programs: u64,
+    /// Logical pages that are mapped afterwards; 0 where the map survived in RAM.
+    pub mapped_pages: u64,
+}
+
+/// A current page met by the scan.
+struct Newest {
+    place: Vec<Ppn>,
+    sequence: Vec<u64>,
+}
+
+impl Newest {
+    fn new(owners: usize) -> Self {
+        Self { place: vec![Ppn::NONE; owners], sequence: vec![0; owners] }
+    }
+
+    fn offer(&mut self, ppn: Ppn, oob: &Oob) {
+        let owner = oob.owner as usize;
+        if oob.sequence > self.sequence[owner] {
+            (self.place[owner], self.sequence[owner]) = (ppn, oob.sequence);
+        }
+    }
+}
+
+impl<N: Nand> Ftl<N> {
+    /// Makes the device work again after power returned. May be called again if power is lost meanwhile.
+    ///
+    /// # Errors
+    /// Power loss; a full device where the battery has to write.
+    pub fn recover(&mut self) -> Result<RecoveryReport> {
+        let before = self.store.stats.clone();
+        let mut report = RecoveryReport::default();
+        match self.persistence {
+            Persistence::OobScan => report.mapped_pages = self.rebuild_from_oob()?,
+            Persistence::BatteryRam => self.resume()?,
+            Persistence::BatteryFlush => {
+                self.write_back_on_battery()?;
+                report.battery_programs = self.store.stats.total_programs() - before.total_programs();
+                report.mapped_pages = self.rebuild_from_translation_pages()?;
+            }
+        }
+        report.reads = self.store.stats.total_reads() - before.total_reads();
+        report.erases = self.store.stats.total_erases() - before.total_erases();
+        Ok(report)
+    }
+
+    /// RAM survived: bring it in line with the flash, and load the best dead pages into the empty fingerprint store.
+    fn resume(&mut self) -> Result<()> {
+        self.store.reconcile()?;
+        let Some(stage) = &mut self.recycle else { return Ok(()) };
+        stage.part.power_failed();
+        for ppn in stage.part.reload_candidates() {
+            let oob = self.store.read_spare(ppn, Cause::Recovery)?;
+            stage.part.load(ppn, oob.fingerprint);
+        }
+        Ok(())
+    }
+
+    /// The battery's work: what it writes is counted like any other write.
+    fn write_back_on_battery(&mut self) -> Result<()> {
+        self.store.reconcile()?;
+        self.write_back()
+    }
+
+    fn rebuild_from_oob(&mut self) -> Result<u64> {
+        let mut data = Newest::new(self.logical_pages as usize);
+        self.scan_blocks(|ppn, oob| match oob.kind {
+            PageKind::Data => data.offer(ppn, &oob),
+            PageKind::Translation => unreachable!("a flat map writes no translation page"),
+        })?;
+        let AnyMapping::Flat(flat) = &mut self.mapping else { unreachable!("OOB scans rebuild flat maps") };
+        for (lpn, place) in data.place.iter().enumerate() {
+            flat.set(Lpn(lpn as u32), place.some());
+        }
+        Ok(self.adopt_valid(data.place.into_iter().filter_map(Address::some)))
+    }
+
+    fn rebuild_from_translation_pages(&mut self) -> Result<u64> {
+        let mut newest = Newest::new(self.mapping.metadata_pages() as usize);
+        self.scan_blocks(|ppn, oob| match oob.kind {
+            PageKind::Translation => newest.offer(ppn, &oob),
+            PageKind::Data => {}
+        })?;
+        let AnyMapping::Cached(cached) = &mut self.mapping else {
+            unreachable!("only a cached map has these pages")
+        };
+        cached.forget();
+        let mut page = vec![0; self.store.geometry().page_bytes as usize];
+        let mut data = Vec::new();
+        for (id, place) in newest.place.iter().enumerate().filter(|(_, place)| place.some().is_some()) {
+            cached.set_directory(id as u32, *place);
+            self.store.read(*place, &mut page, Cause::Recovery)?;
+            data.extend(cached.table_entries(id as u32, &page).into_iter().map(|(_, ppn)| ppn));
+        }
+        newest.place.iter().filter_map(|place| place.some()).for_each(|place| self.store.adopt_valid(place));
+        Ok(self.adopt_valid(data.into_iter()))
+    }
+
+    /// Rebuilds validity from the places of all mapped pages and returns their number.
+    fn adopt_valid(&mut self, places: impl Iterator<Item = Ppn>) -> u64 {
+        self.validity = RamBitmap::new(self.store.geometry().pages());
+        let mut mapped = 0;
+        for ppn in places {
+            self.validity.set(ppn);
+            self.store.adopt_valid(ppn);
+            mapped += 1;
+        }
+        mapped
+    }
+
+    /// Reads the OOB of every page, adopts every block, and erases again what cannot be read at all.
+    fn scan_blocks(&mut self, mut page: impl FnMut(Ppn, Oob)) -> Result<()> {
+        self.store.forget();
+        for block in (0..self.store.geometry().blocks()).map(BlockId) {
+            if self.store.nand().is_bad(block) {
+                self.store.adopt(block, FoundBlock::default());
+                continue;
+            }
+            let found = self.scan_block(block, &mut page)?;
+            if found.programmed > 0 && found.kind.is_none() {
+                self.store.erase_unreadable(block)?;
+            } else {
+                self.store.adopt(block, found);
+            }
+        }
+        let policy = self.collector.options.policy;
+        self.set_victim_policy(policy);
+        Ok(())
+    }
+
+    fn scan_block(&mut self, block: BlockId, page: &mut impl FnMut(Ppn, Oob)) -> Result<FoundBlock> {
+        let mut found = FoundBlock::default();
+        let first = self.store.geometry().first_page(block).0;
+        for ppn in (first..first + self.store.geometry().block_pages()).map(Ppn) {
+            match self.store.probe(ppn) {
+                Ok(None) => break,
+                Ok(Some(oob)) => {
+                    found.kind = Some(oob.kind);
+                    found.last_sequence = found.last_sequence.max(oob.sequence);
+                    page(ppn, oob);
+                }
+                Err(Error::Nand(NandError::Uncorrectable(_))) => {}
+                Err(error) => return Err(error),
+            }
+            found.programmed += 1;
+        }
+        Ok(found)
+    }
+}

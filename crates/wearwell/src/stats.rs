@@ -1,0 +1,99 @@
+//! Counters. Every flash operation is counted under its cause; every reported figure is a sum of these.
+
+use crate::timing::{Cause, FlashOp, OpKind};
+
+/// Operations by cause, indexed by `Cause as usize`.
+pub type ByCause = [u64; Cause::COUNT];
+
+/// What a device did since it was built or since its counters were cleared.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Pages that left the write buffer towards the FTL (the denominator of write amplification).
+    pub host_page_writes: u64,
+    /// Pages that host reads asked of the FTL.
+    pub host_page_reads: u64,
+    /// Pages that the host deallocated.
+    pub host_page_trims: u64,
+    /// Host page writes that were served by reviving a dead page instead of a program.
+    pub recycled_writes: u64,
+    /// Page programs.
+    pub programs: ByCause,
+    /// Page reads, spare-area reads included.
+    pub reads: ByCause,
+    /// Physical block erases (a superblock counts each of its blocks).
+    pub erases: ByCause,
+    /// Host programs that did not become a host page write: failed and repeated elsewhere, or cut short.
+    pub wasted_programs: u64,
+    /// Blocks retired since the device was built.
+    pub retired_blocks: u64,
+    /// Victims collected.
+    pub gc_victims: u64,
+}
+
+impl Stats {
+    /// All page programs.
+    pub fn total_programs(&self) -> u64 {
+        self.programs.iter().sum()
+    }
+
+    /// All page reads.
+    pub fn total_reads(&self) -> u64 {
+        self.reads.iter().sum()
+    }
+
+    /// All block erases.
+    pub fn total_erases(&self) -> u64 {
+        self.erases.iter().sum()
+    }
+
+    /// Programs per host page write; 0 before the first write.
+    pub fn write_amplification(&self) -> f64 {
+        if self.host_page_writes == 0 {
+            return 0.0;
+        }
+        self.total_programs() as f64 / self.host_page_writes as f64
+    }
+}
+
+/// The flash operations of the request in hand, for a timing engine; empty while nobody listens.
+#[derive(Clone, Debug, Default)]
+pub struct OpList {
+    listening: bool,
+    ops: Vec<FlashOp>,
+}
+
+impl OpList {
+    /// Starts or stops collecting.
+    pub fn listen(&mut self, listening: bool) {
+        self.listening = listening;
+        self.ops.clear();
+    }
+
+    /// Whether somebody listens.
+    #[inline]
+    pub fn is_listening(&self) -> bool {
+        self.listening
+    }
+
+    /// Adds an operation.
+    #[inline]
+    pub(crate) fn push(&mut self, op: FlashOp) {
+        self.ops.push(op);
+    }
+
+    /// Operations since the last [`OpList::clear`], in the order of issue.
+    pub fn as_slice(&self) -> &[FlashOp] {
+        &self.ops
+    }
+
+    /// Forgets them.
+    pub fn clear(&mut self) {
+        self.ops.clear();
+    }
+
+    /// Distance to the most recent read, for an operation that needs its result; 0 if the last one is none.
+    #[inline]
+    pub(crate) fn since_last_read(&self) -> u16 {
+        u16::from(self.ops.last().is_some_and(|op| op.kind == OpKind::Read))
+    }
+}

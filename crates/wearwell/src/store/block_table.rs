@@ -1,0 +1,320 @@
+//! What the controller knows of each block: state, kind, valid pages, age; and which closed block has the fewest
+//! valid pages.
+//!
+//! The greedy question is asked once per victim, but valid counts change with every page, so the index must cost
+//! nothing per page. Each pool keeps stacks of candidates: a block is pushed on stack `v` when its count falls to
+//! `v`, if `v` is at most the pool's limit. Entries are never removed when a count moves on; a stale one is
+//! dropped when it is met. After each choice the limit tightens to two above the chosen count, so that nearly all
+//! invalidations push nothing; when the stacks run dry one scan of the pool's counts sets a new limit. The choice
+//! is exact: below the limit every closed block is on its stack.
+
+use std::collections::VecDeque;
+
+use crate::address::BlockId;
+use crate::nand::PageKind;
+
+/// Life of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum BlockState {
+    /// Erased, in its pool.
+    Free,
+    /// Being filled by a stream.
+    Open,
+    /// Full (or abandoned by a failed program): a candidate for collection.
+    Closed,
+    /// Emptied; its erase was issued.
+    Erasing,
+    /// Bad.
+    Retired,
+}
+
+/// How far above the last victim's count the candidate stacks reach.
+const SLACK: u16 = 2;
+
+#[derive(Clone, Debug, Default)]
+struct Candidates {
+    stacks: Vec<Vec<BlockId>>,
+    /// Counts above this are not indexed.
+    limit: u16,
+    /// No stack below this one has an entry.
+    lowest: u16,
+    entries: u32,
+}
+
+impl Candidates {
+    #[inline]
+    fn push(&mut self, block: BlockId, valid: u16) {
+        if self.stacks.len() <= valid as usize {
+            self.stacks.resize_with(valid as usize + 1, Vec::new);
+        }
+        self.stacks[valid as usize].push(block);
+        self.lowest = self.lowest.min(valid);
+        self.entries += 1;
+    }
+
+    fn clear_above(&mut self, limit: u16) {
+        self.limit = limit;
+        for stack in self.stacks.iter_mut().skip(limit as usize + 1) {
+            self.entries -= stack.len() as u32;
+            stack.clear();
+        }
+    }
+
+    fn clear(&mut self) {
+        self.stacks.iter_mut().for_each(Vec::clear);
+        self.entries = 0;
+    }
+}
+
+/// Table of all blocks. 12 bytes per block plus a few per candidate.
+#[derive(Clone, Debug)]
+pub struct BlockTable {
+    block_pages: u16,
+    pools: u32,
+    state: Vec<BlockState>,
+    kind: Vec<PageKind>,
+    condemned: Vec<bool>,
+    valid: Vec<u16>,
+    closed_at: Vec<u64>,
+    candidates: Vec<Candidates>,
+    /// No pool's limit is higher: the test that nearly every discarded page ends with.
+    highest_limit: u16,
+    /// Per pool, blocks in the order in which they were closed, for FIFO cleaning; empty unless tracked.
+    closing_order: Vec<VecDeque<(BlockId, u64)>>,
+}
+
+impl BlockTable {
+    pub(super) fn new(blocks: u32, block_pages: u32, pools: u32) -> Self {
+        let blocks = blocks as usize;
+        Self {
+            block_pages: block_pages as u16,
+            pools,
+            state: vec![BlockState::Free; blocks],
+            kind: vec![PageKind::Data; blocks],
+            condemned: vec![false; blocks],
+            valid: vec![0; blocks],
+            closed_at: vec![0; blocks],
+            candidates: vec![Candidates::default(); pools as usize],
+            highest_limit: 0,
+            closing_order: Vec::new(),
+        }
+    }
+
+    /// Number of blocks.
+    pub fn len(&self) -> u32 {
+        self.state.len() as u32
+    }
+
+    /// Whether the table has no block (it always has one).
+    pub fn is_empty(&self) -> bool {
+        self.state.is_empty()
+    }
+
+    /// Pages of a block.
+    pub fn block_pages(&self) -> u32 {
+        self.block_pages as u32
+    }
+
+    /// Pools the blocks are divided into: block `b` belongs to pool `b % pools`.
+    pub fn pools(&self) -> u32 {
+        self.pools
+    }
+
+    /// The blocks of a pool.
+    pub fn of_pool(&self, pool: u32) -> impl Iterator<Item = BlockId> + use<> {
+        (pool..self.state.len() as u32).step_by(self.pools as usize).map(BlockId)
+    }
+
+    /// State of a block.
+    #[inline]
+    pub fn state(&self, block: BlockId) -> BlockState {
+        self.state[block.index()]
+    }
+
+    /// Kind of the pages in a block that is open or closed.
+    #[inline]
+    pub fn kind(&self, block: BlockId) -> PageKind {
+        self.kind[block.index()]
+    }
+
+    /// Valid pages of a block.
+    #[inline]
+    pub fn valid(&self, block: BlockId) -> u32 {
+        self.valid[block.index()] as u32
+    }
+
+    /// Sequence number of the program that closed the block.
+    pub fn closed_at(&self, block: BlockId) -> u64 {
+        self.closed_at[block.index()]
+    }
+
+    /// Whether the block had a failed program and is to be retired once it is empty.
+    pub fn is_condemned(&self, block: BlockId) -> bool {
+        self.condemned[block.index()]
+    }
+
+    pub(super) fn set_free(&mut self, block: BlockId) {
+        assert_eq!(self.valid[block.index()], 0, "a free block has no valid page");
+        self.state[block.index()] = BlockState::Free;
+    }
+
+    pub(super) fn set_erasing(&mut self, block: BlockId) {
+        self.state[block.index()] = BlockState::Erasing;
+    }
+
+    pub(super) fn set_open(&mut self, block: BlockId, kind: PageKind) {
+        assert_eq!(self.state[block.index()], BlockState::Free, "only a free block can be opened");
+        self.state[block.index()] = BlockState::Open;
+        self.kind[block.index()] = kind;
+    }
+
+    pub(super) fn close(&mut self, block: BlockId, sequence: u64) {
+        self.state[block.index()] = BlockState::Closed;
+        self.closed_at[block.index()] = sequence;
+        self.index(block);
+        if !self.closing_order.is_empty() {
+            let pool = self.pool_of(block);
+            self.closing_order[pool as usize].push_back((block, sequence));
+        }
+    }
+
+    /// Starts or stops tracking the order in which blocks close.
+    pub(crate) fn track_closing_order(&mut self, track: bool) {
+        self.closing_order.clear();
+        for pool in (0..self.pools).filter(|_| track) {
+            let mut closed = self.closed_by_valid(pool);
+            closed.sort_by_key(|&block| self.closed_at(block));
+            self.closing_order.push(closed.into_iter().map(|b| (b, self.closed_at(b))).collect());
+        }
+    }
+
+    /// The closed block of `pool` that was closed first, if the order is tracked. Amortised O(1).
+    pub fn oldest_closed(&mut self, pool: u32) -> Option<BlockId> {
+        let Self { closing_order, state, closed_at, .. } = self;
+        let order = closing_order.get_mut(pool as usize)?;
+        while let Some(&(block, sequence)) = order.front() {
+            if state[block.index()] == BlockState::Closed && closed_at[block.index()] == sequence {
+                return Some(block);
+            }
+            order.pop_front();
+        }
+        None
+    }
+
+    pub(super) fn retire(&mut self, block: BlockId) {
+        assert_eq!(self.valid[block.index()], 0, "a retired block has no valid page");
+        self.state[block.index()] = BlockState::Retired;
+    }
+
+    pub(super) fn condemn(&mut self, block: BlockId) {
+        self.condemned[block.index()] = true;
+    }
+
+    #[inline]
+    pub(super) fn add_valid(&mut self, block: BlockId, count: u32) {
+        self.valid[block.index()] += count as u16;
+    }
+
+    /// A dead page came back to life: the block may be indexed too low, and is indexed again where it belongs.
+    pub(super) fn add_valid_again(&mut self, block: BlockId) {
+        self.valid[block.index()] += 1;
+        self.index(block);
+    }
+
+    #[inline]
+    pub(super) fn remove_valid(&mut self, block: BlockId, count: u32) {
+        let valid = &mut self.valid[block.index()];
+        assert!(*valid as u32 >= count, "block {block} has fewer than {count} valid pages to discard");
+        *valid -= count as u16;
+        if *valid <= self.highest_limit {
+            self.index(block);
+        }
+    }
+
+    #[inline]
+    fn pool_of(&self, block: BlockId) -> u32 {
+        if self.pools == 1 { 0 } else { block.0 % self.pools }
+    }
+
+    fn index(&mut self, block: BlockId) {
+        let valid = self.valid[block.index()];
+        let pool = self.pool_of(block);
+        let candidates = &mut self.candidates[pool as usize];
+        if self.state[block.index()] != BlockState::Closed || valid > candidates.limit {
+            return;
+        }
+        candidates.push(block, valid);
+        // Blocks whose counts go up and down leave stale entries behind: bound them.
+        if candidates.entries > 4 * (self.state.len() as u32 / self.pools) + 64 {
+            self.rescan(pool);
+        }
+    }
+
+    fn rescan(&mut self, pool: u32) {
+        let closed = |b: &BlockId| self.state[b.index()] == BlockState::Closed;
+        let least = self.of_pool(pool).filter(closed).map(|b| self.valid[b.index()]).min();
+        let limit = least.map_or(0, |least| least + SLACK);
+        let found: Vec<BlockId> =
+            self.of_pool(pool).filter(closed).filter(|b| self.valid[b.index()] <= limit).collect();
+        let candidates = &mut self.candidates[pool as usize];
+        candidates.clear();
+        candidates.limit = limit;
+        candidates.lowest = limit;
+        self.highest_limit = self.highest_limit.max(limit);
+        let candidates = &mut self.candidates[pool as usize];
+        // Older blocks end on top: among equals the scan's first is taken first.
+        for block in found.into_iter().rev() {
+            candidates.push(block, self.valid[block.index()]);
+        }
+    }
+
+    /// The closed block of `pool` with the fewest valid pages; `None` if no closed block has an invalid page.
+    /// Amortised O(1), now and then a scan of the pool.
+    pub fn least_valid(&mut self, pool: u32) -> Option<BlockId> {
+        let found = self.top_candidate(pool).or_else(|| {
+            self.rescan(pool);
+            self.top_candidate(pool)
+        })?;
+        let valid = self.valid[found.index()];
+        self.candidates[pool as usize].clear_above(valid.saturating_add(SLACK));
+        (valid < self.block_pages).then_some(found)
+    }
+
+    fn top_candidate(&mut self, pool: u32) -> Option<BlockId> {
+        let Self { candidates, state, valid, .. } = self;
+        let candidates = &mut candidates[pool as usize];
+        while (candidates.lowest as usize) < candidates.stacks.len() {
+            let stack = &mut candidates.stacks[candidates.lowest as usize];
+            while let Some(&block) = stack.last() {
+                if state[block.index()] == BlockState::Closed && valid[block.index()] == candidates.lowest {
+                    return Some(block);
+                }
+                stack.pop();
+                candidates.entries -= 1;
+            }
+            candidates.lowest += 1;
+        }
+        None
+    }
+
+    /// Closed blocks of `pool`, fewest valid pages first, then oldest. O(n log n) in the blocks of the pool.
+    pub fn closed_by_valid(&self, pool: u32) -> Vec<BlockId> {
+        let mut closed: Vec<BlockId> =
+            self.of_pool(pool).filter(|&b| self.state(b) == BlockState::Closed).collect();
+        closed.sort_by_key(|&b| (self.valid(b), self.closed_at(b)));
+        closed
+    }
+
+    /// Counts recomputed for an audit: blocks by [`BlockState`], in its order.
+    pub fn census(&self) -> [u32; 5] {
+        let mut census = [0; 5];
+        self.state.iter().for_each(|&state| census[state as usize] += 1);
+        census
+    }
+
+    /// Bytes a controller holds per block: two for the valid count, one for state and kind.
+    pub fn ram_bytes(&self) -> u64 {
+        3 * self.state.len() as u64
+    }
+}

@@ -1,0 +1,65 @@
+//! Erased blocks of one pool, and which of them is opened next.
+//!
+//! First-in first-out spreads wear by rotation and costs nothing. With dynamic wear leveling the least worn block
+//! goes to the host stream (it will come back soon) and the most worn one to the cold GC stream; the price is an
+//! ordered set, touched once per block and not per page.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::address::BlockId;
+
+/// Which free block is opened next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FreeOrder {
+    /// First erased, first opened.
+    #[default]
+    Fifo,
+    /// Dynamic wear leveling: least worn for hot streams, most worn for cold ones.
+    ByWear,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum FreePool {
+    Fifo(VecDeque<BlockId>),
+    ByWear(BTreeSet<(u32, BlockId)>),
+}
+
+impl FreePool {
+    pub(super) fn new(order: FreeOrder) -> Self {
+        match order {
+            FreeOrder::Fifo => Self::Fifo(VecDeque::new()),
+            FreeOrder::ByWear => Self::ByWear(BTreeSet::new()),
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        match self {
+            Self::Fifo(queue) => queue.clear(),
+            Self::ByWear(set) => set.clear(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> u32 {
+        match self {
+            Self::Fifo(queue) => queue.len() as u32,
+            Self::ByWear(set) => set.len() as u32,
+        }
+    }
+
+    pub(super) fn put(&mut self, block: BlockId, erase_count: u32) {
+        match self {
+            Self::Fifo(queue) => queue.push_back(block),
+            Self::ByWear(set) => drop(set.insert((erase_count, block))),
+        }
+    }
+
+    /// The next block; `worn` asks for the most worn one where the order knows wear.
+    pub(super) fn take(&mut self, worn: bool) -> Option<BlockId> {
+        match self {
+            Self::Fifo(queue) => queue.pop_front(),
+            Self::ByWear(set) if worn => set.pop_last().map(|(_, block)| block),
+            Self::ByWear(set) => set.pop_first().map(|(_, block)| block),
+        }
+    }
+}

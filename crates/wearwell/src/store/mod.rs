@@ -1,0 +1,589 @@
+//! Allocation: where the next page of a stream goes.
+//!
+//! A *stream* holds one kind of page with one expected lifetime (host data, GC copies, translation pages). Each
+//! stream has one open block per pool, and a *pool* is a set of planes that share blocks: one plane, or all
+//! planes of a superblock. Host writes go round the pools page by page, which spreads a sequential write over
+//! all dies; GC copies stay in their victim's pool, so that no pool can run dry for another's sake.
+//!
+//! Only the store picks blocks and only the store calls the NAND, so that every program, read and erase is
+//! counted here, under its cause, and appears in the operation list that timing prices.
+//!
+//! Invariants: an open block is in exactly one frontier; a free block has no valid page and is erased; `valid`
+//! counts of the block table equal the pages that were appended and not discarded.
+
+mod block_table;
+mod free_pool;
+
+pub use block_table::{BlockState, BlockTable};
+
+pub use free_pool::FreeOrder;
+use free_pool::FreePool;
+
+use crate::address::{Address, BlockId, Lpn, Ppn};
+use crate::content::{Content, Fingerprint};
+use crate::divide::Divider;
+use crate::error::{Error, Result};
+use crate::nand::{CopyRun, Geometry, Nand, NandError, Oob, PageKind};
+use crate::stats::{OpList, Stats};
+use crate::timing::{Cause, FlashOp, OpKind};
+
+/// Pages of one kind and one expected lifetime; each stream fills its own blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stream {
+    /// Host data.
+    Host,
+    /// Data that garbage collection or wear leveling moved: colder than the host stream.
+    Gc,
+    /// Translation pages.
+    Translation,
+}
+
+impl Stream {
+    /// Number of streams.
+    pub const COUNT: usize = 3;
+
+    /// What the stream's pages hold.
+    pub fn kind(self) -> PageKind {
+        match self {
+            Stream::Host | Stream::Gc => PageKind::Data,
+            Stream::Translation => PageKind::Translation,
+        }
+    }
+}
+
+/// Pages to move and the owners their new OOB names.
+#[derive(Clone, Copy, Debug)]
+pub struct Moves<'a> {
+    /// Pages of one block, ascending.
+    pub from: &'a [Ppn],
+    /// Owner of each.
+    pub owners: &'a [Lpn],
+}
+
+/// The open block of a stream in a pool.
+#[derive(Clone, Copy, Debug)]
+struct Frontier {
+    block: BlockId,
+    next: Ppn,
+    left: u32,
+}
+
+impl Frontier {
+    const NONE: Self = Self { block: BlockId::NONE, next: Ppn::NONE, left: 0 };
+}
+
+/// Allocation over a medium. See the module's head.
+#[derive(Clone, Debug)]
+pub struct Store<N> {
+    nand: N,
+    geometry: Geometry,
+    divider: Divider,
+    pools: u32,
+    blocks: BlockTable,
+    free: Vec<FreePool>,
+    /// `stream * pools + pool`.
+    frontiers: Vec<Frontier>,
+    next_pool: [u32; Stream::COUNT],
+    sequence: u64,
+    /// Counters.
+    pub stats: Stats,
+    /// Operations of the request in hand.
+    pub ops: OpList,
+    page: Vec<u8>,
+}
+
+impl<N: Nand> Store<N> {
+    /// A store over a medium whose good blocks are all erased.
+    pub fn new(nand: N, order: FreeOrder) -> Self {
+        let geometry = nand.geometry().clone();
+        let pools = geometry.pools();
+        let page = vec![0; geometry.page_bytes as usize];
+        let mut store = Self {
+            divider: Divider::new(geometry.block_pages()),
+            pools,
+            blocks: BlockTable::new(geometry.blocks(), geometry.block_pages(), pools),
+            free: (0..pools).map(|_| FreePool::new(order)).collect(),
+            frontiers: vec![Frontier::NONE; Stream::COUNT * pools as usize],
+            next_pool: [0; Stream::COUNT],
+            sequence: 0,
+            stats: Stats::default(),
+            ops: OpList::default(),
+            page,
+            geometry,
+            nand,
+        };
+        store.adopt_erased_blocks();
+        store
+    }
+
+    fn adopt_erased_blocks(&mut self) {
+        for block in (0..self.geometry.blocks()).map(BlockId) {
+            self.adopt(block, FoundBlock::default());
+        }
+    }
+
+    fn release_free(&mut self, block: BlockId) {
+        self.blocks.set_free(block);
+        let (wear, pool) = (self.nand.erase_count(block), self.pool_of(block));
+        self.free[pool as usize].put(block, wear);
+    }
+
+    /// Layout of the device.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The medium.
+    pub fn nand(&self) -> &N {
+        &self.nand
+    }
+
+    /// The medium, for fault injection and power cuts from outside.
+    pub fn nand_mut(&mut self) -> &mut N {
+        &mut self.nand
+    }
+
+    /// Takes the medium out; everything in RAM is dropped.
+    pub fn into_nand(self) -> N {
+        self.nand
+    }
+
+    /// States and valid counts of all blocks.
+    pub fn blocks(&self) -> &BlockTable {
+        &self.blocks
+    }
+
+    pub(crate) fn blocks_mut(&mut self) -> &mut BlockTable {
+        &mut self.blocks
+    }
+
+    /// Number of pools.
+    #[inline]
+    pub fn pools(&self) -> u32 {
+        self.pools
+    }
+
+    /// The block that holds a page.
+    #[inline]
+    pub fn block_of(&self, ppn: Ppn) -> BlockId {
+        BlockId(self.divider.quotient(ppn.0))
+    }
+
+    /// The pool of a block.
+    #[inline]
+    pub fn pool_of(&self, block: BlockId) -> u32 {
+        if self.pools == 1 { 0 } else { block.0 % self.pools }
+    }
+
+    /// Free blocks of a pool.
+    #[inline]
+    pub fn free_blocks(&self, pool: u32) -> u32 {
+        self.free[pool as usize].len()
+    }
+
+    /// Free blocks of the device.
+    pub fn total_free_blocks(&self) -> u32 {
+        self.free.iter().map(FreePool::len).sum()
+    }
+
+    /// Pages of open blocks that are not programmed yet.
+    pub fn open_pages_left(&self) -> u64 {
+        self.frontiers.iter().map(|f| f.left as u64).sum()
+    }
+
+    /// Pages that a stream can still append in `pool` without a new block.
+    #[inline]
+    pub fn frontier_left(&self, stream: Stream, pool: u32) -> u32 {
+        self.frontiers[self.frontier_index(stream, pool)].left
+    }
+
+    /// The pool that the stream's next page goes to; successive calls go round all pools.
+    #[inline]
+    pub fn turn(&mut self, stream: Stream) -> u32 {
+        let pool = self.next_pool[stream as usize];
+        let next = pool + 1;
+        self.next_pool[stream as usize] = if next == self.pools { 0 } else { next };
+        pool
+    }
+
+    /// The pool the stream will be at next, without advancing.
+    #[inline]
+    pub fn next_turn(&self, stream: Stream) -> u32 {
+        self.next_pool[stream as usize]
+    }
+
+    /// The pool where the stream's next page fits best: one with an open block of the stream, else the one with
+    /// the most free blocks. O(pools), for streams that append rarely.
+    pub fn richest_pool(&self, stream: Stream) -> u32 {
+        (0..self.pools)
+            .max_by_key(|&pool| {
+                (self.frontier_left(stream, pool) > 0, self.free_blocks(pool), u32::MAX - pool)
+            })
+            .expect("a device has a pool")
+    }
+
+    #[inline]
+    fn frontier_index(&self, stream: Stream, pool: u32) -> usize {
+        stream as usize * self.pools as usize + pool as usize
+    }
+
+    /// Programs the next page of `stream` in `pool` and counts it valid.
+    ///
+    /// A failed program consumes the page, closes its block (to be emptied by GC and then retired) and is
+    /// repeated in a new block.
+    ///
+    /// # Errors
+    /// [`Error::Full`] if the pool has no block left, power loss.
+    #[inline]
+    pub fn append(
+        &mut self,
+        stream: Stream,
+        pool: u32,
+        owner: u32,
+        content: Content<'_>,
+        fingerprint: Fingerprint,
+        cause: Cause,
+    ) -> Result<Ppn> {
+        loop {
+            let index = self.frontier_index(stream, pool);
+            if self.frontiers[index].left == 0 {
+                self.open(stream, pool)?;
+            }
+            let Frontier { block, next, .. } = self.frontiers[index];
+            self.sequence += 1;
+            let oob = Oob { kind: stream.kind(), owner, sequence: self.sequence, fingerprint };
+            let outcome = self.nand.program(next, oob, content);
+            self.stats.programs[cause as usize] += 1;
+            self.note(OpKind::Program, next, cause);
+            if outcome.is_ok() {
+                self.blocks.add_valid(block, 1);
+                self.advance(index, 1);
+                return Ok(next);
+            }
+            self.stats.wasted_programs += u64::from(cause == Cause::Host);
+            self.advance(index, 1);
+            match outcome {
+                Err(NandError::ProgramFailed(_)) => self.abandon(index, block),
+                Err(error) => return Err(error.into()),
+                Ok(()) => unreachable!("success returned above"),
+            }
+        }
+    }
+
+    /// The open block has `count` fewer pages left.
+    #[inline]
+    fn advance(&mut self, index: usize, count: u32) {
+        let frontier = &mut self.frontiers[index];
+        frontier.next.0 = frontier.next.0.wrapping_add(count);
+        frontier.left -= count;
+        if frontier.left == 0 {
+            self.close(index);
+        }
+    }
+
+    /// After a failed program: the block is closed as it is, emptied by GC in its turn, and then retired.
+    fn abandon(&mut self, index: usize, block: BlockId) {
+        self.blocks.condemn(block);
+        if self.frontiers[index].block == block {
+            self.close(index);
+        }
+    }
+
+    fn open(&mut self, stream: Stream, pool: u32) -> Result<()> {
+        let worn = stream == Stream::Gc;
+        let Some(block) = self.free[pool as usize].take(worn) else {
+            return Err(Error::Full { free_blocks: self.total_free_blocks() });
+        };
+        self.blocks.set_open(block, stream.kind());
+        let index = self.frontier_index(stream, pool);
+        let next = self.geometry.first_page(block);
+        self.frontiers[index] = Frontier { block, next, left: self.geometry.block_pages() };
+        Ok(())
+    }
+
+    fn close(&mut self, index: usize) {
+        let block = self.frontiers[index].block;
+        self.frontiers[index] = Frontier::NONE;
+        self.blocks.close(block, self.sequence);
+    }
+
+    /// The page is not needed any more. O(1); one random access to the block's valid count.
+    #[inline]
+    pub fn discard(&mut self, ppn: Ppn) {
+        let block = self.block_of(ppn);
+        self.blocks.remove_valid(block, 1);
+    }
+
+    /// `count` pages of a block are not needed any more.
+    pub(crate) fn discard_many(&mut self, block: BlockId, count: u32) {
+        self.blocks.remove_valid(block, count);
+    }
+
+    /// A discarded page is needed again (it was not erased yet).
+    #[inline]
+    pub fn revive(&mut self, ppn: Ppn) {
+        let block = self.block_of(ppn);
+        self.blocks.add_valid_again(block);
+    }
+
+    /// Reads a page; `into` as in [`Nand::read`].
+    ///
+    /// # Errors
+    /// Uncorrectable page, power loss.
+    #[inline]
+    pub fn read(&mut self, ppn: Ppn, into: &mut [u8], cause: Cause) -> Result<Oob> {
+        let oob = self.nand.read(ppn, into)?;
+        self.stats.reads[cause as usize] += 1;
+        self.note(OpKind::Read, ppn, cause);
+        Ok(oob)
+    }
+
+    /// Reads only the spare area of a programmed page.
+    ///
+    /// # Errors
+    /// Uncorrectable page, power loss.
+    pub fn read_spare(&mut self, ppn: Ppn, cause: Cause) -> Result<Oob> {
+        let oob = self.nand.read(ppn, &mut [])?;
+        self.stats.reads[cause as usize] += 1;
+        let bytes = self.geometry.spare_bytes;
+        self.note_bytes(OpKind::Read, ppn, cause, bytes);
+        Ok(oob)
+    }
+
+    /// Looks at a page's spare area during recovery; `None` if it is erased.
+    ///
+    /// # Errors
+    /// Uncorrectable page, power loss.
+    pub fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>> {
+        self.stats.reads[Cause::Recovery as usize] += 1;
+        Ok(self.nand.probe(ppn)?)
+    }
+
+    /// Copies pages of one block to a stream of `pool` and appends their new places to `places`. The old places stay
+    /// counted valid. On an error `places` holds what was copied before it.
+    ///
+    /// # Errors
+    /// As [`Store::append`]; uncorrectable source.
+    pub fn copy(
+        &mut self,
+        pages: Moves<'_>,
+        stream: Stream,
+        pool: u32,
+        cause: Cause,
+        places: &mut Vec<Ppn>,
+    ) -> Result<()> {
+        let mut done = 0;
+        while done < pages.from.len() {
+            let index = self.frontier_index(stream, pool);
+            if self.frontiers[index].left == 0 {
+                self.open(stream, pool)?;
+            }
+            let count = (pages.from.len() - done).min(self.frontiers[index].left as usize);
+            let part =
+                Moves { from: &pages.from[done..done + count], owners: &pages.owners[done..done + count] };
+            done += self.copy_run(part, index, cause, places)?;
+        }
+        Ok(())
+    }
+
+    /// Copies as many pages as fit the open block, or up to a failed program; returns how many.
+    fn copy_run(
+        &mut self,
+        pages: Moves<'_>,
+        index: usize,
+        cause: Cause,
+        places: &mut Vec<Ppn>,
+    ) -> Result<usize> {
+        let Frontier { block, next, .. } = self.frontiers[index];
+        let run = CopyRun { from: pages.from, owners: pages.owners, to: next, sequence: self.sequence + 1 };
+        let (copied, outcome) = self.nand.copy(run, &mut self.page);
+        // A source that cannot be read consumes no destination; any other failure does.
+        let failed_program =
+            usize::from(matches!(outcome, Err(NandError::ProgramFailed(_) | NandError::PowerLost)));
+        let programs = copied + failed_program;
+        let reads = copied + usize::from(outcome.is_err());
+        self.sequence += programs as u64;
+        self.stats.reads[cause as usize] += reads as u64;
+        self.stats.programs[cause as usize] += programs as u64;
+        self.blocks.add_valid(block, copied as u32);
+        places.extend((next.0..next.0 + copied as u32).map(Ppn));
+        self.note_copies(pages.from, next, programs, cause);
+        self.advance(index, programs as u32);
+        match outcome {
+            Ok(()) => Ok(copied),
+            Err(NandError::ProgramFailed(_)) => {
+                self.abandon(index, block);
+                Ok(copied)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn note_copies(&mut self, from: &[Ppn], to: Ppn, count: usize, cause: Cause) {
+        if self.ops.is_listening() {
+            for (to, &from) in (to.0..).zip(&from[..count]) {
+                self.note(OpKind::Read, from, cause);
+                self.note(OpKind::Program, Ppn(to), cause);
+            }
+        }
+    }
+
+    /// Number of the last program.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Erases a block without valid pages and returns it to its pool, or retires it.
+    ///
+    /// # Errors
+    /// Power loss. A failed erase is not an error: the block is retired.
+    pub fn erase(&mut self, block: BlockId, cause: Cause) -> Result<()> {
+        assert_eq!(self.blocks.valid(block), 0, "erase of block {block} with valid pages");
+        if self.blocks.is_condemned(block) {
+            self.retire(block);
+            return Ok(());
+        }
+        self.blocks.set_erasing(block);
+        let outcome = self.nand.erase(block);
+        self.stats.erases[cause as usize] += self.geometry.superblock_planes as u64;
+        let first = self.geometry.first_page(block);
+        for plane in 0..self.geometry.superblock_planes {
+            self.note_bytes(OpKind::Erase, Ppn(first.0 + plane), cause, 0);
+        }
+        match outcome {
+            Ok(()) => self.release_free(block),
+            Err(NandError::EraseFailed(_)) => self.retire(block),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    fn retire(&mut self, block: BlockId) {
+        self.nand.mark_bad(block);
+        self.blocks.retire(block);
+        self.stats.retired_blocks += 1;
+    }
+
+    #[inline]
+    fn note(&mut self, kind: OpKind, ppn: Ppn, cause: Cause) {
+        if self.ops.is_listening() {
+            self.note_bytes(kind, ppn, cause, self.geometry.page_bytes);
+        }
+    }
+
+    #[inline]
+    fn note_bytes(&mut self, kind: OpKind, ppn: Ppn, cause: Cause, bytes: u32) {
+        if !self.ops.is_listening() {
+            return;
+        }
+        let block = self.block_of(ppn);
+        let offset = ppn.0 - self.geometry.first_page(block).0;
+        let after = if kind == OpKind::Program { self.ops.since_last_read() } else { 0 };
+        self.ops.push(FlashOp { plane: self.geometry.plane_of(block, offset), kind, cause, after, bytes });
+    }
+
+    /// The LPN that the page's OOB names, without a flash operation.
+    #[inline]
+    pub fn owner(&self, ppn: Ppn) -> Lpn {
+        Lpn(self.nand.owner(ppn))
+    }
+
+    /// Forgets everything that is in RAM; blocks are adopted one by one afterwards. Counters go on.
+    pub(crate) fn forget(&mut self) {
+        self.blocks = BlockTable::new(self.geometry.blocks(), self.geometry.block_pages(), self.pools);
+        self.free.iter_mut().for_each(FreePool::clear);
+        self.frontiers.fill(Frontier::NONE);
+        self.next_pool = [0; Stream::COUNT];
+        self.sequence = 0;
+    }
+
+    /// Takes over a block as recovery found it. A partly programmed block goes on being filled if a stream of its
+    /// kind has no open block in the pool, else it is closed as it is.
+    pub(crate) fn adopt(&mut self, block: BlockId, found: FoundBlock) {
+        self.sequence = self.sequence.max(found.last_sequence);
+        let Some(kind) = found.kind else {
+            return if self.is_usable(block) { self.release_free(block) } else { self.blocks.retire(block) };
+        };
+        self.blocks.set_open(block, kind);
+        let pool = self.pool_of(block);
+        let left = self.geometry.block_pages() - found.programmed;
+        let stream = [Stream::Host, Stream::Gc, Stream::Translation]
+            .into_iter()
+            .find(|&s| s.kind() == kind && self.frontier_left(s, pool) == 0);
+        match stream {
+            Some(stream) if left > 0 => {
+                let next = Ppn(self.geometry.first_page(block).0 + found.programmed);
+                let index = self.frontier_index(stream, pool);
+                self.frontiers[index] = Frontier { block, next, left };
+            }
+            _ => self.blocks.close(block, found.last_sequence),
+        }
+    }
+
+    /// Erases a block that recovery found unreadable, and adopts it.
+    pub(crate) fn erase_unreadable(&mut self, block: BlockId) -> Result<()> {
+        self.adopt(
+            block,
+            FoundBlock {
+                kind: Some(PageKind::Data),
+                programmed: self.geometry.block_pages(),
+                last_sequence: 0,
+            },
+        );
+        self.erase(block, Cause::Recovery)
+    }
+
+    /// Counts a page valid that recovery found to be current.
+    pub(crate) fn adopt_valid(&mut self, ppn: Ppn) {
+        let block = self.block_of(ppn);
+        self.blocks.add_valid_again(block);
+    }
+
+    /// Brings RAM that survived a power cut in line with the flash: an interrupted program may not have happened,
+    /// an interrupted erase is repeated.
+    pub(crate) fn reconcile(&mut self) -> Result<()> {
+        for index in 0..self.frontiers.len() {
+            self.reconcile_frontier(index)?;
+        }
+        for block in (0..self.geometry.blocks()).map(BlockId) {
+            if self.blocks.state(block) == BlockState::Erasing {
+                self.erase(block, Cause::Recovery)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn reconcile_frontier(&mut self, index: usize) -> Result<()> {
+        let Frontier { block, next, left } = self.frontiers[index];
+        if left == 0 || next == self.geometry.first_page(block) {
+            return Ok(());
+        }
+        let last = Ppn(next.0 - 1);
+        if self.nand.probe(last) == Ok(None) {
+            self.frontiers[index] = Frontier { block, next: last, left: left + 1 };
+        }
+        Ok(())
+    }
+
+    /// Good blocks, but for the one that holds the page number kept back as "none" on a device of 2^32 pages.
+    fn is_usable(&self, block: BlockId) -> bool {
+        let holds_none = self.geometry.first_page(block).0.checked_add(self.geometry.block_pages()).is_none();
+        !holds_none && !self.nand.is_bad(block)
+    }
+
+    /// Open blocks, for audits: `(stream index, block, pages programmed)`.
+    pub(crate) fn open_blocks(&self) -> impl Iterator<Item = (BlockId, u32)> + '_ {
+        self.frontiers.iter().filter(|f| f.left > 0).map(|f| (f.block, self.geometry.block_pages() - f.left))
+    }
+}
+
+/// A block as a scan of the flash found it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FoundBlock {
+    /// Kind of its pages; `None` for an erased block.
+    pub(crate) kind: Option<PageKind>,
+    /// Pages that cannot be programmed any more.
+    pub(crate) programmed: u32,
+    /// Largest sequence number in it.
+    pub(crate) last_sequence: u64,
+}

@@ -1,0 +1,235 @@
+//! The drive's write cache: sectors become pages here, and overwrites are absorbed.
+//!
+//! The buffer is volatile. A write is acknowledged when it is in the buffer; it is durable when a flush has drained
+//! it. Two orders of eviction: first-in first-out (an overwrite keeps its place) and segmented LRU (a page written
+//! again moves to a protected half, which shields it from a stream of new pages).
+
+use rustc_hash::FxHashMap;
+
+use crate::address::Lpn;
+use crate::content::{Content, Descriptor, Fingerprint};
+use crate::recency::Recency;
+
+/// How the buffer chooses what to write out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum BufferPolicy {
+    /// First in, first out.
+    #[default]
+    Fifo,
+    /// Segmented LRU: half of the pages are protected.
+    Slru,
+}
+
+/// Size and policy of the write buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BufferOptions {
+    /// Pages it holds; 0 = no buffer, every write goes straight to the FTL.
+    pub pages: u32,
+    /// Order of eviction.
+    pub policy: BufferPolicy,
+}
+
+/// Which 512-byte sectors of a page are meant: one bit each, pages of up to 64 KiB.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SectorMask(pub u128);
+
+impl SectorMask {
+    /// Sectors `from..to` of a page.
+    pub fn range(from: u32, to: u32) -> Self {
+        let below = |n: u32| if n >= 128 { u128::MAX } else { (1 << n) - 1 };
+        Self(below(to) & !below(from))
+    }
+
+    /// Whether the mask covers a page of `sectors` sectors.
+    pub fn is_full(self, sectors: u32) -> bool {
+        self == Self::range(0, sectors)
+    }
+
+    fn sectors(self) -> impl Iterator<Item = usize> {
+        (0..128).filter(move |k| self.0 >> k & 1 == 1)
+    }
+}
+
+/// A page, or the part of one that was written.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum PageData {
+    Descriptor(Descriptor),
+    /// One whole page; only the sectors of the mask mean anything.
+    Bytes(Box<[u8]>),
+}
+
+impl PageData {
+    pub(crate) fn of(content: Content<'_>) -> Self {
+        match content {
+            Content::Descriptor(descriptor) => Self::Descriptor(descriptor),
+            Content::Bytes(bytes) => Self::Bytes(bytes.into()),
+        }
+    }
+
+    pub(crate) fn content(&self) -> Content<'_> {
+        match self {
+            Self::Descriptor(descriptor) => Content::Descriptor(*descriptor),
+            Self::Bytes(bytes) => Content::Bytes(bytes),
+        }
+    }
+
+    /// Lays the sectors `mask` of `over` onto this page. Of descriptors only the identity can be merged: the new one
+    /// is a mix of both and of the mask, and its sizes are unknown.
+    pub(crate) fn overlay(&mut self, over: &PageData, mask: SectorMask) {
+        match (self, over) {
+            (Self::Bytes(page), Self::Bytes(over)) => copy_sectors(page, over, mask),
+            (Self::Descriptor(page), Self::Descriptor(over)) => {
+                *page = merged(page.fingerprint, over.fingerprint, mask);
+            }
+            _ => unreachable!("a device holds bytes or descriptors, never both"),
+        }
+    }
+}
+
+fn copy_sectors(page: &mut [u8], over: &[u8], mask: SectorMask) {
+    for sector in mask.sectors() {
+        let at = sector * 512..sector * 512 + 512;
+        page[at.clone()].copy_from_slice(&over[at]);
+    }
+}
+
+fn merged(under: Fingerprint, over: Fingerprint, mask: SectorMask) -> Descriptor {
+    Descriptor::of(Fingerprint::combine([under.0, over.0, mask.0 as u64, (mask.0 >> 64) as u64]))
+}
+
+/// A page on its way to the FTL.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Buffered {
+    pub(crate) lpn: Lpn,
+    pub(crate) data: PageData,
+    pub(crate) mask: SectorMask,
+    protected: bool,
+}
+
+/// The write buffer.
+#[derive(Clone, Debug)]
+pub(crate) struct WriteBuffer {
+    options: BufferOptions,
+    page_sectors: u32,
+    index: FxHashMap<Lpn, u32>,
+    slots: Vec<Option<Buffered>>,
+    free: Vec<u32>,
+    probation: Recency,
+    protected: Recency,
+    absorbed: u64,
+}
+
+impl WriteBuffer {
+    pub(crate) fn new(options: BufferOptions, page_sectors: u32) -> Self {
+        Self {
+            options,
+            page_sectors,
+            index: FxHashMap::default(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            probation: Recency::default(),
+            protected: Recency::default(),
+            absorbed: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_off(&self) -> bool {
+        self.options.pages == 0
+    }
+
+    /// Page writes that found their page in the buffer.
+    pub(crate) fn absorbed(&self) -> u64 {
+        self.absorbed
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    pub(crate) fn get(&self, lpn: Lpn) -> Option<&Buffered> {
+        let &slot = self.index.get(&lpn)?;
+        self.slots[slot as usize].as_ref()
+    }
+
+    /// Takes a page in, merged with what is there of it, and returns what has to leave.
+    pub(crate) fn put(&mut self, lpn: Lpn, data: PageData, mask: SectorMask) -> Option<Buffered> {
+        if let Some(&slot) = self.index.get(&lpn) {
+            self.absorbed += 1;
+            self.merge(slot, data, mask);
+            self.use_again(slot);
+            return None;
+        }
+        let leaving = if self.index.len() >= self.options.pages as usize { self.take_oldest() } else { None };
+        let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
+        if slot as usize == self.slots.len() {
+            self.slots.push(None);
+        }
+        self.slots[slot as usize] = Some(Buffered { lpn, data, mask, protected: false });
+        self.index.insert(lpn, slot);
+        self.probation.push(slot);
+        leaving
+    }
+
+    fn merge(&mut self, slot: u32, data: PageData, mask: SectorMask) {
+        let page_sectors = self.page_sectors;
+        let entry = self.entry(slot);
+        if mask.is_full(page_sectors) || mask == entry.mask {
+            entry.data = data;
+        } else {
+            entry.data.overlay(&data, mask);
+        }
+        entry.mask.0 |= mask.0;
+    }
+
+    fn entry(&mut self, slot: u32) -> &mut Buffered {
+        self.slots[slot as usize].as_mut().expect("an indexed slot is in use")
+    }
+
+    fn use_again(&mut self, slot: u32) {
+        if self.options.policy == BufferPolicy::Fifo {
+            return;
+        }
+        if std::mem::replace(&mut self.entry(slot).protected, true) {
+            return self.protected.touch(slot);
+        }
+        self.probation.remove(slot);
+        self.protected.push(slot);
+        if self.protected.len() > self.options.pages / 2 {
+            let demoted = self.protected.oldest().expect("the protected segment is not empty");
+            self.protected.remove(demoted);
+            self.entry(demoted).protected = false;
+            self.probation.push(demoted);
+        }
+    }
+
+    /// The page that is next to leave.
+    pub(crate) fn take_oldest(&mut self) -> Option<Buffered> {
+        let slot = self.probation.oldest().or_else(|| self.protected.oldest())?;
+        Some(self.take(slot))
+    }
+
+    /// Drops a page (it was trimmed).
+    pub(crate) fn remove(&mut self, lpn: Lpn) -> Option<Buffered> {
+        let slot = *self.index.get(&lpn)?;
+        Some(self.take(slot))
+    }
+
+    fn take(&mut self, slot: u32) -> Buffered {
+        let entry = self.slots[slot as usize].take().expect("an indexed slot is in use");
+        let segment = if entry.protected { &mut self.protected } else { &mut self.probation };
+        segment.remove(slot);
+        self.index.remove(&entry.lpn);
+        self.free.push(slot);
+        entry
+    }
+
+    /// Everything in it is gone: power was lost.
+    pub(crate) fn forget(&mut self) {
+        *self = Self::new(self.options, self.page_sectors);
+    }
+
+    pub(crate) fn ram_bytes(&self) -> u64 {
+        self.options.pages as u64 * self.page_sectors as u64 * 512
+    }
+}

@@ -321,18 +321,18 @@ impl ContentModel {
     /// One sentence for reports.
     pub fn describe(&self) -> String {
         let spec = &self.spec;
-        let mut text = format!("content is synthetic: {}", spec.source.describe());
+        let mut parts = vec![spec.source.describe()];
         if spec.silent > 0.0 {
-            text += &format!("; {} of overwrites change nothing", percent(spec.silent));
+            parts.push(format!("{} of overwrites change nothing", percent(spec.silent)));
         }
         if let Some(Ratio { mean, sigma }) = spec.compress {
             let per = if spec.chunk > 1 { format!("chunk of {} pages", spec.chunk) } else { "page".into() };
-            text += &format!("; compressed to {} (sigma {} per {per})", percent(mean), percent(sigma));
+            parts.push(format!("compressed to {} (sigma {} per {per})", percent(mean), percent(sigma)));
         }
         if let Some(Ratio { mean, sigma }) = spec.delta {
-            text += &format!("; differences of {} of a page (sigma {})", percent(mean), percent(sigma));
+            parts.push(format!("differences of {} of a page (sigma {})", percent(mean), percent(sigma)));
         }
-        text
+        format!("content is synthetic: {}", parts.join("; "))
     }
 
     fn write(&mut self, page: u64) -> Descriptor {

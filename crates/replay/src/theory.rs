@@ -232,7 +232,7 @@ pub fn erases_per_host_write(write_amplification: f64, pages_per_block: usize) -
 /// Translation-page synchronisations per insert of a dirty entry, uniform random: `1 / (1 + C/TPT)`.
 ///
 /// `dirty_per_translation_page` is dirty cached entries over translation pages; a synchronisation writes back the
-/// whole batch of one translation page, `1 + C/TPT` entries on average. Source: derived for GeckoFTL's lazy
+/// whole batch of one translation page, `1 + C/TPT` entries on average. Source: derived for `GeckoFTL`'s lazy
 /// synchronisation (Dayan, Bonnet, Idreos, SIGMOD 2016); domain `>= 0`.
 pub fn lazy_syncs_per_dirty_insert(dirty_per_translation_page: f64) -> f64 {
     assert!(dirty_per_translation_page >= 0.0, "entries per translation page cannot be negative");
@@ -257,7 +257,7 @@ pub fn lazy_translation_write_amplification(
 /// Write amplification of page validity bits kept in flash: `1 + 1/delta + (A/b)/delta`.
 ///
 /// Every host write rewrites one bitmap page (a program and a read); every collection reads one more.
-/// Source: GeckoFTL's baseline (SIGMOD 2016), there 1.1015 at `u = .7`, `delta = 10`, `b = 128` with the large-block `A`.
+/// Source: `GeckoFTL`'s baseline (SIGMOD 2016), there 1.1015 at `u = .7`, `delta = 10`, `b = 128` with the large-block `A`.
 pub fn flash_bitmap_write_amplification(
     write_read_cost_ratio: f64,
     write_amplification: f64,
@@ -304,7 +304,7 @@ pub fn dedup_write_amplification(u: f64, content: ZipfContent) -> f64 {
     content.miss * large_block_write_amplification(u * content.distinct)
 }
 
-/// Foreground page programs per host write with delta compression: `1 - Pc + Pc r` (Delta-FTL, Wu and He, EuroSys 2012).
+/// Foreground page programs per host write with delta compression: `1 - Pc + Pc r` (Delta-FTL, Wu and He, `EuroSys` 2012).
 ///
 /// `delta_share` is `Pc`, the writes stored as deltas; `pages_per_delta` is the mean ratio `Rc` if packing were
 /// perfect, or the measured pages per delta, which packing loss makes larger (0.71 for `Rc = 0.50`).

@@ -108,7 +108,7 @@ impl Generator {
         let full_sectors = request.len_bytes / SECTOR_BYTES;
         let start = below(&mut self.rng, SECTORS_PER_PAGE);
         let mut sectors = 1 + below(&mut self.rng, full_sectors - 1);
-        if start == 0 && sectors % SECTORS_PER_PAGE == 0 {
+        if start == 0 && sectors.is_multiple_of(SECTORS_PER_PAGE) {
             sectors -= 1;
         }
         request.offset_bytes += start * SECTOR_BYTES;

@@ -16,7 +16,7 @@ use wearwell::content::mix;
 const ROUNDS: usize = 6;
 const ROUND_MULTIPLIER: u64 = 0xd6e8_feb8_6659_fd93;
 
-/// A pseudo-random bijection on `0..n`, with its inverse. Both cost about [`ROUNDS`](self) multiplications.
+/// A pseudo-random bijection on `0..n`, with its inverse. Either way costs about nine multiplications.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Permutation {
     n: u64,
@@ -97,21 +97,21 @@ impl Permutation {
         (at & ((1 << self.left_bits) - 1), at >> self.left_bits)
     }
 
-    /// In `0..rows`: multiply-shift of the hash's upper 32 bits (rows stay below 2^25).
+    /// In `0..rows`, by multiply-shift (rows stay below 2^25).
     #[inline]
     fn row_shift(&self, left: u64, key: u64) -> u64 {
-        ((round_hash(left, key) >> 32) * self.rows) >> 32
+        (round_hash(left, key) * self.rows) >> 32
     }
 
+    /// The uppermost bits of the hash, as many as the left half has.
     #[inline]
     fn left_mask(&self, right: u64, key: u64) -> u64 {
-        (round_hash(right, key) >> 32) & ((1 << self.left_bits) - 1)
+        round_hash(right, key) >> (32 - self.left_bits)
     }
 }
 
-/// One multiplication; only its upper half, which depends on every input bit, is used.
+/// 32 bits: the upper half of one product, which depends on every bit of `half` (below 2^25).
 #[inline]
 fn round_hash(half: u64, key: u64) -> u64 {
-    let x = (half ^ key).wrapping_mul(ROUND_MULTIPLIER);
-    x ^ (x << 29)
+    (half ^ key).wrapping_mul(ROUND_MULTIPLIER) >> 32
 }

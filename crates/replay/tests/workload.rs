@@ -610,16 +610,24 @@ fn deltas_exist_for_overwrites_only() {
 }
 
 #[test]
-fn delta_sizes_pack_as_published() {
-    // Pages per delta with 6-byte headers, next fit: 0.71 / 0.44 / 0.23; best of four open pages: .59 / .39 / .21.
+fn delta_sizes_pack_as_an_independent_simulation_says() {
+    // Pages per delta with 6-byte headers: next fit, and best of four open pages. Oracle: a separate simulation with
+    // 200000 draws of another Gaussian generator; both samples have a deviation below 4e-4.
+    // On paper: .71 / .44 / .23 and .59 / .39 / .21. The middle ones (.44, .39) do not come out with 6-byte headers
+    // (.434, .384) but do, with all others, for 16 bytes.
     for (ratio, next_fit, four_open) in
-        [(0.50, "0.71", "0.59"), (0.35, "0.44", "0.39"), (0.20, "0.23", "0.21")]
+        [(0.50, 0.7081, 0.5882), (0.35, 0.4338, 0.3844), (0.20, 0.2253, 0.2092)]
     {
         let mut model = model(&format!("unique:delta={ratio}"));
         write(&mut model, 0);
         let sizes: Vec<u64> = (0..400_000).map(|_| 6 + u64::from(write(&mut model, 0).delta_bytes)).collect();
-        assert_eq!(format!("{:.2}", pages_per_delta(&sizes, 1)), next_fit, "ratio {ratio}, next fit");
-        assert_eq!(format!("{:.2}", pages_per_delta(&sizes, 4)), four_open, "ratio {ratio}, four open");
+        for (open, oracle) in [(1, next_fit), (4, four_open)] {
+            let measured = pages_per_delta(&sizes, open);
+            assert!(
+                (measured - oracle).abs() < 0.002,
+                "ratio {ratio}, {open} open: {measured} against {oracle}"
+            );
+        }
     }
 }
 

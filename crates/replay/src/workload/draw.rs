@@ -160,15 +160,29 @@ fn log2(v: f64) -> f64 {
     let exponent = (v.to_bits().wrapping_sub(SQRT_HALF) as i64) >> 52;
     let m = f64::from_bits(v.to_bits().wrapping_sub((exponent << 52) as u64));
     let t = (m - 1.0) / (m + 1.0);
-    let (s, s2) = (t * t, t * t * t * t);
-    let even = polynomial(s2, [1.0, 1.0 / 5.0, 1.0 / 9.0, 1.0 / 13.0, 1.0 / 17.0]);
-    let odd = polynomial(s2, [1.0 / 3.0, 1.0 / 7.0, 1.0 / 11.0, 1.0 / 15.0]);
-    exponent as f64 + (2.0 * std::f64::consts::LOG2_E) * t * (even + s * odd)
+    let series = polynomial(
+        t * t,
+        [
+            1.0,
+            1.0 / 3.0,
+            1.0 / 5.0,
+            1.0 / 7.0,
+            1.0 / 9.0,
+            1.0 / 11.0,
+            1.0 / 13.0,
+            1.0 / 15.0,
+            1.0 / 17.0,
+            0.0,
+            0.0,
+            0.0,
+        ],
+    );
+    exponent as f64 + (2.0 * std::f64::consts::LOG2_E) * t * series
 }
 
-/// `2^y` for `y` in -1000 to 1000; relative error below 1e-14 (times `|y|` for large `y`).
+/// `2^y` for `y` in -1000 to 1000; relative error below 2e-14.
 ///
-/// `2^y = 2^n exp(z)` with `n` the nearest integer and `|z| <= ln(2)/2`, where 13 terms of the series suffice.
+/// `2^y = 2^n exp(z)` with `n` the nearest integer and `|z| <= ln(2)/2`, where 12 terms of the series leave 7e-15.
 #[inline]
 #[expect(clippy::cast_sign_loss, reason = "bit patterns")]
 fn exp2(y: f64) -> f64 {
@@ -176,20 +190,35 @@ fn exp2(y: f64) -> f64 {
     const ROUNDER: f64 = 6_755_399_441_055_744.0;
     let n = (y + ROUNDER) - ROUNDER;
     let z = (y - n) * std::f64::consts::LN_2;
-    let z2 = z * z;
-    let even = polynomial(
-        z2,
-        [1.0, 0.5, 1.0 / 24.0, 1.0 / 720.0, 1.0 / 40_320.0, 1.0 / 3_628_800.0, 1.0 / 479_001_600.0],
-    );
-    let odd =
-        polynomial(z2, [1.0, 1.0 / 6.0, 1.0 / 120.0, 1.0 / 5040.0, 1.0 / 362_880.0, 1.0 / 39_916_800.0]);
-    (even + z * odd) * f64::from_bits(((n as i64 + 1023) << 52) as u64)
+    let series = polynomial(z, EXPONENTIAL_SERIES);
+    series * f64::from_bits(((n as i64 + 1023) << 52) as u64)
 }
 
-/// `c[0] + c[1] x + c[2] x^2 ..`
+/// `1 / k!`
+const EXPONENTIAL_SERIES: [f64; 12] = [
+    1.0,
+    1.0,
+    1.0 / 2.0,
+    1.0 / 6.0,
+    1.0 / 24.0,
+    1.0 / 120.0,
+    1.0 / 720.0,
+    1.0 / 5040.0,
+    1.0 / 40_320.0,
+    1.0 / 362_880.0,
+    1.0 / 3_628_800.0,
+    1.0 / 39_916_800.0,
+];
+
+/// `c[0] + c[1] x + c[2] x^2 ..`, as four short chains that a processor runs side by side (Estrin's scheme): a draw
+/// waits for its longest chain.
 #[inline]
-fn polynomial<const N: usize>(x: f64, c: [f64; N]) -> f64 {
-    c.iter().rev().fold(0.0, |sum, coefficient| sum * x + coefficient)
+fn polynomial(x: f64, c: [f64; 12]) -> f64 {
+    let (x2, x4) = (x * x, x * x * (x * x));
+    let low = (c[0] + c[1] * x) + (c[2] + c[3] * x) * x2;
+    let middle = (c[4] + c[5] * x) + (c[6] + c[7] * x) * x2;
+    let high = (c[8] + c[9] * x) + (c[10] + c[11] * x) * x2;
+    low + (middle + high * x4) * x4
 }
 
 #[cfg(test)]
@@ -202,7 +231,7 @@ mod tests {
             let v = f64::from(i) * 1.37e-3;
             assert!((log2(v) - v.log2()).abs() < 1e-14, "log2({v})");
             let y = f64::from(i) * 3e-4 - 30.0;
-            assert!((exp2(y) / y.exp2() - 1.0).abs() < 1e-14, "exp2({y})");
+            assert!((exp2(y) / y.exp2() - 1.0).abs() < 2e-14, "exp2({y})");
         }
     }
 }

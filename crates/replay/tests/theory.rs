@@ -17,6 +17,7 @@ const OVER_PROVISIONING: [f64; 4] = [0.07, 0.15, 0.28, 3.0 / 7.0];
 /// A device of `blocks` blocks whose free pool and frontiers together keep `reserved` blocks out of collection.
 fn reserved_utilisation(over_provisioning: f64, blocks: u64, reserved: u64, pages_per_block: u64) -> f64 {
     let physical = blocks * pages_per_block;
+    #[expect(clippy::cast_sign_loss, reason = "page counts are positive")]
     let logical = (physical as f64 * utilisation_at(over_provisioning)).round() as u64;
     effective_utilisation(logical, physical, reserved - 1, 2, pages_per_block)
 }
@@ -34,7 +35,7 @@ fn lambert_w_inverts_x_exp_x() {
 
 #[test]
 fn lambert_w_known_values() {
-    assert!((lambert_w0(1.0) - 0.567_143_290_409_783_9).abs() < 1e-15, "the omega constant");
+    assert!((lambert_w0(1.0) - 0.567_143_290_409_784).abs() < 1e-15, "the omega constant");
     assert!((lambert_w0(std::f64::consts::E) - 1.0).abs() < 1e-15);
     assert!((lambert_w0(-1.0 / std::f64::consts::E) + 1.0).abs() < 1e-7);
     assert!((lambert_w0(1e300) + lambert_w0(1e300).ln() - 300.0 * 10f64.ln()).abs() < 1e-10);
@@ -87,41 +88,72 @@ fn greedy_at_finite_block_sizes() {
 }
 
 #[test]
-fn greedy_predictions_with_effective_utilisation() {
-    // (over-provisioning, pages per block, blocks, blocks kept out of collection, printed prediction)
+fn greedy_with_effective_utilisation_predicts_what_was_measured() {
+    // (over-provisioning, pages per block, blocks, blocks out of collection, printed prediction, measured). The
+    // reserves are not on paper; 4 blocks, or 8 on the larger devices, give every printed prediction. Measurements
+    // of the prototype lie within the 0.15 % that is claimed from 8192 blocks on.
     let rows = [
-        (0.07, 128, 1 << 14, 4, "7.415"),
-        (0.07, 128, 1 << 17, 8, "7.397"),
-        (0.07, 128, 1 << 20, 8, "7.392"),
-        (0.07, 128, 1 << 22, 8, "7.392"),
-        (0.15, 128, 1 << 14, 4, "3.911"),
-        (0.15, 128, 1 << 17, 8, "3.9064"),
-        (0.15, 128, 1 << 20, 8, "3.9051"),
-        (0.15, 128, 1 << 22, 8, "3.905"),
-        (0.28, 128, 1 << 14, 4, "2.443"),
-        (0.28, 128, 1 << 17, 8, "2.442"),
-        (0.28, 128, 1 << 20, 8, "2.441"),
-        (3.0 / 7.0, 128, 1 << 14, 4, "1.855"),
-        (3.0 / 7.0, 128, 1 << 22, 4, "1.854"),
-        (0.07, 256, 1 << 13, 4, "7.648"),
-        (0.07, 256, 1 << 16, 8, "7.610"),
-        (0.07, 256, 1 << 21, 4, "7.597"),
-        (0.15, 256, 1 << 13, 4, "3.972"),
-        (0.15, 256, 1 << 16, 8, "3.9626"),
-        (0.28, 256, 1 << 13, 4, "2.465"),
-        (3.0 / 7.0, 256, 1 << 13, 4, "1.867"),
+        (0.07, 128, 1 << 14, 4, "7.415", 7.412),
+        (0.07, 128, 1 << 17, 8, "7.397", 7.398),
+        (0.07, 128, 1 << 20, 8, "7.392", 7.391),
+        (0.07, 128, 1 << 22, 8, "7.392", 7.391),
+        (0.15, 128, 1 << 14, 4, "3.911", 3.911),
+        (0.15, 128, 1 << 17, 8, "3.9064", 3.9063),
+        (0.15, 128, 1 << 20, 8, "3.9051", 3.9051),
+        (0.15, 128, 1 << 22, 8, "3.905", 3.905),
+        (0.28, 128, 1 << 14, 4, "2.443", 2.443),
+        (0.28, 128, 1 << 17, 8, "2.442", 2.442),
+        (0.28, 128, 1 << 20, 8, "2.441", 2.441),
+        (0.28, 128, 1 << 22, 8, "2.441", 2.441),
+        (3.0 / 7.0, 128, 1 << 14, 4, "1.855", 1.855),
+        (3.0 / 7.0, 128, 1 << 22, 4, "1.854", 1.854),
+        (0.07, 256, 1 << 13, 4, "7.648", 7.643),
+        (0.07, 256, 1 << 16, 8, "7.610", 7.609),
+        (0.07, 256, 1 << 21, 4, "7.597", 7.596),
+        (0.15, 256, 1 << 13, 4, "3.972", 3.970),
+        (0.15, 256, 1 << 16, 8, "3.9626", 3.9628),
+        (0.28, 256, 1 << 13, 4, "2.465", 2.464),
+        (3.0 / 7.0, 256, 1 << 13, 4, "1.867", 1.867),
     ];
-    for (op, b, blocks, reserved, printed) in rows {
+    for (op, b, blocks, reserved, printed, measured) in rows {
         let u = reserved_utilisation(op, blocks, reserved, b);
-        assert_prints(greedy(u, b as usize).write_amplification, printed);
+        let predicted = greedy(u, b as usize).write_amplification;
+        assert_prints(predicted, printed);
+        let error: f64 = measured / predicted - 1.0;
+        assert!(error.abs() <= 0.0015, "measured {measured}, predicted {predicted}");
     }
 }
 
 #[test]
-fn eight_reserved_blocks_of_16384_move_greedy_by_six_permille() {
-    let bare = greedy(utilisation_at(0.07), 128).write_amplification;
-    let reserved = greedy(reserved_utilisation(0.07, 1 << 14, 8, 128), 128).write_amplification;
-    assert_prints((reserved / bare - 1.0) * 100.0, "0.6");
+fn greedy_without_reserve_is_just_below_small_simulations() {
+    // Simulations on devices whose reserve is not on paper: a reserve only raises write amplification, here by less
+    // than 1 %. (utilisation, pages per block, simulated)
+    let rows = [
+        (0.5, 128, 1.248),
+        (0.7, 128, 1.855),
+        (0.8, 128, 2.656),
+        (0.85, 128, 3.45),
+        (0.9, 128, 5.04),
+        (0.7, 64, 1.835),
+        (0.7, 256, 1.866),
+    ];
+    for (u, b, simulated) in rows {
+        let excess = simulated / greedy(u, b).write_amplification - 1.0;
+        assert!((0.0..0.01).contains(&excess), "u {u} b {b}: simulated {simulated}, {excess} above");
+    }
+}
+
+#[test]
+fn a_small_reserve_moves_greedy_visibly() {
+    // (pages per block, blocks, blocks out of collection, printed percent). On paper the second row carries no block
+    // size; it is 5.6 for 256 pages per block and 5.5 for 128.
+    for (b, blocks, reserved, printed) in
+        [(128, 1 << 14, 8, "0.6"), (256, 1024, 4, "5.6"), (128, 1024, 4, "5.5")]
+    {
+        let bare = greedy(utilisation_at(0.07), b as usize).write_amplification;
+        let moved = greedy(reserved_utilisation(0.07, blocks, reserved, b), b as usize).write_amplification;
+        assert_prints((moved / bare - 1.0) * 100.0, printed);
+    }
 }
 
 #[test]
@@ -198,10 +230,9 @@ fn erases_per_write_is_amplification_per_block() {
 
 #[test]
 fn lazy_translation() {
-    for (ratio, printed) in [(1.43, ".4118"), (0.142_857, ".8750"), (24.3, ".0395")] {
-        // 1.43 on paper stands for 2^19 entries over 367002 translation pages, 1.4286.
-        let exact = if ratio == 1.43 { 1.0 / 0.7 } else { ratio };
-        assert_prints(lazy_syncs_per_dirty_insert(exact), &format!("0{printed}"));
+    // On paper 1.43 and .14 stand for a cache of 2^19 entries over 367002 translation pages, 1/0.7, and a tenth of it.
+    for (ratio, printed) in [(1.0 / 0.7, "0.4118"), (0.1 / 0.7, "0.8750"), (24.3, "0.0395")] {
+        assert_prints(lazy_syncs_per_dirty_insert(ratio), printed);
     }
     let wa = lazy_translation_write_amplification(2.0, 10.0, 1.0 / 0.7);
     assert!((wa - 2.0 * 1.1 * 0.7 / 1.7).abs() < 1e-12, "{wa}");

@@ -263,6 +263,12 @@ fn requests_stay_inside_the_working_set() {
 }
 
 #[test]
+#[should_panic(expected = "fit the working set of 4 pages")]
+fn hand_built_specs_are_checked_too() {
+    Generator::new(&Spec { size: Size::Fixed(5), ..Spec::new(Pattern::Uniform, 4, 1) });
+}
+
+#[test]
 fn partial_requests_are_never_whole_pages() {
     let whole = |request: &Request| (request.offset_bytes | request.len_bytes).is_multiple_of(PAGE_BYTES);
     for size in [1, 3] {
@@ -506,8 +512,7 @@ fn zipf_content_misses_as_often_as_the_closed_form() {
     // Scale-free: M live pages, N = .9 M or .7 M contents, uniform overwrites of a plain array.
     let pages = 50_000;
     for share in [0.9, 0.7] {
-        let contents = (share * pages as f64) as u64;
-        let mut model = model(&format!("zipf:a=0.2,contents={contents}"));
+        let mut model = model(&format!("zipf:a=0.2,contents={}", share * pages as f64));
         let (miss, distinct) = simulate_sharing(&mut model, pages, 20 * pages);
         let theory = theory::zipf_content(0.2, share);
         // Sum and integral differ by O(N^-(1-a)), below 2e-4 here; the rest is sampling: misses are 10^6 events of
@@ -526,7 +531,9 @@ fn simulate_sharing(model: &mut ContentModel, pages: u64, overwrites: u64) -> (f
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(8);
     let mut references = std::collections::HashMap::new();
     let mut holds: Vec<_> = (0..pages).map(|page| write(model, page).fingerprint).collect();
-    holds.iter().for_each(|content| *references.entry(*content).or_insert(0_u32) += 1);
+    for content in &holds {
+        *references.entry(*content).or_insert(0_u32) += 1;
+    }
     let mut misses = 0;
     for _ in 0..overwrites {
         let page = below(&mut rng, pages);

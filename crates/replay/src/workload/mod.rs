@@ -132,10 +132,13 @@ impl Generator {
 }
 
 fn sizes_of(spec: &Spec) -> Weighted<u32> {
-    match &spec.size {
-        Size::Fixed(pages) => Weighted::new([(*pages, 1.0)]),
-        Size::Weighted(items) => Weighted::new(items.iter().copied()),
-    }
+    let items = match &spec.size {
+        Size::Fixed(pages) => vec![(*pages, 1.0)],
+        Size::Weighted(items) => items.clone(),
+    };
+    let fits = items.iter().all(|(pages, _)| (1..=spec.pages).contains(&u64::from(*pages)));
+    assert!(fits, "requests have at least one page and fit the working set of {} pages", spec.pages);
+    Weighted::new(items)
 }
 
 /// A choice among a few items; a single item is chosen without a draw.

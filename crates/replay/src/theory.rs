@@ -18,7 +18,7 @@ pub const DAYS_PER_YEAR: f64 = 365.0;
 /// Principal branch of the Lambert W function: the `w >= -1` with `w exp(w) = x`.
 ///
 /// Domain `x >= -1/e`. Halley's iteration from a guess good to a few percent; relative error below 1e-12 except
-/// within 1e-10 of the branch point `-1/e`, where `x` itself no longer determines `w` so well.
+/// within 1e-8 of the branch point `-1/e`, where `x` itself no longer determines `w` so well.
 /// Source: Corless et al., "On the Lambert W function", 1996.
 pub fn lambert_w0(x: f64) -> f64 {
     assert!(x >= -1.0 / E - 1e-15, "W0 is real only from -1/e on, not at {x}");

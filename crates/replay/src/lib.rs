@@ -2,4 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod content_model;
+pub mod theory;
 pub mod trace;
+pub mod workload;

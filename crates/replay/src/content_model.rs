@@ -1,0 +1,493 @@
+//! Content for requests that come without any: a stated, seeded model.
+//!
+//! Most block traces do not know what was written, and every mechanism that looks at content (recycling,
+//! deduplication, delta, compression) needs to. The model draws a [`Descriptor`] per written page from a few
+//! published parameters, and [`ContentModel::describe`] says so in the report. The price is that such a result
+//! rests on the model; it must never stand beside a measured one without that sentence.
+//!
+//! What is modelled
+//! - *which* content: all unique, all the same, a duplicate share with zipf popularity over the first `pool`
+//!   distinct contents, or independent zipf draws over a universe of contents (the literal reading of Remap-SSD's
+//!   content generator, whose closed form is [`crate::theory::zipf_content`]); on top, silent writes;
+//! - *how compressible*: a Gaussian ratio per page or per chunk of pages, clipped to `[0.01, 1]`;
+//! - *how different from before*: a Gaussian ratio per overwrite (Delta-FTL's model; it does not print sigma, ours
+//!   is a quarter of the mean unless told).
+//!
+//! Simplified: content does not depend on the address (except the compressibility of a chunk) or on time; the delta
+//! ratio does not depend on how similar two contents are, except that equal contents differ by 0 bytes.
+//!
+//! A draw depends on the seed, on the number of the write and, for duplicates and silent writes, on what the model
+//! wrote before. Sizes are functions of fingerprints: the upper 12 bits select one of 4096 quantiles, so that equal
+//! content has equal size wherever it turns up. The lower 52 bits number the contents, permuted, so that different
+//! contents never collide within one model.
+
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+use rand::SeedableRng;
+use rand_xoshiro::SplitMix64;
+use wearwell::content::{Descriptor, Fingerprint, mix};
+
+use crate::workload::PAGE_BYTES;
+use crate::workload::draw::{Chance, Zipf};
+use crate::workload::options::{Grammar, Key, Kind, Options, SpecError};
+
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+const CLASS_BITS: u32 = 12;
+const NUMBER_BITS: u32 = u64::BITS - CLASS_BITS;
+const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
+const SMALLEST_RATIO: f64 = 0.01;
+
+/// Content models and their keys.
+pub const GRAMMAR: Grammar = Grammar {
+    what: "content model",
+    kinds: &[
+        Kind { name: "unique", meaning: "no page repeats another", keys: &[] },
+        Kind { name: "same", meaning: "all pages alike (and not zero)", keys: &[] },
+        Kind {
+            name: "dup",
+            meaning: "a share of writes repeats one of the first distinct contents",
+            keys: &[
+                Key { name: "share", default: "0.2", meaning: "probability that a write repeats, 0 to 1" },
+                Key {
+                    name: "theta",
+                    default: "0.9",
+                    meaning: "zipf popularity of the repeated, oldest first, 0 to 2",
+                },
+                Key {
+                    name: "pool",
+                    default: "100000",
+                    meaning: "contents that may be repeated, 1 to 67108864",
+                },
+            ],
+        },
+        Kind {
+            name: "zipf",
+            meaning: "every write draws independently from a universe of contents",
+            keys: &[
+                Key { name: "a", default: "0.2", meaning: "exponent of the popularity, 0 to 2" },
+                Key { name: "contents", default: "900000", meaning: "size of the universe, 1 to 1e12" },
+            ],
+        },
+    ],
+    common: &[
+        Key { name: "compress", default: "unknown", meaning: "mean compressed size / page, 0.01 to 1" },
+        Key { name: "compress_sigma", default: "mean/4", meaning: "its standard deviation, 0 to 1" },
+        Key {
+            name: "chunk",
+            default: "1",
+            meaning: "neighbouring pages whose new contents compress alike, 1 to 1048576",
+        },
+        Key {
+            name: "delta",
+            default: "unknown",
+            meaning: "mean size of a difference / page (Rc), 0.01 to 1",
+        },
+        Key { name: "delta_sigma", default: "mean/4", meaning: "its standard deviation, 0 to 1" },
+        Key { name: "silent", default: "0", meaning: "share of overwrites that change nothing, 0 to 1" },
+    ],
+};
+
+/// A content model in numbers; parsed from and printed as `dup:share=0.2,compress=0.5`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Spec {
+    /// Which contents.
+    pub source: Source,
+    /// Compressed size over page size; `None` leaves it unknown.
+    pub compress: Option<Ratio>,
+    /// Neighbouring pages (`lpn / chunk`) whose unique contents share one compressed size.
+    pub chunk: u32,
+    /// Size of a compressed difference over page size; `None` leaves it unknown.
+    pub delta: Option<Ratio>,
+    /// Share of overwrites that write what the page already holds.
+    pub silent: f64,
+}
+
+/// Which contents are written.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Source {
+    /// Every write is new.
+    Unique,
+    /// Every write is the same.
+    Same,
+    /// Writes repeat one of the first `pool` distinct contents with probability `share`.
+    Duplicates {
+        /// Probability of a repeat, once there is something to repeat.
+        share: f64,
+        /// Popularity: the k-th oldest content is repeated in proportion to `k^-theta`.
+        theta: f64,
+        /// How many contents can be repeated.
+        pool: u64,
+    },
+    /// Independent zipf draws from a universe.
+    Zipf {
+        /// Exponent.
+        a: f64,
+        /// Number of contents.
+        contents: u64,
+    },
+}
+
+/// A Gaussian share of the page size, clipped to `[0.01, 1]`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Ratio {
+    /// Mean before clipping.
+    pub mean: f64,
+    /// Standard deviation before clipping.
+    pub sigma: f64,
+}
+
+impl Ratio {
+    /// With the default deviation, a quarter of the mean.
+    pub fn of(mean: f64) -> Self {
+        Self { mean, sigma: mean / 4.0 }
+    }
+}
+
+impl Spec {
+    /// `source` alone: sizes unknown, no silent writes.
+    pub fn new(source: Source) -> Self {
+        Self { source, compress: None, chunk: 1, delta: None, silent: 0.0 }
+    }
+
+    /// A duplicate share with the default popularity and pool.
+    pub fn duplicates(share: f64) -> Self {
+        Self::new(Source::Duplicates { share, theta: 0.9, pool: 100_000 })
+    }
+}
+
+impl FromStr for Spec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let options = Options::parse(text, &GRAMMAR)?;
+        Ok(Self {
+            source: read_source(&options)?,
+            compress: read_ratio(&options, "compress", "compress_sigma")?,
+            chunk: options.integer("chunk", 1..=1 << 20)?.unwrap_or(1) as u32,
+            delta: read_ratio(&options, "delta", "delta_sigma")?,
+            silent: options.number("silent", 0.0..=1.0)?.unwrap_or(0.0),
+        })
+    }
+}
+
+fn read_source(options: &Options) -> Result<Source, SpecError> {
+    Ok(match options.kind {
+        "unique" => Source::Unique,
+        "same" => Source::Same,
+        "dup" => Source::Duplicates {
+            share: options.number("share", 0.0..=1.0)?.unwrap_or(0.2),
+            theta: options.number("theta", 0.0..=2.0)?.unwrap_or(0.9),
+            pool: options.integer("pool", 1..=1 << 26)?.unwrap_or(100_000),
+        },
+        "zipf" => Source::Zipf {
+            a: options.number("a", 0.0..=2.0)?.unwrap_or(0.2),
+            contents: options.integer("contents", 1..=1_000_000_000_000)?.unwrap_or(900_000),
+        },
+        other => unreachable!("the grammar lists content model {other}, which nobody reads"),
+    })
+}
+
+fn read_ratio(
+    options: &Options,
+    mean: &'static str,
+    sigma: &'static str,
+) -> Result<Option<Ratio>, SpecError> {
+    let spread = options.number(sigma, 0.0..=1.0)?;
+    match options.number(mean, SMALLEST_RATIO..=1.0)? {
+        Some(mean) => Ok(Some(Ratio { mean, sigma: spread.unwrap_or(mean / 4.0) })),
+        None if spread.is_some() => Err(SpecError::Conflict(format!("{sigma} needs {mean}"))),
+        None => Ok(None),
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        if let Some(ratio) = self.compress {
+            parts.push(format!("compress={},compress_sigma={}", ratio.mean, ratio.sigma));
+        }
+        if self.chunk != 1 {
+            parts.push(format!("chunk={}", self.chunk));
+        }
+        if let Some(ratio) = self.delta {
+            parts.push(format!("delta={},delta_sigma={}", ratio.mean, ratio.sigma));
+        }
+        if self.silent > 0.0 {
+            parts.push(format!("silent={}", self.silent));
+        }
+        let (kind, keys) = self.source.spell();
+        parts.splice(0..0, keys);
+        write!(f, "{kind}{}{}", if parts.is_empty() { "" } else { ":" }, parts.join(","))
+    }
+}
+
+impl Source {
+    fn spell(self) -> (&'static str, Option<String>) {
+        match self {
+            Self::Unique => ("unique", None),
+            Self::Same => ("same", None),
+            Self::Duplicates { share, theta, pool } => {
+                ("dup", Some(format!("share={share},theta={theta},pool={pool}")))
+            }
+            Self::Zipf { a, contents } => ("zipf", Some(format!("a={a},contents={contents}"))),
+        }
+    }
+
+    fn describe(self) -> String {
+        match self {
+            Self::Unique => "every page unique".into(),
+            Self::Same => "every page the same".into(),
+            Self::Duplicates { share, theta, pool } => {
+                let share = percent(share);
+                format!(
+                    "{share} of written pages repeat one of the first {pool} distinct contents (zipf {theta})"
+                )
+            }
+            Self::Zipf { a, contents } => format!("independent zipf({a}) draws over {contents} contents"),
+        }
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", (share * 1e4).round() / 100.0)
+}
+
+/// Draws the content of written pages.
+#[derive(Clone, Debug)]
+pub struct ContentModel {
+    spec: Spec,
+    seed: u64,
+    /// Pages written so far: the number of the next write.
+    writes: u64,
+    /// Distinct contents made so far by `Unique` and `Duplicates`.
+    made: u64,
+    repeats: Chance,
+    silent: Chance,
+    /// The first contents, oldest first; what duplicates repeat.
+    pool: Vec<u64>,
+    ranks: Zipf,
+    compressed: Option<Sizes>,
+    delta: Option<Sizes>,
+    /// Kept only if silent writes or deltas need to know what a page holds.
+    current: Option<Holdings>,
+}
+
+impl ContentModel {
+    /// The model before its first write. A `dup` pool takes 8 bytes per content at once; silent writes and deltas
+    /// take 8 bytes per page that was written, in extents of 4096 pages.
+    pub fn new(spec: &Spec, seed: u64) -> Self {
+        let (share, pool) = match spec.source {
+            Source::Duplicates { share, pool, .. } => (share, pool as usize),
+            _ => (0.0, 0),
+        };
+        let ranks = match spec.source {
+            Source::Zipf { a, contents } => Zipf::new(contents, a),
+            Source::Duplicates { theta, .. } => Zipf::new(1, theta),
+            Source::Unique | Source::Same => Zipf::new(1, 0.0),
+        };
+        Self {
+            spec: *spec,
+            seed: mix(seed ^ GOLDEN),
+            writes: 0,
+            made: 0,
+            repeats: Chance::new(share),
+            silent: Chance::new(spec.silent),
+            pool: Vec::with_capacity(pool),
+            ranks,
+            compressed: spec.compress.map(Sizes::new),
+            delta: spec.delta.map(Sizes::new),
+            current: (spec.silent > 0.0 || spec.delta.is_some()).then(Holdings::default),
+        }
+    }
+
+    /// Appends one descriptor per page of `pages` (logical page numbers below 2^32), in order, and takes them as
+    /// written. O(1) per page.
+    #[inline]
+    pub fn fill(&mut self, pages: Range<u64>, into: &mut Vec<Descriptor>) {
+        for page in pages {
+            into.push(self.write(page));
+        }
+    }
+
+    /// The pages hold nothing any more (trim): their next write is no overwrite.
+    pub fn forget(&mut self, pages: Range<u64>) {
+        if let Some(current) = &mut self.current {
+            pages.for_each(|page| current.clear(page));
+        }
+    }
+
+    /// One sentence for reports.
+    pub fn describe(&self) -> String {
+        let spec = &self.spec;
+        let mut parts = vec![spec.source.describe()];
+        if spec.silent > 0.0 {
+            parts.push(format!("{} of overwrites change nothing", percent(spec.silent)));
+        }
+        if let Some(Ratio { mean, sigma }) = spec.compress {
+            let per = if spec.chunk > 1 { format!("chunk of {} pages", spec.chunk) } else { "page".into() };
+            parts.push(format!("compressed to {} (sigma {} per {per})", percent(mean), percent(sigma)));
+        }
+        if let Some(Ratio { mean, sigma }) = spec.delta {
+            parts.push(format!("differences of {} of a page (sigma {})", percent(mean), percent(sigma)));
+        }
+        format!("content is synthetic: {}", parts.join("; "))
+    }
+
+    fn write(&mut self, page: u64) -> Descriptor {
+        let mut rng = SplitMix64::seed_from_u64(mix(self.seed ^ self.writes.wrapping_mul(GOLDEN)));
+        self.writes += 1;
+        let old = self.current.as_ref().and_then(|current| current.get(page));
+        let new = match old {
+            Some(old) if self.silent.happens(&mut rng) => old,
+            _ => self.choose(page, &mut rng),
+        };
+        if let Some(current) = &mut self.current {
+            current.set(page, new);
+        }
+        self.descriptor(new, old)
+    }
+
+    fn choose(&mut self, page: u64, rng: &mut SplitMix64) -> u64 {
+        match self.spec.source {
+            Source::Unique => self.make(page),
+            Source::Same => self.fingerprint(0, self.seed),
+            Source::Zipf { .. } => {
+                let rank = self.ranks.draw(rng);
+                self.fingerprint(rank, rank)
+            }
+            Source::Duplicates { .. } => {
+                if !self.pool.is_empty() && self.repeats.happens(rng) {
+                    return self.pool[self.ranks.draw(rng) as usize - 1];
+                }
+                let new = self.make(page);
+                self.remember(new);
+                new
+            }
+        }
+    }
+
+    /// A content that was never there.
+    fn make(&mut self, page: u64) -> u64 {
+        let number = self.made;
+        self.made += 1;
+        let chunk = u64::from(self.spec.chunk);
+        self.fingerprint(number, if chunk > 1 { page / chunk } else { number })
+    }
+
+    /// Joins the pool while it has room. The popularity covers the largest power of two that the pool has reached,
+    /// then the whole pool, so that it is recomputed at most 27 times.
+    fn remember(&mut self, content: u64) {
+        let Source::Duplicates { theta, pool, .. } = self.spec.source else { return };
+        let len = self.pool.len() as u64 + 1;
+        if len > pool {
+            return;
+        }
+        self.pool.push(content);
+        if len.is_power_of_two() || len == pool {
+            self.ranks = Zipf::new(len, theta);
+        }
+    }
+
+    /// The content of `number`, whose size class is drawn by `class`. Zero is kept for the zero page.
+    #[inline]
+    fn fingerprint(&self, number: u64, class: u64) -> u64 {
+        let class = mix(self.seed ^ class.wrapping_add(1).wrapping_mul(GOLDEN)) >> NUMBER_BITS;
+        ((class << NUMBER_BITS) | permute_number(number ^ (self.seed & NUMBER_MASK))).max(1)
+    }
+
+    #[inline]
+    fn descriptor(&self, new: u64, old: Option<u64>) -> Descriptor {
+        let mut descriptor = Descriptor::of(Fingerprint(new));
+        if let Some(sizes) = &self.compressed {
+            descriptor.compressed_bytes = sizes.of(new);
+        }
+        if let (Some(sizes), Some(old)) = (&self.delta, old) {
+            descriptor.delta_bytes = if new == old { 0 } else { sizes.of(mix(new ^ old.rotate_left(32))) };
+        }
+        descriptor
+    }
+}
+
+/// A bijection on 52-bit numbers: shifts and odd multiplications, each of which can be undone.
+#[inline]
+fn permute_number(number: u64) -> u64 {
+    let mut x = number & NUMBER_MASK;
+    x ^= x >> 27;
+    x = x.wrapping_mul(0xbf58_476d_1ce4_e5b9) & NUMBER_MASK;
+    x ^= x >> 25;
+    x = x.wrapping_mul(0x94d0_49bb_1331_11eb) & NUMBER_MASK;
+    x ^ (x >> 26)
+}
+
+/// Sizes in bytes at the 4096 midpoint quantiles of a clipped Gaussian.
+#[derive(Clone, Debug)]
+struct Sizes(Box<[u16]>);
+
+impl Sizes {
+    fn new(ratio: Ratio) -> Self {
+        let classes = 1u32 << CLASS_BITS;
+        let size = |class| page_share(ratio, normal_quantile((f64::from(class) + 0.5) / f64::from(classes)));
+        Self((0..classes).map(size).collect())
+    }
+
+    /// By the upper bits of a fingerprint or hash.
+    #[inline]
+    fn of(&self, bits: u64) -> u16 {
+        self.0[(bits >> NUMBER_BITS) as usize]
+    }
+}
+
+#[expect(clippy::cast_sign_loss, reason = "the ratio is at least 0.01")]
+fn page_share(ratio: Ratio, deviations: f64) -> u16 {
+    let share = (ratio.mean + ratio.sigma * deviations).clamp(SMALLEST_RATIO, 1.0);
+    (share * PAGE_BYTES as f64).round() as u16
+}
+
+/// The `z` below which a standard normal variate lies with probability `p`; halving, since it runs 4096 times only.
+fn normal_quantile(p: f64) -> f64 {
+    let (mut low, mut high) = (-10.0, 10.0);
+    for _ in 0..48 {
+        let middle = f64::midpoint(low, high);
+        let below_middle = libm::erfc(-middle / std::f64::consts::SQRT_2) / 2.0;
+        if below_middle < p {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    f64::midpoint(low, high)
+}
+
+const EXTENT_PAGES: usize = 4096;
+
+/// What each written page holds; 0 is nothing. Extents appear with their first write, so that a sparse trace over a
+/// large address space stays small.
+#[derive(Clone, Debug, Default)]
+struct Holdings {
+    extents: Vec<Option<Box<[u64]>>>,
+}
+
+impl Holdings {
+    #[inline]
+    fn get(&self, page: u64) -> Option<u64> {
+        let extent = self.extents.get(page as usize / EXTENT_PAGES)?.as_ref()?;
+        Some(extent[page as usize % EXTENT_PAGES]).filter(|content| *content != 0)
+    }
+
+    fn set(&mut self, page: u64, content: u64) {
+        let extent = page as usize / EXTENT_PAGES;
+        if extent >= self.extents.len() {
+            self.extents.resize(extent + 1, None);
+        }
+        let pages = self.extents[extent].get_or_insert_with(|| vec![0; EXTENT_PAGES].into());
+        pages[page as usize % EXTENT_PAGES] = content;
+    }
+
+    fn clear(&mut self, page: u64) {
+        if let Some(Some(extent)) = self.extents.get_mut(page as usize / EXTENT_PAGES) {
+            extent[page as usize % EXTENT_PAGES] = 0;
+        }
+    }
+}

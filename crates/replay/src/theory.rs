@@ -1,0 +1,338 @@
+//! Closed forms and mean fields: what a simulated number should be before it is simulated.
+//!
+//! Two users: tests, where a formula is the oracle of an engine, and reports, which print the theory beside the
+//! measurement. The key decision is to offer the *finite block* mean field for greedy collection next to the
+//! well-known large-block limit: at 128 pages per block the limit is 1 to 6 % too high, so that a correct engine
+//! would look broken. The price is a small search instead of one formula, a few microseconds per call.
+//!
+//! Conventions: `u` is the utilisation logical / physical, in (0, 1); use [`effective_utilisation`], because the
+//! free pool and half-filled frontiers take part in no collection. `b` is pages per block. All write
+//! amplification forms hold for uniform random single-page writes with every page mapped and no trim.
+//! A value outside a stated domain is a mistake of the caller and panics with a sentence.
+
+use std::f64::consts::E;
+
+/// Days in a year, as endurance ratings count them.
+pub const DAYS_PER_YEAR: f64 = 365.0;
+
+/// Principal branch of the Lambert W function: the `w >= -1` with `w exp(w) = x`.
+///
+/// Domain `x >= -1/e`. Halley's iteration from a guess good to a few percent; relative error below 1e-12 except
+/// within 1e-8 of the branch point `-1/e`, where `x` itself no longer determines `w` so well.
+/// Source: Corless et al., "On the Lambert W function", 1996.
+pub fn lambert_w0(x: f64) -> f64 {
+    assert!(x >= -1.0 / E - 1e-15, "W0 is real only from -1/e on, not at {x}");
+    let branch_distance = (2.0 * (E * x + 1.0)).max(0.0).sqrt();
+    if branch_distance < 1e-7 {
+        return branch_distance - 1.0;
+    }
+    let mut w = first_guess(x, branch_distance);
+    for _ in 0..50 {
+        let step = halley_step(w, x);
+        w -= step;
+        if step.abs() <= 1e-15 * w.abs() {
+            break;
+        }
+    }
+    w
+}
+
+fn first_guess(x: f64, branch_distance: f64) -> f64 {
+    if x < 0.3 {
+        return -1.0 + branch_distance - branch_distance.powi(2) / 3.0
+            + 11.0 / 72.0 * branch_distance.powi(3);
+    }
+    let log = x.ln_1p();
+    log * (1.0 - log.ln_1p() / (2.0 + log))
+}
+
+fn halley_step(w: f64, x: f64) -> f64 {
+    let error = w * w.exp() - x;
+    error / (w.exp() * (w + 1.0) - (w + 2.0) * error / (2.0 * w + 2.0))
+}
+
+fn require_utilisation(u: f64) {
+    assert!(u > 0.0 && u < 1.0, "utilisation is logical/physical and lies in (0, 1), not {u}");
+}
+
+/// Utilisation that collection sees: pages of the free pool and, on average, half of every frontier block hold no
+/// collectable data.
+///
+/// With 8 free blocks of 16384 this moves greedy write amplification by 0.6 % at 7 % over-provisioning.
+/// Result in (0, 1) if the reserves leave room for the logical pages.
+pub fn effective_utilisation(
+    logical_pages: u64,
+    physical_pages: u64,
+    free_pool_blocks: u64,
+    frontiers: u64,
+    pages_per_block: u64,
+) -> f64 {
+    let reserved = (free_pool_blocks as f64 + frontiers as f64 / 2.0) * pages_per_block as f64;
+    let u = logical_pages as f64 / (physical_pages as f64 - reserved);
+    require_utilisation(u);
+    u
+}
+
+/// Write amplification of FIFO (LRU) cleaning at any block size, and of greedy as the block size goes to infinity.
+///
+/// `A = a / (a + W0(-a exp(-a)))` with `a = 1/u`. Sources: Desnoyers, SYSTOR 2012 (LRU); Xiang and Kurkoski 2012
+/// (greedy, large blocks; arXiv 1110.4245). Domain `u` in (0, 1).
+pub fn large_block_write_amplification(u: f64) -> f64 {
+    require_utilisation(u);
+    let a = 1.0 / u;
+    a / (a + lambert_w0(-a * (-a).exp()))
+}
+
+/// Write amplification when the victim is any closed block with equal probability: `1 / (1 - u)`.
+pub fn random_write_amplification(u: f64) -> f64 {
+    require_utilisation(u);
+    1.0 / (1.0 - u)
+}
+
+/// Steady state of greedy collection with finite blocks, from [`greedy`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct GreedySteadyState {
+    /// Programs per host write.
+    pub write_amplification: f64,
+    /// `m`: the lowest number of valid pages that a closed block waits with.
+    pub floor: usize,
+    /// `tau`: how long blocks wait at the floor, in `[0, 1/m]`; a victim has lost one more page with
+    /// probability `m tau`.
+    pub tau: f64,
+    /// Share of closed blocks with `i` valid pages, `i = 0..=b`; sums to 1 and has mean `u b`.
+    pub shares: Vec<f64>,
+}
+
+impl GreedySteadyState {
+    /// Valid pages of a block, averaged over closed blocks.
+    pub fn mean_valid(&self) -> f64 {
+        self.shares.iter().enumerate().map(|(i, share)| i as f64 * share).sum()
+    }
+
+    /// Valid pages of a victim, on average: `X = m - m tau`.
+    pub fn mean_victim_valid(&self) -> f64 {
+        let m = self.floor as f64;
+        m - m * self.tau
+    }
+}
+
+/// Mean field of greedy collection with `pages_per_block` pages per block.
+///
+/// A block with `i` valid pages loses one at a rate proportional to `i`, so the flow `b -> b-1 -> .. -> m` is the
+/// same through every level if the share of blocks at `i` is `c / i`. Blocks wait at `m` for a time `tau`, share
+/// `c tau`. Shares sum to one: `c (H_b - H_m + tau) = 1`. Their mean is `c (b - m + m tau) = u b`. These two fix
+/// `tau` for a given `m`, and exactly one `m` has `tau` in `[0, 1/m]`. Greedy is then `A = b / (b - X)`,
+/// `X = m - m tau`. Below `u = 1/H_b` blocks drain completely: `m = 0`, `A = 1`.
+///
+/// Believed equal to the `d -> infinity` mean field of Van Houdt 2013 and the finite-block analyses of Bux and
+/// Iliadis 2010 and Desnoyers 2012. Exact as the number of blocks grows; at 8192 blocks within 0.15 %.
+/// Domain `u` in (0, 1), at least one page per block.
+pub fn greedy(u: f64, pages_per_block: usize) -> GreedySteadyState {
+    require_utilisation(u);
+    assert!(pages_per_block > 0, "a block has at least one page");
+    let b = pages_per_block as f64;
+    let (floor, harmonic_above) = greedy_floor(u, pages_per_block);
+    let m = floor as f64;
+    let tau = (b - m - u * b * harmonic_above) / (u * b - m);
+    let victim_valid = m - m * tau;
+    GreedySteadyState {
+        write_amplification: b / (b - victim_valid),
+        floor,
+        tau,
+        shares: greedy_shares(pages_per_block, floor, tau, harmonic_above),
+    }
+}
+
+/// The `m` with `tau` in `[0, 1/m]`, and `H_b - H_m`: walk down while stopping one lower still keeps enough valid.
+fn greedy_floor(u: f64, pages_per_block: usize) -> (usize, f64) {
+    let b = pages_per_block as f64;
+    let (mut m, mut harmonic_above) = (pages_per_block - 1, 1.0 / b);
+    while m > 0 {
+        let lower = harmonic_above + 1.0 / m as f64;
+        let utilisation_one_lower = (b - (m - 1) as f64) / (b * lower);
+        if utilisation_one_lower < u {
+            break;
+        }
+        m -= 1;
+        harmonic_above = lower;
+    }
+    (m, harmonic_above)
+}
+
+fn greedy_shares(pages_per_block: usize, floor: usize, tau: f64, harmonic_above: f64) -> Vec<f64> {
+    let c = 1.0 / (harmonic_above + tau);
+    let mut shares = vec![0.0; pages_per_block + 1];
+    shares[floor] = c * tau;
+    for (i, share) in shares.iter_mut().enumerate().skip(floor + 1) {
+        *share = c / i as f64;
+    }
+    shares
+}
+
+/// Write amplification of taking the emptiest of `choices` random closed blocks (mean field).
+///
+/// `S_i`, the share of blocks with at least `i` valid pages, follows from the top: `S_{b+1} = 0` and
+/// `(b - X) i (S_i - S_{i+1}) / (u b) = 1 - S_i^d`; `X`, the valid pages of a victim, is where `sum S_i = u b`.
+/// `A = b / (b - X)`; one choice gives exactly `1 / (1 - u)`. Source: the mean field of Van Houdt 2013.
+/// Domain `u` in (0, 1), at least one page and one choice. Costs about `50 b` small root searches.
+pub fn d_choices_write_amplification(u: f64, pages_per_block: usize, choices: u32) -> f64 {
+    require_utilisation(u);
+    assert!(pages_per_block > 0 && choices > 0, "a block has a page, and a draw has a choice");
+    let b = pages_per_block as f64;
+    let victim_valid = bisect(0.0, b, |x| d_choices_mean_valid(x, u, pages_per_block, choices) - u * b);
+    b / (b - victim_valid)
+}
+
+/// Mean valid pages of a closed block if victims hold `victim_valid`; grows with it.
+fn d_choices_mean_valid(victim_valid: f64, u: f64, pages_per_block: usize, choices: u32) -> f64 {
+    let b = pages_per_block as f64;
+    let (mut above, mut sum) = (0.0, 0.0);
+    for i in (1..=pages_per_block).rev() {
+        let rate = (b - victim_valid) * i as f64 / (u * b);
+        above = share_at_least(above, rate, choices);
+        sum += above;
+    }
+    sum
+}
+
+/// The `s` in `[above, 1]` with `rate (s - above) = 1 - s^choices`. The difference of the sides is increasing and
+/// convex in `s`, so Newton from the right end never overshoots.
+fn share_at_least(above: f64, rate: f64, choices: u32) -> f64 {
+    let d = f64::from(choices);
+    let mut s = 1.0;
+    for _ in 0..60 {
+        let power = f64::powf(s, d - 1.0);
+        let step = (rate * (s - above) - 1.0 + power * s) / (rate + d * power);
+        s -= step;
+        if step.abs() <= 1e-16 {
+            break;
+        }
+    }
+    s
+}
+
+/// Root of an increasing function in `[low, high]`, to the last bits.
+fn bisect(mut low: f64, mut high: f64, increasing: impl Fn(f64) -> f64) -> f64 {
+    for _ in 0..60 {
+        let middle = f64::midpoint(low, high);
+        if increasing(middle) < 0.0 {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    f64::midpoint(low, high)
+}
+
+/// Erases per host page write in a steady state: every erase makes room for `b` programs, so `A / b`.
+pub fn erases_per_host_write(write_amplification: f64, pages_per_block: usize) -> f64 {
+    write_amplification / pages_per_block as f64
+}
+
+/// Translation-page synchronisations per insert of a dirty entry, uniform random: `1 / (1 + C/TPT)`.
+///
+/// `dirty_per_translation_page` is dirty cached entries over translation pages; a synchronisation writes back the
+/// whole batch of one translation page, `1 + C/TPT` entries on average. Source: derived for `GeckoFTL`'s lazy
+/// synchronisation (Dayan, Bonnet, Idreos, SIGMOD 2016); domain `>= 0`.
+pub fn lazy_syncs_per_dirty_insert(dirty_per_translation_page: f64) -> f64 {
+    assert!(dirty_per_translation_page >= 0.0, "entries per translation page cannot be negative");
+    1.0 / (1.0 + dirty_per_translation_page)
+}
+
+/// Write amplification caused by lazy translation: `I (1 + 1/delta) / (1 + C/TPT)`.
+///
+/// `inserts_per_host_write` is `I`, the dirty inserts per host write (1, or the write amplification of collection
+/// if migrations insert too); `write_read_cost_ratio` is `delta`, the cost of a program over that of a read: a
+/// synchronisation reads the old translation page and programs the new one.
+pub fn lazy_translation_write_amplification(
+    inserts_per_host_write: f64,
+    write_read_cost_ratio: f64,
+    dirty_per_translation_page: f64,
+) -> f64 {
+    inserts_per_host_write
+        * (1.0 + 1.0 / write_read_cost_ratio)
+        * lazy_syncs_per_dirty_insert(dirty_per_translation_page)
+}
+
+/// Write amplification of page validity bits kept in flash: `1 + 1/delta + (A/b)/delta`.
+///
+/// Every host write rewrites one bitmap page (a program and a read); every collection reads one more.
+/// Source: `GeckoFTL`'s baseline (SIGMOD 2016), there 1.1015 at `u = .7`, `delta = 10`, `b = 128` with the large-block `A`.
+pub fn flash_bitmap_write_amplification(
+    write_read_cost_ratio: f64,
+    write_amplification: f64,
+    pages_per_block: usize,
+) -> f64 {
+    let queries = erases_per_host_write(write_amplification, pages_per_block);
+    1.0 + (1.0 + queries) / write_read_cost_ratio
+}
+
+/// Steady state of a store that keeps each distinct content once, from [`zipf_content`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ZipfContent {
+    /// Probability that a written content is not present among the live pages: flash writes per host write.
+    pub miss: f64,
+    /// Distinct contents over live logical pages.
+    pub distinct: f64,
+}
+
+/// Contents drawn independently, content `i` of `N` with probability proportional to `i^-a`, over `M` live pages.
+///
+/// `miss = sum p_i exp(-M p_i)`, `distinct = sum (1 - exp(-M p_i)) / M`, with the continuous `p(x) = C x^-a`,
+/// `C = (1-a) / N^(1-a)`, so that only `contents_per_page = N/M` matters. Domain `a` in `[0, 1)`, `N/M > 0`.
+/// Source: the reading of Remap-SSD's content generator (Zhou et al., FAST 2021) as independent draws.
+pub fn zipf_content(a: f64, contents_per_page: f64) -> ZipfContent {
+    assert!((0.0..1.0).contains(&a), "the continuous form needs an exponent in [0, 1), not {a}");
+    assert!(contents_per_page > 0.0, "there is at least one content");
+    let copies = (1.0 - a) / contents_per_page;
+    // With t = x/N: M p = copies t^-a. The miss integral is smooth in s = t^(1-a), the distinct one in t.
+    let miss = mean_over_unit_interval(|s| (-copies * s.powf(-a / (1.0 - a))).exp());
+    let distinct = mean_over_unit_interval(|t| -(-copies * t.powf(-a)).exp_m1());
+    ZipfContent { miss, distinct: distinct * contents_per_page }
+}
+
+/// Midpoint rule, which never asks for the end points; error far below 1e-6 for the smooth functions above.
+fn mean_over_unit_interval(f: impl Fn(f64) -> f64) -> f64 {
+    const STEPS: u32 = 1 << 14;
+    (0..STEPS).map(|i| f((f64::from(i) + 0.5) / f64::from(STEPS))).sum::<f64>() / f64::from(STEPS)
+}
+
+/// Flash programs per host write with deduplication: misses only, on a device that is emptier by the shared pages.
+///
+/// `miss / (1 - u')` where `1/(1-u')` is the large-block form at utilisation `u * distinct`.
+pub fn dedup_write_amplification(u: f64, content: ZipfContent) -> f64 {
+    content.miss * large_block_write_amplification(u * content.distinct)
+}
+
+/// Foreground page programs per host write with delta compression: `1 - Pc + Pc r` (Delta-FTL, Wu and He, `EuroSys` 2012).
+///
+/// `delta_share` is `Pc`, the writes stored as deltas; `pages_per_delta` is the mean ratio `Rc` if packing were
+/// perfect, or the measured pages per delta, which packing loss makes larger (0.71 for `Rc = 0.50`).
+pub fn delta_foreground_writes(delta_share: f64, pages_per_delta: f64) -> f64 {
+    assert!((0.0..=1.0).contains(&delta_share), "a share lies in [0, 1], not {delta_share}");
+    1.0 - delta_share + delta_share * pages_per_delta
+}
+
+/// Host bytes that a device takes before its mean erase count reaches the endurance ("TBW", here in bytes).
+///
+/// `endurance` is program/erase cycles per block, `blocks` all blocks that take part in wear levelling. Assumes
+/// even wear; a device with uneven wear ends earlier.
+pub fn bytes_written_until_worn(
+    endurance: f64,
+    blocks: u64,
+    erases_per_host_write: f64,
+    page_bytes: u64,
+) -> f64 {
+    assert!(erases_per_host_write > 0.0, "a device that never erases never wears out");
+    endurance * blocks as f64 / erases_per_host_write * page_bytes as f64
+}
+
+/// Years until worn at a constant rate of host bytes per day; years have [`DAYS_PER_YEAR`] days.
+pub fn lifetime_years(bytes_until_worn: f64, host_bytes_per_day: f64) -> f64 {
+    bytes_until_worn / host_bytes_per_day / DAYS_PER_YEAR
+}
+
+/// Drive writes per day: the share of the exported capacity that may be written each day of the warranty.
+pub fn drive_writes_per_day(bytes_until_worn: f64, exported_bytes: u64, warranty_years: f64) -> f64 {
+    bytes_until_worn / exported_bytes as f64 / (warranty_years * DAYS_PER_YEAR)
+}

@@ -1,0 +1,292 @@
+//! Seeded workload generators.
+//!
+//! A trace shows what one machine did; a generator holds everything still but one number. Both fill the same
+//! [`Request`], so replay does not know the difference. The engine under test takes 30 to 60 ns per write, so a
+//! generator must stay well below 10 ns: no allocation, no table that competes for the cache, and draws that are
+//! skipped where there is nothing to choose.
+//!
+//! Draws of one request, in this order, from one `Xoshiro256PlusPlus::seed_from_u64(seed)`: operation, size, first
+//! page, partial (then first sector, length). Arrival times come from a second generator, content from a third, so
+//! that a run with another rate or another content sends the same requests. [`draw`] defines each draw.
+//!
+//! Simplified: requests are independent of each other and of time; there is no locality beyond popularity.
+
+pub mod draw;
+pub mod options;
+pub mod permutation;
+mod spec;
+
+use draw::{Chance, Zipf, below};
+use permutation::Permutation;
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use wearwell::content::mix;
+
+pub use options::SpecError;
+pub use spec::{Arrival, GRAMMAR, Pattern, Size, Spec, Zone};
+
+use crate::content_model::ContentModel;
+use crate::trace::{Op, Request};
+
+/// Page of all generators and content models, bytes.
+pub const PAGE_BYTES: u64 = 4096;
+/// Sector of partial requests, bytes.
+pub const SECTOR_BYTES: u64 = 512;
+
+const SECTORS_PER_PAGE: u64 = PAGE_BYTES / SECTOR_BYTES;
+const ARRIVAL_STREAM: u64 = 0x6172_7269_7661_6c73;
+const CONTENT_STREAM: u64 = 0x636f_6e74_656e_7473;
+const SCRAMBLE_STREAM: u64 = 0x7363_7261_6d62_6c65;
+
+/// Produces the requests that a [`Spec`] describes.
+#[derive(Clone, Debug)]
+pub struct Generator {
+    rng: Xoshiro256PlusPlus,
+    left: u64,
+    pages: u64,
+    operations: Weighted<Op>,
+    sizes: Weighted<u32>,
+    places: Places,
+    partial: Chance,
+    clock: Clock,
+    content: Option<ContentModel>,
+}
+
+impl Generator {
+    /// The generator at its first request. Panics if `spec` was built by hand beyond the bounds of [`GRAMMAR`].
+    pub fn new(spec: &Spec) -> Self {
+        let content_seed = mix(spec.seed ^ CONTENT_STREAM);
+        let operations = [(Op::Read, spec.read), (Op::Trim, spec.trim), (Op::Write, spec.write())];
+        Self {
+            rng: Xoshiro256PlusPlus::seed_from_u64(spec.seed),
+            left: spec.requests,
+            pages: spec.pages,
+            operations: Weighted::new(operations),
+            sizes: sizes_of(spec),
+            places: Places::new(spec),
+            partial: Chance::new(spec.partial),
+            clock: Clock::new(spec.arrival, spec.seed),
+            content: spec.content.as_ref().map(|content| ContentModel::new(content, content_seed)),
+        }
+    }
+
+    /// Puts the next request into `into` and says true, or leaves it alone and says false after the last one.
+    ///
+    /// Requests lie inside the working set. A multi-page request whose drawn page is too close to the end starts
+    /// earlier. Reads and trims carry no content. No allocation once `into.content` has room for a request.
+    #[inline]
+    pub fn next(&mut self, into: &mut Request) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        self.left -= 1;
+        into.op = self.operations.draw(&mut self.rng);
+        let size = u64::from(self.sizes.draw(&mut self.rng));
+        let (first, pages) = self.places.draw(&mut self.rng, size, self.pages);
+        into.offset_bytes = first * PAGE_BYTES;
+        into.len_bytes = pages * PAGE_BYTES;
+        if self.partial.happens(&mut self.rng) {
+            self.shift_off_the_page_grid(into);
+        }
+        into.time_ns = self.clock.next();
+        into.device = 0;
+        into.bytes.clear();
+        into.content.clear();
+        if self.content.is_some() {
+            self.attach_content(into);
+        }
+        true
+    }
+
+    /// What the content of the writes is, for reports; `None` without a content model.
+    pub fn describe_content(&self) -> Option<String> {
+        self.content.as_ref().map(ContentModel::describe)
+    }
+
+    /// Starts at any sector of the first page, with 1 sector to one less than the full length; never whole pages.
+    fn shift_off_the_page_grid(&mut self, request: &mut Request) {
+        let full_sectors = request.len_bytes / SECTOR_BYTES;
+        let start = below(&mut self.rng, SECTORS_PER_PAGE);
+        let mut sectors = 1 + below(&mut self.rng, full_sectors - 1);
+        if start == 0 && sectors.is_multiple_of(SECTORS_PER_PAGE) {
+            sectors -= 1;
+        }
+        request.offset_bytes += start * SECTOR_BYTES;
+        let room = self.pages * PAGE_BYTES - request.offset_bytes;
+        request.len_bytes = (sectors * SECTOR_BYTES).min(room);
+    }
+
+    fn attach_content(&mut self, request: &mut Request) {
+        let Some(model) = &mut self.content else { return };
+        let end = request.offset_bytes + request.len_bytes;
+        match request.op {
+            Op::Write => {
+                let touched = request.offset_bytes / PAGE_BYTES..end.div_ceil(PAGE_BYTES);
+                model.fill(touched, &mut request.content);
+            }
+            // A page that is deallocated in part keeps what it holds.
+            Op::Trim => model.forget(request.offset_bytes.div_ceil(PAGE_BYTES)..end / PAGE_BYTES),
+            Op::Read | Op::Zero | Op::Flush => {}
+        }
+    }
+}
+
+fn sizes_of(spec: &Spec) -> Weighted<u32> {
+    let items = match &spec.size {
+        Size::Fixed(pages) => vec![(*pages, 1.0)],
+        Size::Weighted(items) => items.clone(),
+    };
+    let fits = items.iter().all(|(pages, _)| (1..=spec.pages).contains(&u64::from(*pages)));
+    assert!(fits, "requests have at least one page and fit the working set of {} pages", spec.pages);
+    Weighted::new(items)
+}
+
+/// A choice among a few items; a single item is chosen without a draw.
+#[derive(Clone, Debug)]
+struct Weighted<T> {
+    /// Upper bounds in words of all items but the last.
+    bounds: Vec<(u64, T)>,
+    last: T,
+}
+
+impl<T: Copy> Weighted<T> {
+    fn new(items: impl IntoIterator<Item = (T, f64)>) -> Self {
+        let items: Vec<_> = items.into_iter().filter(|(_, weight)| *weight > 0.0).collect();
+        let total: f64 = items.iter().map(|(_, weight)| weight).sum();
+        let mut sum = 0.0;
+        let mut bounds = Vec::new();
+        for (item, weight) in &items {
+            sum += weight;
+            bounds.push((draw::threshold(sum / total), *item));
+        }
+        let (_, last) = bounds.pop().expect("one item has a weight");
+        Self { bounds, last }
+    }
+
+    #[inline]
+    fn draw(&self, rng: &mut Xoshiro256PlusPlus) -> T {
+        if self.bounds.is_empty() {
+            return self.last;
+        }
+        let word = rand::Rng::next_u64(rng);
+        self.bounds.iter().find(|(bound, _)| word < *bound).map_or(self.last, |(_, item)| *item)
+    }
+}
+
+/// First pages of requests.
+#[derive(Clone, Debug)]
+enum Places {
+    Sequential { at: u64 },
+    Uniform,
+    Zipf { ranks: Zipf, scramble: Option<Permutation> },
+    HotCold { zones: Weighted<(u64, u64)>, scramble: Option<Permutation> },
+}
+
+impl Places {
+    fn new(spec: &Spec) -> Self {
+        let permutation =
+            |wanted: bool| wanted.then(|| Permutation::new(spec.pages, spec.seed ^ SCRAMBLE_STREAM));
+        match &spec.pattern {
+            Pattern::Sequential => Self::Sequential { at: 0 },
+            Pattern::Uniform => Self::Uniform,
+            Pattern::Zipf { theta, scramble } => {
+                Self::Zipf { ranks: Zipf::new(spec.pages, *theta), scramble: permutation(*scramble) }
+            }
+            Pattern::HotCold { zones, scramble } => {
+                Self::HotCold { zones: zone_pages(zones, spec.pages), scramble: permutation(*scramble) }
+            }
+        }
+    }
+
+    /// First page and pages of a request of `size` pages in a working set of `pages`.
+    #[inline]
+    fn draw(&mut self, rng: &mut Xoshiro256PlusPlus, size: u64, pages: u64) -> (u64, u64) {
+        let page = match self {
+            Self::Uniform => return (below(rng, pages - size + 1), size),
+            Self::Sequential { at } => return advance(at, size, pages),
+            Self::Zipf { ranks, scramble } => scattered(scramble.as_ref(), ranks.draw(rng) - 1),
+            Self::HotCold { zones, scramble } => {
+                let (start, len) = zones.draw(rng);
+                scattered(scramble.as_ref(), start + below(rng, len))
+            }
+        };
+        (page.min(pages - size), size)
+    }
+}
+
+#[inline]
+fn scattered(scramble: Option<&Permutation>, page: u64) -> u64 {
+    scramble.map_or(page, |permutation| permutation.apply(page))
+}
+
+fn advance(at: &mut u64, size: u64, pages: u64) -> (u64, u64) {
+    let first = *at;
+    let len = size.min(pages - first);
+    *at = if first + len == pages { 0 } else { first + len };
+    (first, len)
+}
+
+/// (first page, pages) of every zone, weighted by its accesses; the rest of the space is the last zone.
+fn zone_pages(zones: &[Zone], pages: u64) -> Weighted<(u64, u64)> {
+    let taken = zones.iter().fold((0.0, 0.0), |sum, zone| (sum.0 + zone.space, sum.1 + zone.access));
+    let rest = Zone { space: 1.0 - taken.0, access: 1.0 - taken.1 };
+    let mut space = 0.0;
+    let placed = zones.iter().chain([&rest]).map(|zone| {
+        let start = boundary(space, pages).min(pages - 1);
+        space += zone.space;
+        // A zone that rounds to nothing still takes its accesses, on one page.
+        ((start, boundary(space, pages).saturating_sub(start).max(1)), clean(zone.access))
+    });
+    Weighted::new(placed)
+}
+
+/// Shares that subtraction left a few bits above zero count as zero.
+fn clean(share: f64) -> f64 {
+    if share < 1e-12 { 0.0 } else { share }
+}
+
+#[expect(clippy::cast_sign_loss, reason = "shares are not negative")]
+fn boundary(space: f64, pages: u64) -> u64 {
+    ((space * pages as f64).round() as u64).min(pages)
+}
+
+/// Arrival times; 53 bits of nanoseconds are 104 days without loss.
+#[derive(Clone, Debug)]
+struct Clock {
+    rng: Xoshiro256PlusPlus,
+    arrival: Arrival,
+    issued: u64,
+    busy_ns: f64,
+}
+
+impl Clock {
+    fn new(arrival: Arrival, seed: u64) -> Self {
+        let rng = Xoshiro256PlusPlus::seed_from_u64(mix(seed ^ ARRIVAL_STREAM));
+        Self { rng, arrival, issued: 0, busy_ns: 0.0 }
+    }
+
+    /// Nanoseconds since the first request, which arrives at 0.
+    #[inline]
+    #[expect(clippy::cast_sign_loss, reason = "time runs forward")]
+    fn next(&mut self) -> u64 {
+        match self.arrival {
+            Arrival::Closed => 0,
+            Arrival::Fixed { rate } => {
+                self.issued += 1;
+                ((self.issued - 1) as f64 * (1e9 / rate)) as u64
+            }
+            Arrival::Poisson { rate } => self.exponential(rate) as u64,
+            Arrival::Bursty { rate, on_ms, off_ms } => {
+                let busy = self.exponential(rate * (on_ms + off_ms) / on_ms);
+                (busy + (busy / (on_ms * 1e6)).floor() * off_ms * 1e6) as u64
+            }
+        }
+    }
+
+    /// Busy time at this request; the next one follows after an exponential gap.
+    fn exponential(&mut self, rate: f64) -> f64 {
+        let now = self.busy_ns;
+        self.busy_ns += draw::exponential(&mut self.rng, 1e9 / rate);
+        now
+    }
+}

@@ -1,0 +1,117 @@
+//! A seeded permutation of `0..n` without a table.
+//!
+//! Scrambling a skewed workload over the address space, and filling a device into its steady state, both need "a
+//! random order" of up to 2^32 pages. A shuffled table would cost 4 to 8 bytes per page and a cache miss per
+//! look-up; this costs a few multiplications.
+//!
+//! Construction: an unbalanced Feistel network on pairs (left, right), left in `0..2^k`, right in `0..rows`, with
+//! `2^k` about the square root of `n` and `rows = ceil(n / 2^k)`. Each round adds a keyed hash of one half to the
+//! other (xor on the left, modulo `rows` on the right), which can be undone, so the network is a bijection on
+//! `0..2^k rows`. That domain exceeds `n` by less than `2^k`; the few results beyond `n` are permuted again until
+//! they fall inside (cycle walking; Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). The price:
+//! it looks random but is no cipher, and small domains reach only some of the `n!` orders.
+
+use wearwell::content::mix;
+
+const ROUNDS: usize = 6;
+const ROUND_MULTIPLIER: u64 = 0xd6e8_feb8_6659_fd93;
+
+/// A pseudo-random bijection on `0..n`, with its inverse. Either way costs about nine multiplications.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Permutation {
+    n: u64,
+    left_bits: u32,
+    rows: u64,
+    keys: [u64; ROUNDS],
+}
+
+impl Permutation {
+    /// The permutation of `0..n` that `seed` selects. `n` from 1 to 2^48.
+    pub fn new(n: u64, seed: u64) -> Self {
+        assert!((1..=1 << 48).contains(&n), "a permutation covers 1 to 2^48 numbers, not {n}");
+        let bits = u64::BITS - (n - 1).leading_zeros();
+        let left_bits = bits / 2;
+        let mut key = mix(seed ^ 0x7065_726d_7574_6521);
+        let keys = std::array::from_fn(|_| {
+            key = mix(key.wrapping_add(0x9e37_79b9_7f4a_7c15));
+            key
+        });
+        Self { n, left_bits, rows: n.div_ceil(1 << left_bits), keys }
+    }
+
+    /// How many numbers are permuted.
+    pub fn domain(&self) -> u64 {
+        self.n
+    }
+
+    /// Where `index` goes. Panics unless `index < n`.
+    #[inline]
+    pub fn apply(&self, index: u64) -> u64 {
+        assert!(index < self.n, "{index} is outside the permutation of {} numbers", self.n);
+        let mut at = index;
+        loop {
+            at = self.forward(at);
+            if at < self.n {
+                return at;
+            }
+        }
+    }
+
+    /// What went to `image`: `invert(apply(i)) == i`. Panics unless `image < n`.
+    #[inline]
+    pub fn invert(&self, image: u64) -> u64 {
+        assert!(image < self.n, "{image} is outside the permutation of {} numbers", self.n);
+        let mut at = image;
+        loop {
+            at = self.backward(at);
+            if at < self.n {
+                return at;
+            }
+        }
+    }
+
+    #[inline]
+    fn forward(&self, at: u64) -> u64 {
+        let (mut left, mut right) = self.split(at);
+        for keys in self.keys.chunks_exact(2) {
+            right += self.row_shift(left, keys[0]);
+            right -= if right >= self.rows { self.rows } else { 0 };
+            left ^= self.left_mask(right, keys[1]);
+        }
+        (right << self.left_bits) | left
+    }
+
+    #[inline]
+    fn backward(&self, at: u64) -> u64 {
+        let (mut left, mut right) = self.split(at);
+        for keys in self.keys.chunks_exact(2).rev() {
+            left ^= self.left_mask(right, keys[1]);
+            right += self.rows - self.row_shift(left, keys[0]);
+            right -= if right >= self.rows { self.rows } else { 0 };
+        }
+        (right << self.left_bits) | left
+    }
+
+    #[inline]
+    fn split(&self, at: u64) -> (u64, u64) {
+        (at & ((1 << self.left_bits) - 1), at >> self.left_bits)
+    }
+
+    /// In `0..rows`, by multiply-shift (rows stay below 2^25).
+    #[inline]
+    fn row_shift(&self, left: u64, key: u64) -> u64 {
+        (round_hash(left, key) * self.rows) >> 32
+    }
+
+    /// The uppermost bits of the hash, as many as the left half has.
+    #[inline]
+    fn left_mask(&self, right: u64, key: u64) -> u64 {
+        round_hash(right, key) >> (32 - self.left_bits)
+    }
+}
+
+/// 32 bits: the upper half of one product, which depends on every bit of `half` (below 2^25).
+#[inline]
+fn round_hash(half: u64, key: u64) -> u64 {
+    (half ^ key).wrapping_mul(ROUND_MULTIPLIER) >> 32
+}

@@ -1,0 +1,395 @@
+//! What a generated workload is: one line of text, parsed and printed without loss.
+//!
+//! `zipf:theta=0.9,read=0.3,pages=100000,trim=0.05,size=4,rate=50000,arrival=poisson+dup:share=0.2` is a generator
+//! with its keys and, after `+`, the content model of its writes. The tables [`GRAMMAR`] and
+//! [`content_model::GRAMMAR`] name everything that may be written.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::options::{Grammar, Key, Kind, Options, SpecError, within};
+use crate::content_model;
+
+const SCRAMBLE: &str =
+    "yes: a seeded permutation scatters the popular pages; no: they lie in order from page 0";
+
+/// Generators and their keys.
+pub const GRAMMAR: Grammar = Grammar {
+    what: "generator",
+    kinds: &[
+        Kind {
+            name: "sequential",
+            meaning: "page after page, from the start again at the end; the request that meets the end is cut short",
+            keys: &[],
+        },
+        Kind { name: "uniform", meaning: "every first page with equal probability", keys: &[] },
+        Kind {
+            name: "zipf",
+            meaning: "the k-th most popular page with probability proportional to k^-theta",
+            keys: &[
+                Key { name: "theta", default: "0.99", meaning: "skew, 0 (uniform) to 2" },
+                Key { name: "scramble", default: "yes", meaning: SCRAMBLE },
+            ],
+        },
+        Kind {
+            name: "hotcold",
+            meaning: "zones of equal popularity inside; what the zones leave over is one more zone",
+            keys: &[
+                Key {
+                    name: "zones",
+                    default: "0.2:0.8",
+                    meaning: "share of space:share of accesses, several separated by /",
+                },
+                Key { name: "scramble", default: "no", meaning: SCRAMBLE },
+            ],
+        },
+    ],
+    common: &[
+        Key { name: "pages", default: "262144", meaning: "working set, 4 KiB pages, 1 to 4294967295" },
+        Key { name: "requests", default: "1000000", meaning: "how many requests, from 0 on" },
+        Key { name: "write", default: "the rest", meaning: "share of requests that write, 0 to 1" },
+        Key { name: "read", default: "0", meaning: "share that read; the rest if only write is given" },
+        Key { name: "trim", default: "0", meaning: "share that deallocate" },
+        Key {
+            name: "size",
+            default: "1",
+            meaning: "pages per request, 1 to 65536, or pages:weight/pages:weight",
+        },
+        Key {
+            name: "partial",
+            default: "0",
+            meaning: "share of requests aligned to 512-byte sectors, not pages",
+        },
+        Key { name: "arrival", default: "closed", meaning: "closed (all at 0), fixed, poisson or bursty" },
+        Key {
+            name: "rate",
+            default: "-",
+            meaning: "requests per second on average, 0.001 to 1e9; alone: fixed",
+        },
+        Key {
+            name: "on_ms",
+            default: "100",
+            meaning: "bursty: length of a burst, milliseconds, 0.001 to 1e9",
+        },
+        Key {
+            name: "off_ms",
+            default: "900",
+            meaning: "bursty: silence after a burst, milliseconds, 0 to 1e9",
+        },
+        Key {
+            name: "dup",
+            default: "-",
+            meaning: "duplicate share of writes, 0 to 1; short for +dup:share=",
+        },
+        Key { name: "seed", default: "1", meaning: "equal seeds give equal requests" },
+    ],
+};
+
+/// A generated workload.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Spec {
+    /// Where requests go.
+    pub pattern: Pattern,
+    /// Working set, 4 KiB pages; requests stay inside.
+    pub pages: u64,
+    /// Number of requests.
+    pub requests: u64,
+    /// Share of requests that read.
+    pub read: f64,
+    /// Share of requests that deallocate. What reads and trims leave over writes.
+    pub trim: f64,
+    /// Length of requests, in pages.
+    pub size: Size,
+    /// Share of requests aligned to sectors instead of pages.
+    pub partial: f64,
+    /// When requests arrive.
+    pub arrival: Arrival,
+    /// Seed of every draw.
+    pub seed: u64,
+    /// Content of the writes, if any.
+    pub content: Option<content_model::Spec>,
+}
+
+/// Where requests go.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Pattern {
+    /// Page after page, wrapping.
+    Sequential,
+    /// Every first page alike.
+    Uniform,
+    /// Popularity `k^-theta`.
+    Zipf {
+        /// Skew.
+        theta: f64,
+        /// Scatter the ranks over the working set.
+        scramble: bool,
+    },
+    /// Zones of different popularity.
+    HotCold {
+        /// Zones in address order; the shares that they leave over form one more zone at the end.
+        zones: Vec<Zone>,
+        /// Scatter the zones over the working set.
+        scramble: bool,
+    },
+}
+
+/// A part of the working set that takes a part of the accesses.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Zone {
+    /// Share of the pages (r).
+    pub space: f64,
+    /// Share of the requests (f).
+    pub access: f64,
+}
+
+/// Length of requests, in pages.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Size {
+    /// Always the same.
+    Fixed(u32),
+    /// (pages, weight); weights need not sum to one.
+    Weighted(Vec<(u32, f64)>),
+}
+
+/// When requests arrive. Rates are requests per second over the whole run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Arrival {
+    /// All at time 0: the device is the only limit.
+    Closed,
+    /// Equal gaps.
+    Fixed {
+        /// Requests per second.
+        rate: f64,
+    },
+    /// Exponential gaps.
+    Poisson {
+        /// Requests per second.
+        rate: f64,
+    },
+    /// Poisson arrivals during bursts of fixed length, silence between them.
+    Bursty {
+        /// Requests per second, averaged over bursts and silences.
+        rate: f64,
+        /// Burst length, milliseconds.
+        on_ms: f64,
+        /// Silence length, milliseconds.
+        off_ms: f64,
+    },
+}
+
+impl Spec {
+    /// A workload of one-page writes, closed arrival, no content, seed 1.
+    pub fn new(pattern: Pattern, pages: u64, requests: u64) -> Self {
+        Self {
+            pattern,
+            pages,
+            requests,
+            read: 0.0,
+            trim: 0.0,
+            size: Size::Fixed(1),
+            partial: 0.0,
+            arrival: Arrival::Closed,
+            seed: 1,
+            content: None,
+        }
+    }
+
+    /// Share of requests that write.
+    pub fn write(&self) -> f64 {
+        rest_of(self.read + self.trim)
+    }
+}
+
+/// `1 - share`, without the last bits that subtraction leaves (0.3, not 0.30000000000000004).
+fn rest_of(share: f64) -> f64 {
+    ((1.0 - share) * 1e12).round() / 1e12
+}
+
+impl FromStr for Spec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let (generator, content) = match text.split_once('+') {
+            Some((generator, content)) => (generator, Some(content.parse()?)),
+            None => (text, None),
+        };
+        let options = Options::parse(generator, &GRAMMAR)?;
+        let pages = options.integer("pages", 1..=u64::from(u32::MAX))?.unwrap_or(262_144);
+        let (read, trim) = read_shares(&options)?;
+        Ok(Self {
+            pattern: read_pattern(&options)?,
+            pages,
+            requests: options.integer("requests", 0..=u64::MAX)?.unwrap_or(1_000_000),
+            read,
+            trim,
+            size: read_size(&options, pages)?,
+            partial: options.number("partial", 0.0..=1.0)?.unwrap_or(0.0),
+            arrival: read_arrival(&options)?,
+            seed: options.integer("seed", 0..=u64::MAX)?.unwrap_or(1),
+            content: read_content(&options, content)?,
+        })
+    }
+}
+
+fn read_pattern(options: &Options) -> Result<Pattern, SpecError> {
+    Ok(match options.kind {
+        "sequential" => Pattern::Sequential,
+        "uniform" => Pattern::Uniform,
+        "zipf" => Pattern::Zipf {
+            theta: options.number("theta", 0.0..=2.0)?.unwrap_or(0.99),
+            scramble: options.switch("scramble")?.unwrap_or(true),
+        },
+        "hotcold" => Pattern::HotCold {
+            zones: read_zones(options)?,
+            scramble: options.switch("scramble")?.unwrap_or(false),
+        },
+        other => unreachable!("the grammar lists generator {other}, which nobody reads"),
+    })
+}
+
+fn read_zones(options: &Options) -> Result<Vec<Zone>, SpecError> {
+    let pairs = options.weighted("zones")?.unwrap_or_else(|| vec![(0.2, 0.8)]);
+    let text = options.text("zones").unwrap_or_default();
+    for (space, access) in &pairs {
+        within("zones", text, *space, &(0.0..=1.0))?;
+        within("zones", text, *access, &(0.0..=1.0))?;
+    }
+    let total: (f64, f64) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+    let bound =
+        "shares of space and of accesses must each sum to at most 1, and zones that have accesses need space";
+    let homeless = pairs.iter().any(|(space, access)| *space <= 0.0 && *access > 0.0)
+        || (rest_of(total.0) <= 0.0 && rest_of(total.1) > 0.0);
+    if rest_of(total.0) < 0.0 || rest_of(total.1) < 0.0 || homeless {
+        return Err(SpecError::OutOfRange { key: "zones", value: text.into(), bound: bound.into() });
+    }
+    Ok(pairs.into_iter().map(|(space, access)| Zone { space, access }).collect())
+}
+
+/// Read and trim share; a missing share is what the others leave over.
+fn read_shares(options: &Options) -> Result<(f64, f64), SpecError> {
+    let write = options.number("write", 0.0..=1.0)?;
+    let read = options.number("read", 0.0..=1.0)?;
+    let trim = options.number("trim", 0.0..=1.0)?.unwrap_or(0.0);
+    let read = read.unwrap_or_else(|| write.map_or(0.0, |write| rest_of(write + trim)));
+    let total = write.unwrap_or(0.0) + read + trim;
+    let complete = write.is_none() && total <= 1.0 + 1e-9 || (total - 1.0).abs() <= 1e-9;
+    if read < 0.0 || !complete {
+        return Err(SpecError::Conflict(format!("write, read and trim share sum to {total}, not to 1")));
+    }
+    Ok((read, trim))
+}
+
+fn read_size(options: &Options, pages: u64) -> Result<Size, SpecError> {
+    let Some(pairs) = options.weighted("size")? else { return Ok(Size::Fixed(1)) };
+    let text = options.text("size").unwrap_or_default();
+    let largest = pages.min(65_536) as f64;
+    for (size, weight) in &pairs {
+        within("size", text, *size, &(1.0..=largest))?;
+        within("size", text, *weight, &(1e-9..=1e9))?;
+        if size.fract() != 0.0 {
+            return Err(SpecError::BadValue { key: "size", value: text.into(), expected: "whole pages" });
+        }
+    }
+    Ok(match pairs[..] {
+        [(size, _)] => Size::Fixed(whole(size)),
+        _ => Size::Weighted(pairs.into_iter().map(|(size, weight)| (whole(size), weight)).collect()),
+    })
+}
+
+#[expect(clippy::cast_sign_loss, reason = "checked to be at least 1")]
+fn whole(pages: f64) -> u32 {
+    pages as u32
+}
+
+fn read_arrival(options: &Options) -> Result<Arrival, SpecError> {
+    let rate = options.number("rate", 0.001..=1e9)?;
+    let on_ms = options.number("on_ms", 0.001..=1e9)?;
+    let off_ms = options.number("off_ms", 0.0..=1e9)?;
+    let name = options.text("arrival").unwrap_or(if rate.is_some() { "fixed" } else { "closed" });
+    if name != "bursty" && (on_ms.is_some() || off_ms.is_some()) {
+        return Err(SpecError::Conflict("on_ms and off_ms belong to arrival=bursty".into()));
+    }
+    match (name, rate) {
+        ("closed", None) => Ok(Arrival::Closed),
+        ("closed", Some(_)) => Err(SpecError::Conflict("arrival=closed has no rate".into())),
+        ("fixed" | "poisson" | "bursty", None) => {
+            Err(SpecError::Conflict(format!("arrival={name} needs a rate")))
+        }
+        ("fixed", Some(rate)) => Ok(Arrival::Fixed { rate }),
+        ("poisson", Some(rate)) => Ok(Arrival::Poisson { rate }),
+        ("bursty", Some(rate)) => {
+            Ok(Arrival::Bursty { rate, on_ms: on_ms.unwrap_or(100.0), off_ms: off_ms.unwrap_or(900.0) })
+        }
+        (other, _) => Err(SpecError::BadValue {
+            key: "arrival",
+            value: other.into(),
+            expected: "closed, fixed, poisson or bursty",
+        }),
+    }
+}
+
+fn read_content(
+    options: &Options,
+    content: Option<content_model::Spec>,
+) -> Result<Option<content_model::Spec>, SpecError> {
+    match (options.number("dup", 0.0..=1.0)?, content) {
+        (Some(_), Some(_)) => Err(SpecError::Conflict("give either dup= or a content model after +".into())),
+        (Some(share), None) => Ok(Some(content_model::Spec::duplicates(share))),
+        (None, content) => Ok(content),
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}pages={},requests={}", self.pattern, self.pages, self.requests)?;
+        for (name, share) in [("read", self.read), ("trim", self.trim), ("partial", self.partial)] {
+            if share > 0.0 {
+                write!(f, ",{name}={share}")?;
+            }
+        }
+        write!(f, "{}{},seed={}", self.size, self.arrival, self.seed)?;
+        self.content.as_ref().map_or(Ok(()), |content| write!(f, "+{content}"))
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = |scramble: &bool| if *scramble { "yes" } else { "no" };
+        match self {
+            Self::Sequential => write!(f, "sequential:"),
+            Self::Uniform => write!(f, "uniform:"),
+            Self::Zipf { theta, scramble } => write!(f, "zipf:theta={theta},scramble={},", word(scramble)),
+            Self::HotCold { zones, scramble } => {
+                let zones: Vec<_> =
+                    zones.iter().map(|zone| format!("{}:{}", zone.space, zone.access)).collect();
+                write!(f, "hotcold:zones={},scramble={},", zones.join("/"), word(scramble))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(1) => Ok(()),
+            Self::Fixed(pages) => write!(f, ",size={pages}"),
+            Self::Weighted(items) => {
+                let items: Vec<_> = items.iter().map(|(pages, weight)| format!("{pages}:{weight}")).collect();
+                write!(f, ",size={}", items.join("/"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Arrival {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => Ok(()),
+            Self::Fixed { rate } => write!(f, ",arrival=fixed,rate={rate}"),
+            Self::Poisson { rate } => write!(f, ",arrival=poisson,rate={rate}"),
+            Self::Bursty { rate, on_ms, off_ms } => {
+                write!(f, ",arrival=bursty,rate={rate},on_ms={on_ms},off_ms={off_ms}")
+            }
+        }
+    }
+}

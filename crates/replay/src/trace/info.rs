@@ -79,7 +79,7 @@ pub struct TraceInfo {
     pub pages: ByOp,
     /// Writes among reads and writes.
     pub write_share: f64,
-    /// Pages written, in MiB.
+    /// Bytes written, in MiB; pages that are written in part count their part.
     pub written_mib: f64,
     /// Distinct pages written.
     pub unique_pages_written: u64,
@@ -166,6 +166,7 @@ struct Count {
     chunks: FxHashMap<ChunkId, Chunk>,
     contents: FxHashSet<Fingerprint>,
     devices: FxHashSet<u32>,
+    written_bytes: u64,
     unique: u64,
     over: u64,
     known: u64,
@@ -196,6 +197,7 @@ impl Count {
     }
 
     fn write(&mut self, request: &Request) {
+        self.written_bytes = self.written_bytes.saturating_add(request.len_bytes);
         let pages = request.pages();
         for number in numbers(&pages) {
             let touched = mask(number, &pages);
@@ -263,7 +265,7 @@ impl Count {
             requests: self.requests,
             pages: self.pages,
             write_share: share(self.requests.write, self.requests.write + self.requests.read),
-            written_mib: written as f64 / 256.0,
+            written_mib: self.written_bytes as f64 / f64::from(1 << 20),
             unique_pages_written: self.unique,
             over_share: share(self.over, written),
             rewritten_share: share(written - self.unique, written),

@@ -279,74 +279,71 @@ impl EventEngine {
 impl EventEngine {
     fn admit(&mut self, ops: &[FlashOp], request: Option<u32>) {
         self.listed.clear();
-        let holding = self.options.blocking_gc && request.is_some();
-        if holding {
+        if self.options.blocking_gc && request.is_some() {
             self.mark_followers(ops);
         }
-        for (index, op) in ops.iter().enumerate() {
-            let blocking = holding && !self.follows_host[index];
-            self.admit_one(index, op, request, blocking);
-        }
         for op in ops {
-            self.wake(self.layout.array_of_plane[op.plane.index()]);
+            let pending = self.pending_op(op, request);
+            let id = self.ops.insert(pending);
+            self.listed.push(id);
+            let held = pending.role != Role::Background && self.count(&pending);
+            if op.after > 0 {
+                let predecessor = self.listed[self.listed.len() - 1 - op.after as usize];
+                self.ops[id].next = std::mem::replace(&mut self.ops[predecessor].waiters, id);
+            } else if held {
+                let held = &mut self.requests[pending.request as usize].held;
+                self.ops[id].next = std::mem::replace(held, id);
+            } else {
+                self.enqueue(id, pending.array, pending.queue);
+            }
         }
+        self.wake_all();
     }
 
     #[inline]
-    fn admit_one(&mut self, index: usize, op: &FlashOp, request: Option<u32>, blocking: bool) {
-        let pending = self.pending_op(op, request, blocking);
-        let id = self.ops.insert(pending);
-        self.listed.push(id);
-        let held = self.count(&pending);
-        if op.after > 0 {
-            let predecessor = self.listed[index - op.after as usize];
-            self.ops[id].next = std::mem::replace(&mut self.ops[predecessor].waiters, id);
-        } else if held {
-            let request = &mut self.requests[pending.request as usize];
-            self.ops[id].next = std::mem::replace(&mut request.held, id);
-        } else {
-            self.enqueue(id);
-        }
-    }
-
-    #[inline]
-    fn pending_op(&self, op: &FlashOp, request: Option<u32>, blocking: bool) -> PendingOp {
+    fn pending_op(&self, op: &FlashOp, request: Option<u32>) -> PendingOp {
         let background = request.is_none() || op.is_background();
+        let place = self.layout.planes[op.plane.index()];
         PendingOp {
             next: NONE,
             waiters: NONE,
             request: request.unwrap_or(NONE),
-            array: self.layout.array_of_plane[op.plane.index()],
+            array: place.array,
             transfer_ns: u32::try_from(self.flash.transfer_ns(op.bytes)).expect("a transfer takes under 4 s"),
             kind: op.kind,
             queue: self.queue_of(op.kind, background),
-            role: match (background, blocking) {
-                (false, _) => Role::Awaited,
-                (true, true) => Role::Blocking,
-                (true, false) => Role::Background,
-            },
-            plane: (op.plane.0 % self.layout.planes_per_die) as u8,
+            role: self.role_of(background, request),
+            plane: place.plane_in_die,
         }
     }
 
     #[inline]
     fn queue_of(&self, kind: OpKind, background: bool) -> u8 {
-        if background {
-            return if self.options.gc_yields { BACKGROUND } else { WRITES };
+        match background {
+            true if self.options.gc_yields => BACKGROUND,
+            false if self.options.read_priority && kind == OpKind::Read => READS,
+            _ => WRITES,
         }
-        if kind == OpKind::Read && self.options.read_priority { READS } else { WRITES }
+    }
+
+    #[inline]
+    fn role_of(&self, background: bool, request: Option<u32>) -> Role {
+        let blocking =
+            || self.options.blocking_gc && request.is_some() && !self.follows_host[self.listed.len()];
+        match background {
+            false => Role::Awaited,
+            true if blocking() => Role::Blocking,
+            true => Role::Background,
+        }
     }
 
     /// Enters an operation into its request's counts; true if it must be held back for blockers.
     #[inline]
     fn count(&mut self, op: &PendingOp) -> bool {
-        if op.role == Role::Background {
-            return false;
-        }
         let request = &mut self.requests[op.request as usize];
         if op.role == Role::Awaited {
             request.pending += 1;
-            return self.options.blocking_gc && request.blockers > 0;
+            return request.blockers > 0;
         }
         request.blockers += 1;
         false
@@ -361,43 +358,47 @@ impl EventEngine {
         }
     }
 
+    /// Puts a ready operation into its queue, and its array on the list to wake if that may change what it does.
     #[inline]
-    fn enqueue(&mut self, id: u32) {
-        let PendingOp { array, queue, .. } = self.ops[id];
-        let array = &mut self.arrays[array as usize];
-        array.queues[queue as usize].push(&mut self.ops, id);
+    fn enqueue(&mut self, id: u32, array_index: u32, queue: u8) {
+        let array = &mut self.arrays[array_index as usize];
         array.backlog += u32::from(queue == BACKGROUND);
+        let first = array.queues[queue as usize].push(&mut self.ops, id);
+        if first && (array.current == NONE || (queue == READS && self.options.suspend.is_some())) {
+            self.woken.push(array_index);
+        }
     }
 
     /// Queues a list of operations that was built latest first, then starts what can start.
     fn release(&mut self, list: u32) {
         let mut id = self.ops.reversed(list);
         while id != NONE {
-            let next = self.ops[id].next;
-            self.woken.push(self.ops[id].array);
-            self.enqueue(id);
+            let op = &mut self.ops[id];
+            let next = std::mem::replace(&mut op.next, NONE);
+            let (array, queue) = (op.array, op.queue);
+            self.enqueue(id, array, queue);
             id = next;
         }
-        let mut woken = std::mem::take(&mut self.woken);
-        for array in woken.drain(..) {
-            self.wake(array);
+        self.wake_all();
+    }
+
+    /// Starts operations where there is new work, or suspends what runs there.
+    #[inline]
+    fn wake_all(&mut self) {
+        for index in 0..self.woken.len() {
+            let array_index = self.woken[index];
+            if self.arrays[array_index as usize].current == NONE {
+                self.dispatch(array_index);
+            } else {
+                self.try_suspend(array_index);
+            }
         }
-        self.woken = woken;
+        self.woken.clear();
     }
 }
 
 // Arrays.
 impl EventEngine {
-    /// An array may have got work: starts it, or suspends what runs.
-    #[inline]
-    fn wake(&mut self, array_index: u32) {
-        if self.arrays[array_index as usize].current == NONE {
-            self.dispatch(array_index);
-        } else if self.options.suspend.is_some() {
-            self.try_suspend(array_index);
-        }
-    }
-
     /// Gives an array without an operation its next one, if there is any.
     #[inline]
     fn dispatch(&mut self, array_index: u32) {
@@ -621,21 +622,24 @@ impl EventEngine {
 impl EventEngine {
     #[inline]
     fn complete_op(&mut self, id: u32) {
-        let op = self.ops.remove(id);
+        let &PendingOp { waiters, request, role, .. } = self.ops.remove(id);
         self.completed_ops += 1;
-        if op.waiters != NONE {
-            self.release(op.waiters);
+        if waiters != NONE {
+            self.release(waiters);
         }
-        match op.role {
+        match role {
             Role::Background => {}
-            Role::Awaited => {
-                let request = &mut self.requests[op.request as usize];
-                request.pending -= 1;
-                if request.pending == 0 {
-                    self.flash_done(op.request);
-                }
-            }
-            Role::Blocking => self.unblock(op.request),
+            Role::Awaited => self.awaited_done(request),
+            Role::Blocking => self.unblock(request),
+        }
+    }
+
+    #[inline]
+    fn awaited_done(&mut self, slot: u32) {
+        let request = &mut self.requests[slot as usize];
+        request.pending -= 1;
+        if request.pending == 0 {
+            self.flash_done(slot);
         }
     }
 

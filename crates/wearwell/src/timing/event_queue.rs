@@ -71,10 +71,6 @@ impl SortedRing {
         (self.head + index) & (self.entries.len() - 1)
     }
 
-    fn front(&self) -> Option<&Event> {
-        (self.len > 0).then(|| &self.entries[self.head])
-    }
-
     /// Inserts behind all events that are not later; true if the event is now first.
     #[inline]
     fn insert(&mut self, event: Event) -> bool {
@@ -97,14 +93,6 @@ impl SortedRing {
         at == 0
     }
 
-    #[inline]
-    fn pop(&mut self) -> Event {
-        let event = self.entries[self.head];
-        self.head = self.slot(1);
-        self.len -= 1;
-        event
-    }
-
     #[cold]
     fn grow(&mut self) {
         self.entries.rotate_left(self.head);
@@ -113,7 +101,10 @@ impl SortedRing {
     }
 }
 
-/// All pending events. Times stay below 2^61 ns (73 years).
+/// Latest time an event can have, in nanoseconds: 73 years.
+const LATEST: u64 = (1 << 61) - 2;
+
+/// All pending events.
 #[derive(Clone, Debug)]
 pub(super) struct EventQueue {
     /// Per class: `time << 3 | class` of the ring's first event, so that one minimum finds time and class.
@@ -138,13 +129,18 @@ impl EventQueue {
     #[inline]
     pub(super) fn pop_until(&mut self, limit: u64) -> Option<(EventClass, Event)> {
         let least = self.heads.iter().fold(u64::MAX, |least, &head| least.min(head));
-        if least >> 3 > limit || least == u64::MAX {
+        let time = least >> 3;
+        if time > limit.min(LATEST) {
             return None;
         }
         let index = (least & 7) as usize;
-        let event = self.rings[index].pop();
-        self.heads[index] = self.rings[index].front().map_or(u64::MAX, |next| next.time << 3 | index as u64);
-        Some((BY_NUMBER[index], event))
+        let ring = &mut self.rings[index];
+        let Event { subject, generation, .. } = ring.entries[ring.head];
+        ring.head = ring.slot(1);
+        ring.len -= 1;
+        let next = ring.entries[ring.head].time << 3 | index as u64;
+        self.heads[index] = if ring.len == 0 { u64::MAX } else { next };
+        Some((BY_NUMBER[index], Event { time, subject, generation }))
     }
 }
 

@@ -215,27 +215,36 @@ impl Default for TimingOptions {
     }
 }
 
+/// Where a plane belongs.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    array: u32,
+    /// Number of the plane within its die, modulo 64.
+    plane_in_die: u8,
+}
+
 /// Flash units that take part in timing, shared by the engines.
 #[derive(Clone, Debug)]
 struct Layout {
-    /// Array of each plane.
-    array_of_plane: Vec<u32>,
+    /// By plane.
+    planes: Vec<Place>,
     /// Channel of each array.
     channel_of_array: Vec<u32>,
     channels: usize,
-    planes_per_die: u32,
 }
 
 impl Layout {
     fn new(geometry: &Geometry, independent_planes: bool) -> Self {
         let planes_per_array = if independent_planes { 1 } else { geometry.planes_per_die };
-        let arrays = geometry.planes() / planes_per_array;
+        let place = |plane| Place {
+            array: plane / planes_per_array,
+            plane_in_die: (plane % geometry.planes_per_die % 64) as u8,
+        };
         let channel = |array| geometry.channel_of(PlaneId(array * planes_per_array));
         Self {
-            array_of_plane: (0..geometry.planes()).map(|plane| plane / planes_per_array).collect(),
-            channel_of_array: (0..arrays).map(channel).collect(),
+            planes: (0..geometry.planes()).map(place).collect(),
+            channel_of_array: (0..geometry.planes() / planes_per_array).map(channel).collect(),
             channels: geometry.channels as usize,
-            planes_per_die: geometry.planes_per_die,
         }
     }
 

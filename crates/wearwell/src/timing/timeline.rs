@@ -122,7 +122,7 @@ impl TimelineEngine {
     /// Books one operation and returns its end.
     #[inline]
     fn book(&mut self, op: &FlashOp, ready: u64) -> u64 {
-        let array_index = self.layout.array_of_plane[op.plane.index()] as usize;
+        let array_index = self.layout.planes[op.plane.index()].array as usize;
         let array = &mut self.arrays[array_index];
         let start = array.free_at.max(ready);
         let transfer = self.flash.transfer_ns(op.bytes);

@@ -242,7 +242,7 @@ impl EventEngine {
         self.now = self.now.max(to);
     }
 
-    #[inline]
+    #[inline(always)]
     fn handle(&mut self, class: EventClass, event: Event) {
         let subject = event.subject;
         let cancellable = matches!(class, EventClass::Programmed | EventClass::Erased);
@@ -260,13 +260,13 @@ impl EventEngine {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn schedule(&mut self, class: EventClass, time: u64, subject: u32) {
         self.events.push(class, Event { time, subject, generation: 0 });
     }
 
     /// Schedules the end of the array phase, which a suspension may cancel.
-    #[inline]
+    #[inline(always)]
     fn schedule_end(&mut self, kind: OpKind, array_index: u32) {
         let array = &self.arrays[array_index as usize];
         let class = if kind == OpKind::Erase { EventClass::Erased } else { EventClass::Programmed };
@@ -300,7 +300,7 @@ impl EventEngine {
         self.wake_all();
     }
 
-    #[inline]
+    #[inline(always)]
     fn pending_op(&self, op: &FlashOp, request: Option<u32>) -> PendingOp {
         let background = request.is_none() || op.is_background();
         let place = self.layout.planes[op.plane.index()];
@@ -317,7 +317,7 @@ impl EventEngine {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn queue_of(&self, kind: OpKind, background: bool) -> u8 {
         match background {
             true if self.options.gc_yields => BACKGROUND,
@@ -326,7 +326,7 @@ impl EventEngine {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn role_of(&self, background: bool, request: Option<u32>) -> Role {
         let blocking =
             || self.options.blocking_gc && request.is_some() && !self.follows_host[self.listed.len()];
@@ -338,7 +338,7 @@ impl EventEngine {
     }
 
     /// Enters an operation into its request's counts; true if it must be held back for blockers.
-    #[inline]
+    #[inline(always)]
     fn count(&mut self, op: &PendingOp) -> bool {
         let request = &mut self.requests[op.request as usize];
         if op.role == Role::Awaited {
@@ -359,7 +359,7 @@ impl EventEngine {
     }
 
     /// Puts a ready operation into its queue, and its array on the list to wake if that may change what it does.
-    #[inline]
+    #[inline(always)]
     fn enqueue(&mut self, id: u32, array_index: u32, queue: u8) {
         let array = &mut self.arrays[array_index as usize];
         array.backlog += u32::from(queue == BACKGROUND);
@@ -371,6 +371,16 @@ impl EventEngine {
 
     /// Queues a list of operations that was built latest first, then starts what can start.
     fn release(&mut self, list: u32) {
+        let PendingOp { next, array, queue, .. } = self.ops[list];
+        if next != NONE {
+            return self.release_many(list);
+        }
+        self.enqueue(list, array, queue);
+        self.wake_all();
+    }
+
+    #[cold]
+    fn release_many(&mut self, list: u32) {
         let mut id = self.ops.reversed(list);
         while id != NONE {
             let op = &mut self.ops[id];
@@ -383,7 +393,7 @@ impl EventEngine {
     }
 
     /// Starts operations where there is new work, or suspends what runs there.
-    #[inline]
+    #[inline(always)]
     fn wake_all(&mut self) {
         for index in 0..self.woken.len() {
             let array_index = self.woken[index];
@@ -400,7 +410,7 @@ impl EventEngine {
 // Arrays.
 impl EventEngine {
     /// Gives an array without an operation its next one, if there is any.
-    #[inline]
+    #[inline(never)]
     fn dispatch(&mut self, array_index: u32) {
         let array = &self.arrays[array_index as usize];
         if array.current != NONE {
@@ -416,12 +426,12 @@ impl EventEngine {
     }
 
     /// The backlog bound is exceeded: background work comes first.
-    #[inline]
+    #[inline(always)]
     fn is_behind(&self, array: &Array) -> bool {
         array.backlog > self.options.gc_backlog_ops
     }
 
-    #[inline]
+    #[inline(always)]
     fn choose_queue(&self, array: &Array) -> Option<u8> {
         if self.is_behind(array) {
             return Some(BACKGROUND);
@@ -437,7 +447,7 @@ impl EventEngine {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn start(&mut self, array_index: u32, queue: u8) {
         let array = &mut self.arrays[array_index as usize];
         let head = array.queues[queue as usize].pop(&mut self.ops);
@@ -484,12 +494,12 @@ impl EventEngine {
     }
 
     /// A program or erase begins afresh, unless reads run inside a suspended one.
-    #[inline]
+    #[inline(always)]
     fn first_attempt(&mut self, array_index: u32) {
         self.arrays[array_index as usize].suspensions = 0;
     }
 
-    #[inline]
+    #[inline(always)]
     fn start_array_phase(&mut self, array_index: u32, kind: OpKind, start: u64, duration_ns: u64) {
         let array = &mut self.arrays[array_index as usize];
         array.cursor = NONE;
@@ -499,7 +509,7 @@ impl EventEngine {
     }
 
     /// tPROG or tBERS is over: the whole group has completed.
-    #[inline]
+    #[inline(always)]
     fn array_ended(&mut self, array_index: u32) {
         let mut id = std::mem::replace(&mut self.arrays[array_index as usize].current, NONE);
         while id != NONE {
@@ -514,14 +524,20 @@ impl EventEngine {
 // Suspension.
 impl EventEngine {
     /// Suspends the program or erase under way if a host read waits and the options allow it.
+    #[inline(always)]
     fn try_suspend(&mut self, array_index: u32) {
-        let Some(suspend) = self.options.suspend else { return };
+        if let Some(suspend) = self.options.suspend {
+            self.try_suspend_up_to(array_index, suspend.max_per_op);
+        }
+    }
+
+    fn try_suspend_up_to(&mut self, array_index: u32, max_per_op: u32) {
         let array = &self.arrays[array_index as usize];
         let reads_wait = !array.queues[READS as usize].is_empty();
         if array.current == NONE || !reads_wait || self.ops[array.current].kind == OpKind::Read {
             return;
         }
-        let exhausted = array.suspensions >= suspend.max_per_op || self.is_behind(array);
+        let exhausted = array.suspensions >= max_per_op || self.is_behind(array);
         // Not yet in the array phase: the grant of the channel takes care of it.
         if exhausted || array.cursor != NONE || array.phase_end == self.now {
             return;
@@ -554,7 +570,7 @@ impl EventEngine {
 // Channels.
 impl EventEngine {
     /// The cursor's operation wants its channel: it gets it now, or queues.
-    #[inline]
+    #[inline(always)]
     fn ask_channel(&mut self, array_index: u32) {
         let array = &self.arrays[array_index as usize];
         let channel_index = array.channel;
@@ -585,7 +601,7 @@ impl EventEngine {
     }
 
     /// Books the channel for the cursor's operation and schedules what follows.
-    #[inline]
+    #[inline(always)]
     fn grant(&mut self, array_index: u32) {
         let array = &mut self.arrays[array_index as usize];
         let op = self.ops[array.cursor];
@@ -602,7 +618,7 @@ impl EventEngine {
     }
 
     /// A page has left the die, or one of a group's pages (not the last) has entered it.
-    #[inline]
+    #[inline(always)]
     fn transferred(&mut self, array_index: u32) {
         let array = &mut self.arrays[array_index as usize];
         let id = array.current;
@@ -620,7 +636,7 @@ impl EventEngine {
 
 // Completion.
 impl EventEngine {
-    #[inline]
+    #[inline(always)]
     fn complete_op(&mut self, id: u32) {
         let &PendingOp { waiters, request, role, .. } = self.ops.remove(id);
         self.completed_ops += 1;
@@ -634,7 +650,7 @@ impl EventEngine {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn awaited_done(&mut self, slot: u32) {
         let request = &mut self.requests[slot as usize];
         request.pending -= 1;
@@ -648,11 +664,11 @@ impl EventEngine {
         request.blockers -= 1;
         if request.blockers == 0 {
             let held = std::mem::replace(&mut request.held, NONE);
-            self.release(held);
+            self.release_many(held);
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn open_request(&mut self, kind: RequestKind, arrival: u64, number: u64) -> u32 {
         let request =
             Request { arrival, number, pending: 0, blockers: 0, held: NONE, kind, acknowledged: false };
@@ -664,7 +680,7 @@ impl EventEngine {
         (self.requests.len() - 1) as u32
     }
 
-    #[inline]
+    #[inline(always)]
     fn uses_buffer(&self, kind: RequestKind) -> bool {
         kind == RequestKind::Write && self.options.buffered_writes > 0
     }
@@ -680,7 +696,7 @@ impl EventEngine {
     }
 
     /// All that the request waited for is done.
-    #[inline]
+    #[inline(always)]
     fn flash_done(&mut self, slot: u32) {
         let Request { kind, acknowledged, .. } = self.requests[slot as usize];
         if !self.uses_buffer(kind) {
@@ -696,7 +712,7 @@ impl EventEngine {
     }
 
     /// Tells the host, after the controller overhead.
-    #[inline]
+    #[inline(always)]
     fn acknowledge(&mut self, slot: u32) {
         match self.options.controller_overhead_ns {
             0 => self.acknowledged(slot),
@@ -704,7 +720,7 @@ impl EventEngine {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn acknowledged(&mut self, slot: u32) {
         let request = &mut self.requests[slot as usize];
         request.acknowledged = true;

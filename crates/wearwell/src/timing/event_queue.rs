@@ -66,13 +66,13 @@ impl SortedRing {
         Self { entries: vec![Event::default(); 64], head: 0, len: 0 }
     }
 
-    #[inline]
+    #[inline(always)]
     fn slot(&self, index: usize) -> usize {
         (self.head + index) & (self.entries.len() - 1)
     }
 
     /// Inserts behind all events that are not later; true if the event is now first.
-    #[inline]
+    #[inline(always)]
     fn insert(&mut self, event: Event) -> bool {
         if self.len == self.entries.len() {
             self.grow();
@@ -117,7 +117,7 @@ impl EventQueue {
         Self { heads: [u64::MAX; CLASSES], rings: std::array::from_fn(|_| SortedRing::new()) }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, class: EventClass, event: Event) {
         let index = class as usize;
         if self.rings[index].insert(event) {
@@ -126,7 +126,7 @@ impl EventQueue {
     }
 
     /// Takes the next event if it is due at `limit` or before.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pop_until(&mut self, limit: u64) -> Option<(EventClass, Event)> {
         let least = self.heads.iter().fold(u64::MAX, |least, &head| least.min(head));
         let time = least >> 3;

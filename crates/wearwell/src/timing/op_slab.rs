@@ -79,7 +79,7 @@ impl OpSlab {
 
     /// Places are given out in a circle, so that the operations of one request are neighbours in memory; at most
     /// three quarters are taken, so that a free one is near. Cost: O(1) amortised.
-    #[inline]
+    #[inline(always)]
     pub(super) fn insert(&mut self, op: PendingOp) -> u32 {
         if self.live * 4 >= self.ops.len() * 3 {
             self.grow();
@@ -102,7 +102,7 @@ impl OpSlab {
     }
 
     /// Frees a place; what it held can still be read until the next insert.
-    #[inline]
+    #[inline(always)]
     pub(super) fn remove(&mut self, id: u32) -> &PendingOp {
         self.live -= 1;
         let op = &mut self.ops[id as usize];
@@ -123,14 +123,14 @@ impl OpSlab {
 
 impl std::ops::Index<u32> for OpSlab {
     type Output = PendingOp;
-    #[inline]
+    #[inline(always)]
     fn index(&self, id: u32) -> &PendingOp {
         &self.ops[id as usize]
     }
 }
 
 impl std::ops::IndexMut<u32> for OpSlab {
-    #[inline]
+    #[inline(always)]
     fn index_mut(&mut self, id: u32) -> &mut PendingOp {
         &mut self.ops[id as usize]
     }
@@ -146,19 +146,19 @@ pub(super) struct Fifo {
 impl Fifo {
     pub(super) const EMPTY: Self = Self { head: NONE, tail: NONE };
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_empty(self) -> bool {
         self.head == NONE
     }
 
     /// The operation that waits longest, or [`NONE`].
-    #[inline]
+    #[inline(always)]
     pub(super) fn front(self) -> u32 {
         self.head
     }
 
     /// Appends; true if the list was empty.
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, ops: &mut OpSlab, id: u32) -> bool {
         let was_empty = self.is_empty();
         if was_empty {
@@ -171,7 +171,7 @@ impl Fifo {
     }
 
     /// Takes the front; the list must not be empty. The operation leaves with no successor.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pop(&mut self, ops: &mut OpSlab) -> u32 {
         let id = self.head;
         self.head = std::mem::replace(&mut ops[id].next, NONE);

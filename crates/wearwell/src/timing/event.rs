@@ -6,7 +6,10 @@
 //! - A *channel* carries one transfer at a time. Waiting transfers are served first come first served, those of
 //!   reads with priority first. A group transfers page by page and asks for the channel anew for each.
 //! - An array that falls free takes from its queues: host reads, then host writes, then background (see
-//!   [`TimingOptions`] for the variants). An operation with `after` joins its queue when its predecessor ends.
+//!   [`TimingOptions`] for the variants).
+//! - An operation with `after` joins its queue when its predecessor ends; but at once if that stands in the same
+//!   queue, where order does the rest (a collection thus copies page by page). Groups could break that order, so
+//!   with `multi_plane` it always waits.
 //! - At one instant all operations that have become ready are queued before any of them starts.
 //! - A host read that finds a program or erase in its array phase suspends it; one that finds the program's
 //!   transfer under way suspends it when the transfer ends. The operation resumes when no host read is queued.
@@ -18,13 +21,13 @@
 //! partly implicit (`Channel::free_at`, `Array::phase_start`).
 //!
 //! Invariants:
-//! - `current == NONE` and `suspended == NONE` means the array is idle and its queues are empty, between events.
-//! - Every operation is on one list, and leaves the slab exactly once, when it completes.
+//! - What runs, or is suspended, is the front of its queue; it leaves the queue when it completes.
+//! - Between events, an array without a running group is idle and its queues are empty.
 //! - Simultaneous events run in order of class, then of creation: results do not depend on anything else.
 
 use super::event_queue::{Event, EventClass, EventQueue};
 use super::latency::Ledger;
-use super::op_slab::{Fifo, NONE, OpSlab, PendingOp, Role};
+use super::op_queue::{NONE, Op, OpQueue, Role, Waiter, WaiterSlab};
 use super::{FlashOp, FlashTiming, Layout, OpKind, RequestKind, TimingOptions};
 use std::collections::VecDeque;
 
@@ -38,22 +41,36 @@ const BACKGROUND: u8 = 2;
 /// `Array::busy_since` of an idle array.
 const IDLE: u64 = u64::MAX;
 
+/// Operations that run together: the first `count` of a queue. More than one only with multi-plane.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    kind: OpKind,
+    queue: u8,
+    /// 0 = no group.
+    count: u8,
+    /// Member that transfers or waits to; `count` in the array phase of a program or erase.
+    cursor: u8,
+}
+
+impl Group {
+    const NONE: Self = Self { kind: OpKind::Read, queue: WRITES, count: 0, cursor: 0 };
+
+    #[inline(always)]
+    fn exists(self) -> bool {
+        self.count > 0
+    }
+}
+
 /// A die, or a plane where planes are independent.
 #[derive(Clone, Debug)]
 struct Array {
-    /// Head of the group under way.
-    current: u32,
-    /// Member of the group that transfers or waits to; [`NONE`] in the array phase of a program.
-    cursor: u32,
-    queues: [Fifo; 3],
-    /// Length of the background queue.
-    backlog: u32,
+    running: Group,
+    suspended: Group,
+    queues: [OpQueue; 3],
     channel: u32,
     /// Moves on at every suspension, which cancels the pending end of the operation.
     generation: u32,
-    /// Head of the suspended group.
-    suspended: u32,
-    /// Suspensions of the operation under way or suspended.
+    /// Suspensions of the program or erase that runs or is suspended.
     suspensions: u32,
     /// Array phase of a program or erase.
     phase_start: u64,
@@ -67,13 +84,11 @@ struct Array {
 impl Array {
     fn new(channel: u32) -> Self {
         Self {
-            current: NONE,
-            cursor: NONE,
-            queues: [Fifo::EMPTY; 3],
-            backlog: 0,
+            running: Group::NONE,
+            suspended: Group::NONE,
+            queues: std::array::from_fn(|_| OpQueue::new()),
             channel,
             generation: 0,
-            suspended: NONE,
             suspensions: 0,
             phase_start: 0,
             phase_end: 0,
@@ -82,6 +97,29 @@ impl Array {
             busy_ns: 0,
         }
     }
+
+    /// Background operations that wait.
+    #[inline(always)]
+    fn backlog(&self) -> u32 {
+        let at_work = |group: Group| if group.queue == BACKGROUND { u32::from(group.count) } else { 0 };
+        self.queues[BACKGROUND as usize].len() - at_work(self.running) - at_work(self.suspended)
+    }
+
+    /// Takes the front member of the running group out of its queue.
+    #[inline(always)]
+    fn pop_member(&mut self) -> Op {
+        self.running.count -= 1;
+        self.queues[self.running.queue as usize].pop()
+    }
+}
+
+/// Where an operation of the list being admitted went.
+#[derive(Clone, Copy, Debug)]
+enum Listed {
+    /// To place `index` of a queue.
+    Queued { array: u32, queue: u8, index: u32 },
+    /// Into the slab.
+    Waiting(u32),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -118,7 +156,7 @@ pub(super) struct EventEngine {
     options: TimingOptions,
     arrays: Vec<Array>,
     channels: Vec<Channel>,
-    ops: OpSlab,
+    waiters: WaiterSlab,
     requests: Vec<Request>,
     free_requests: Vec<u32>,
     events: EventQueue,
@@ -126,8 +164,8 @@ pub(super) struct EventEngine {
     buffered: usize,
     /// Writes that wait for a place in the buffer.
     unbuffered: VecDeque<u32>,
-    /// Slab ids of the list being admitted.
-    listed: Vec<u32>,
+    /// The list being admitted.
+    listed: Vec<Listed>,
     /// Whether each operation of that list waits, at any remove, for one that the host waits for.
     follows_host: Vec<bool>,
     /// Arrays that got work at this instant.
@@ -148,7 +186,7 @@ impl EventEngine {
             layout,
             flash,
             options,
-            ops: OpSlab::new(),
+            waiters: WaiterSlab::new(),
             requests: Vec::new(),
             free_requests: Vec::new(),
             events: EventQueue::new(),
@@ -245,15 +283,11 @@ impl EventEngine {
     #[inline(always)]
     fn handle(&mut self, class: EventClass, event: Event) {
         let subject = event.subject;
-        let cancellable = matches!(class, EventClass::Programmed | EventClass::Erased);
-        if cancellable && self.arrays[subject as usize].generation != event.generation {
-            return;
-        }
         self.now = event.time;
         match class {
             EventClass::ReadSensed => self.ask_channel(subject),
             EventClass::Transferred => self.transferred(subject),
-            EventClass::Programmed | EventClass::Erased => self.array_ended(subject),
+            EventClass::Programmed | EventClass::Erased => self.array_ended(subject, event.generation),
             EventClass::ChannelFree => self.channel_freed(subject),
             EventClass::ArrayStarted => self.try_suspend(subject),
             EventClass::Acknowledged => self.acknowledged(subject),
@@ -263,15 +297,6 @@ impl EventEngine {
     #[inline(always)]
     fn schedule(&mut self, class: EventClass, time: u64, subject: u32) {
         self.events.push(class, Event { time, subject, generation: 0 });
-    }
-
-    /// Schedules the end of the array phase, which a suspension may cancel.
-    #[inline(always)]
-    fn schedule_end(&mut self, kind: OpKind, array_index: u32) {
-        let array = &self.arrays[array_index as usize];
-        let class = if kind == OpKind::Erase { EventClass::Erased } else { EventClass::Programmed };
-        let event = Event { time: array.phase_end, subject: array_index, generation: array.generation };
-        self.events.push(class, event);
     }
 }
 
@@ -283,38 +308,67 @@ impl EventEngine {
             self.mark_followers(ops);
         }
         for op in ops {
-            let pending = self.pending_op(op, request);
-            let id = self.ops.insert(pending);
-            self.listed.push(id);
-            let held = pending.role != Role::Background && self.count(&pending);
-            if op.after > 0 {
-                let predecessor = self.listed[self.listed.len() - 1 - op.after as usize];
-                self.ops[id].next = std::mem::replace(&mut self.ops[predecessor].waiters, id);
-            } else if held {
-                let held = &mut self.requests[pending.request as usize].held;
-                self.ops[id].next = std::mem::replace(held, id);
-            } else {
-                self.enqueue(id, pending.array, pending.queue);
-            }
+            let listed = self.admit_one(op, request);
+            self.listed.push(listed);
         }
         self.wake_all();
     }
 
     #[inline(always)]
-    fn pending_op(&self, op: &FlashOp, request: Option<u32>) -> PendingOp {
-        let background = request.is_none() || op.is_background();
-        let place = self.layout.planes[op.plane.index()];
-        PendingOp {
-            next: NONE,
+    fn admit_one(&mut self, flash_op: &FlashOp, request: Option<u32>) -> Listed {
+        let background = request.is_none() || flash_op.is_background();
+        let place = self.layout.planes[flash_op.plane.index()];
+        let (array, queue) = (place.array, self.queue_of(flash_op.kind, background));
+        let op = Op {
             waiters: NONE,
             request: request.unwrap_or(NONE),
-            array: place.array,
-            transfer_ns: u32::try_from(self.flash.transfer_ns(op.bytes)).expect("a transfer takes under 4 s"),
-            kind: op.kind,
-            queue: self.queue_of(op.kind, background),
+            transfer_ns: self.flash.transfer_ns(flash_op.bytes).min(u64::from(u32::MAX)) as u32,
+            kind: flash_op.kind,
             role: self.role_of(background, request),
             plane: place.plane_in_die,
+        };
+        let held = op.role != Role::Background && self.count(op);
+        let waiter = Waiter { op, array, queue, next: NONE };
+        if flash_op.after > 0 {
+            return self.admit_after(flash_op.after, waiter);
         }
+        if held {
+            return self.hold(waiter);
+        }
+        self.enqueue(op, array, queue)
+    }
+
+    /// Admits an operation that follows the one `back` places before it.
+    #[inline(always)]
+    fn admit_after(&mut self, back: u16, mut waiter: Waiter) -> Listed {
+        let predecessor = self.listed[self.listed.len() - back as usize];
+        let list = match predecessor {
+            Listed::Queued { array, queue, index } => {
+                if array == waiter.array && queue == waiter.queue && !self.options.multi_plane {
+                    return self.enqueue(waiter.op, array, queue);
+                }
+                self.arrays[array as usize].queues[queue as usize].at_mut(index).waiters
+            }
+            Listed::Waiting(id) => self.waiters.op_mut(id).waiters,
+        };
+        waiter.next = list;
+        let id = self.waiters.insert(waiter);
+        match predecessor {
+            Listed::Queued { array, queue, index } => {
+                self.arrays[array as usize].queues[queue as usize].at_mut(index).waiters = id;
+            }
+            Listed::Waiting(predecessor) => self.waiters.op_mut(predecessor).waiters = id,
+        }
+        Listed::Waiting(id)
+    }
+
+    /// Holds an operation back until its request has no blockers.
+    fn hold(&mut self, mut waiter: Waiter) -> Listed {
+        let slot = waiter.op.request as usize;
+        waiter.next = self.requests[slot].held;
+        let id = self.waiters.insert(waiter);
+        self.requests[slot].held = id;
+        Listed::Waiting(id)
     }
 
     #[inline(always)]
@@ -339,7 +393,7 @@ impl EventEngine {
 
     /// Enters an operation into its request's counts; true if it must be held back for blockers.
     #[inline(always)]
-    fn count(&mut self, op: &PendingOp) -> bool {
+    fn count(&mut self, op: Op) -> bool {
         let request = &mut self.requests[op.request as usize];
         if op.role == Role::Awaited {
             request.pending += 1;
@@ -360,33 +414,23 @@ impl EventEngine {
 
     /// Puts a ready operation into its queue, and its array on the list to wake if that may change what it does.
     #[inline(always)]
-    fn enqueue(&mut self, id: u32, array_index: u32, queue: u8) {
+    fn enqueue(&mut self, op: Op, array_index: u32, queue: u8) -> Listed {
         let array = &mut self.arrays[array_index as usize];
-        array.backlog += u32::from(queue == BACKGROUND);
-        let first = array.queues[queue as usize].push(&mut self.ops, id);
-        if first && (array.current == NONE || (queue == READS && self.options.suspend.is_some())) {
+        let fifo = &mut array.queues[queue as usize];
+        let index = fifo.len();
+        fifo.push(op);
+        if index == 0 && (!array.running.exists() || (queue == READS && self.options.suspend.is_some())) {
             self.woken.push(array_index);
         }
+        Listed::Queued { array: array_index, queue, index }
     }
 
     /// Queues a list of operations that was built latest first, then starts what can start.
     fn release(&mut self, list: u32) {
-        let PendingOp { next, array, queue, .. } = self.ops[list];
-        if next != NONE {
-            return self.release_many(list);
-        }
-        self.enqueue(list, array, queue);
-        self.wake_all();
-    }
-
-    #[cold]
-    fn release_many(&mut self, list: u32) {
-        let mut id = self.ops.reversed(list);
+        let mut id = self.waiters.reversed(list);
         while id != NONE {
-            let op = &mut self.ops[id];
-            let next = std::mem::replace(&mut op.next, NONE);
-            let (array, queue) = (op.array, op.queue);
-            self.enqueue(id, array, queue);
+            let Waiter { op, array, queue, next } = self.waiters.remove(id);
+            self.enqueue(op, array, queue);
             id = next;
         }
         self.wake_all();
@@ -397,7 +441,7 @@ impl EventEngine {
     fn wake_all(&mut self) {
         for index in 0..self.woken.len() {
             let array_index = self.woken[index];
-            if self.arrays[array_index as usize].current == NONE {
+            if !self.arrays[array_index as usize].running.exists() {
                 self.dispatch(array_index);
             } else {
                 self.try_suspend(array_index);
@@ -410,13 +454,12 @@ impl EventEngine {
 // Arrays.
 impl EventEngine {
     /// Gives an array without an operation its next one, if there is any.
-    #[inline(never)]
     fn dispatch(&mut self, array_index: u32) {
         let array = &self.arrays[array_index as usize];
-        if array.current != NONE {
+        if array.running.exists() {
             return;
         }
-        if array.suspended != NONE && (array.queues[READS as usize].is_empty() || self.is_behind(array)) {
+        if array.suspended.exists() && (array.queues[READS as usize].is_empty() || self.is_behind(array)) {
             return self.resume(array_index);
         }
         match self.choose_queue(array) {
@@ -428,7 +471,7 @@ impl EventEngine {
     /// The backlog bound is exceeded: background work comes first.
     #[inline(always)]
     fn is_behind(&self, array: &Array) -> bool {
-        array.backlog > self.options.gc_backlog_ops
+        array.backlog() > self.options.gc_backlog_ops
     }
 
     #[inline(always)]
@@ -449,73 +492,42 @@ impl EventEngine {
 
     #[inline(always)]
     fn start(&mut self, array_index: u32, queue: u8) {
+        let now = self.now;
         let array = &mut self.arrays[array_index as usize];
-        let head = array.queues[queue as usize].pop(&mut self.ops);
-        array.backlog -= u32::from(queue == BACKGROUND);
-        if array.busy_since == IDLE {
-            array.busy_since = self.now;
+        let kind = array.queues[queue as usize].at(0).kind;
+        let count = if self.options.multi_plane { group_size(&array.queues[queue as usize]) } else { 1 };
+        array.running = Group { kind, queue, count, cursor: 0 };
+        array.busy_since = array.busy_since.min(now);
+        if kind == OpKind::Read {
+            return self.schedule(EventClass::ReadSensed, now + self.flash.read_ns, array_index);
         }
-        array.current = head;
-        array.cursor = head;
-        if self.options.multi_plane {
-            self.gather(array_index, queue);
+        array.suspensions = 0;
+        if kind == OpKind::Program {
+            self.ask_channel(array_index);
+        } else {
+            self.start_array_phase(array_index, EventClass::Erased, now, self.flash.erase_ns);
         }
-        match self.ops[head].kind {
-            OpKind::Read => self.schedule(EventClass::ReadSensed, self.now + self.flash.read_ns, array_index),
-            OpKind::Program => {
-                self.first_attempt(array_index);
-                self.ask_channel(array_index);
-            }
-            OpKind::Erase => {
-                self.first_attempt(array_index);
-                self.start_array_phase(array_index, OpKind::Erase, self.now, self.flash.erase_ns);
-            }
-        }
-    }
-
-    /// Joins the neighbours in the queue to the group: same kind, planes not yet used.
-    fn gather(&mut self, array_index: u32, queue: u8) {
-        let array = &mut self.arrays[array_index as usize];
-        let fifo = &mut array.queues[queue as usize];
-        let (kind, mut last) = (self.ops[array.current].kind, array.current);
-        let mut planes = 1_u64 << (self.ops[last].plane & 63);
-        while !fifo.is_empty() {
-            let next = self.ops[fifo.front()];
-            let plane = 1_u64 << (next.plane & 63);
-            if next.kind != kind || planes & plane != 0 {
-                break;
-            }
-            planes |= plane;
-            let id = fifo.pop(&mut self.ops);
-            array.backlog -= u32::from(queue == BACKGROUND);
-            self.ops[last].next = id;
-            last = id;
-        }
-    }
-
-    /// A program or erase begins afresh, unless reads run inside a suspended one.
-    #[inline(always)]
-    fn first_attempt(&mut self, array_index: u32) {
-        self.arrays[array_index as usize].suspensions = 0;
     }
 
     #[inline(always)]
-    fn start_array_phase(&mut self, array_index: u32, kind: OpKind, start: u64, duration_ns: u64) {
+    fn start_array_phase(&mut self, array_index: u32, ends_as: EventClass, start: u64, duration_ns: u64) {
         let array = &mut self.arrays[array_index as usize];
-        array.cursor = NONE;
+        array.running.cursor = array.running.count;
         array.phase_start = start;
         array.phase_end = start + duration_ns;
-        self.schedule_end(kind, array_index);
+        let event = Event { time: array.phase_end, subject: array_index, generation: array.generation };
+        self.events.push(ends_as, event);
     }
 
-    /// tPROG or tBERS is over: the whole group has completed.
+    /// tPROG or tBERS is over, unless a suspension has cancelled this end: the whole group has completed.
     #[inline(always)]
-    fn array_ended(&mut self, array_index: u32) {
-        let mut id = std::mem::replace(&mut self.arrays[array_index as usize].current, NONE);
-        while id != NONE {
-            let next = self.ops[id].next;
-            self.complete_op(id);
-            id = next;
+    fn array_ended(&mut self, array_index: u32, generation: u32) {
+        if self.arrays[array_index as usize].generation != generation {
+            return;
+        }
+        for _ in 0..self.arrays[array_index as usize].running.count {
+            let op = self.arrays[array_index as usize].pop_member();
+            self.complete_op(op);
         }
         self.dispatch(array_index);
     }
@@ -533,13 +545,14 @@ impl EventEngine {
 
     fn try_suspend_up_to(&mut self, array_index: u32, max_per_op: u32) {
         let array = &self.arrays[array_index as usize];
+        let running = array.running;
         let reads_wait = !array.queues[READS as usize].is_empty();
-        if array.current == NONE || !reads_wait || self.ops[array.current].kind == OpKind::Read {
+        if !running.exists() || running.kind == OpKind::Read || !reads_wait {
             return;
         }
-        let exhausted = array.suspensions >= max_per_op || self.is_behind(array);
-        // Not yet in the array phase: the grant of the channel takes care of it.
-        if exhausted || array.cursor != NONE || array.phase_end == self.now {
+        let refused = array.suspensions >= max_per_op || self.is_behind(array);
+        // Before its array phase, the grant of the channel will come back to this.
+        if refused || running.cursor < running.count || array.phase_end == self.now {
             return;
         }
         if self.now < array.phase_start {
@@ -554,17 +567,34 @@ impl EventEngine {
         array.remaining_ns = array.phase_end - self.now;
         array.generation += 1;
         array.suspensions += 1;
-        array.suspended = std::mem::replace(&mut array.current, NONE);
+        array.suspended = std::mem::replace(&mut array.running, Group::NONE);
         self.dispatch(array_index);
     }
 
     fn resume(&mut self, array_index: u32) {
         let array = &mut self.arrays[array_index as usize];
-        array.current = std::mem::replace(&mut array.suspended, NONE);
+        array.running = std::mem::replace(&mut array.suspended, Group::NONE);
         let overhead = self.options.suspend.map_or(0, |suspend| suspend.overhead_ns);
-        let (kind, left) = (self.ops[array.current].kind, array.remaining_ns + overhead);
-        self.start_array_phase(array_index, kind, self.now, left);
+        let left = array.remaining_ns + overhead;
+        let erase = array.running.kind == OpKind::Erase;
+        let class = if erase { EventClass::Erased } else { EventClass::Programmed };
+        self.start_array_phase(array_index, class, self.now, left);
     }
+}
+
+/// Length of the multi-plane group at the front of a queue: neighbours of one kind on different planes.
+fn group_size(queue: &OpQueue) -> u8 {
+    let kind = queue.at(0).kind;
+    let (mut planes, mut size) = (0_u64, 0);
+    while u32::from(size) < queue.len() {
+        let op = queue.at(u32::from(size));
+        if op.kind != kind || planes & 1 << op.plane != 0 {
+            break;
+        }
+        planes |= 1 << op.plane;
+        size += 1;
+    }
+    size
 }
 
 // Channels.
@@ -572,13 +602,18 @@ impl EventEngine {
     /// The cursor's operation wants its channel: it gets it now, or queues.
     #[inline(always)]
     fn ask_channel(&mut self, array_index: u32) {
-        let array = &self.arrays[array_index as usize];
-        let channel_index = array.channel;
-        let urgent = self.ops[array.cursor].queue == READS;
-        let channel = &mut self.channels[channel_index as usize];
+        let channel_index = self.arrays[array_index as usize].channel;
+        let channel = &self.channels[channel_index as usize];
         if channel.free_at <= self.now && !channel.contended {
-            return self.grant(array_index);
+            self.grant(array_index);
+        } else {
+            self.wait_for_channel(array_index, channel_index);
         }
+    }
+
+    fn wait_for_channel(&mut self, array_index: u32, channel_index: u32) {
+        let urgent = self.arrays[array_index as usize].running.queue == READS;
+        let channel = &mut self.channels[channel_index as usize];
         let queue = if urgent { &mut channel.urgent } else { &mut channel.waiting };
         queue.push_back(array_index);
         if !channel.contended {
@@ -604,32 +639,35 @@ impl EventEngine {
     #[inline(always)]
     fn grant(&mut self, array_index: u32) {
         let array = &mut self.arrays[array_index as usize];
-        let op = self.ops[array.cursor];
+        let running = &mut array.running;
+        let op = array.queues[running.queue as usize].at(u32::from(running.cursor));
         let channel = &mut self.channels[array.channel as usize];
         let end = self.now + u64::from(op.transfer_ns);
         channel.busy_ns += u64::from(op.transfer_ns);
         channel.free_at = end;
-        if op.kind == OpKind::Program && op.next == NONE {
-            self.start_array_phase(array_index, OpKind::Program, end, self.flash.program_ns);
-            return self.try_suspend(array_index);
+        if running.kind == OpKind::Read {
+            return self.schedule(EventClass::Transferred, end, array_index);
         }
-        array.cursor = op.next;
-        self.schedule(EventClass::Transferred, end, array_index);
+        running.cursor += 1;
+        if running.cursor < running.count {
+            return self.schedule(EventClass::Transferred, end, array_index);
+        }
+        self.start_array_phase(array_index, EventClass::Programmed, end, self.flash.program_ns);
+        self.try_suspend(array_index);
     }
 
     /// A page has left the die, or one of a group's pages (not the last) has entered it.
     #[inline(always)]
     fn transferred(&mut self, array_index: u32) {
         let array = &mut self.arrays[array_index as usize];
-        let id = array.current;
-        if self.ops[id].kind == OpKind::Program {
+        if array.running.kind == OpKind::Program {
             return self.ask_channel(array_index);
         }
-        array.current = self.ops[id].next;
-        if array.current != NONE {
+        let op = array.pop_member();
+        if array.running.exists() {
             self.ask_channel(array_index);
         }
-        self.complete_op(id);
+        self.complete_op(op);
         self.dispatch(array_index);
     }
 }
@@ -637,8 +675,8 @@ impl EventEngine {
 // Completion.
 impl EventEngine {
     #[inline(always)]
-    fn complete_op(&mut self, id: u32) {
-        let &PendingOp { waiters, request, role, .. } = self.ops.remove(id);
+    fn complete_op(&mut self, op: Op) {
+        let Op { waiters, request, role, .. } = op;
         self.completed_ops += 1;
         if waiters != NONE {
             self.release(waiters);
@@ -664,7 +702,7 @@ impl EventEngine {
         request.blockers -= 1;
         if request.blockers == 0 {
             let held = std::mem::replace(&mut request.held, NONE);
-            self.release_many(held);
+            self.release(held);
         }
     }
 

@@ -24,7 +24,7 @@
 mod event;
 mod event_queue;
 mod latency;
-mod op_slab;
+mod op_queue;
 mod timeline;
 
 use crate::nand::geometry::{FlashTiming, Geometry};

@@ -13,7 +13,8 @@
 //! - At one instant all operations that have become ready are queued before any of them starts.
 //! - A host read that finds a program or erase in its array phase suspends it; one that finds the program's
 //!   transfer under way suspends it when the transfer ends. The operation resumes when no host read is queued.
-//!   The read itself pays nothing; the resumed operation pays the overhead.
+//!   The read itself pays nothing; the resumed operation pays the overhead. What starts or resumes while the
+//!   backlog exceeds its bound is not suspended.
 //!
 //! Key decision: an event exists only where something can interact. A program's transfer and tPROG are one
 //! event once the channel is granted, and a channel reports that it is free only if somebody waits. An idle
@@ -72,6 +73,8 @@ struct Array {
     generation: u32,
     /// Suspensions of the program or erase that runs or is suspended.
     suspensions: u32,
+    /// It went ahead of host work because of the backlog: no suspension.
+    must_finish: bool,
     /// Array phase of a program or erase.
     phase_start: u64,
     phase_end: u64,
@@ -90,6 +93,7 @@ impl Array {
             channel,
             generation: 0,
             suspensions: 0,
+            must_finish: false,
             phase_start: 0,
             phase_end: 0,
             remaining_ns: 0,
@@ -103,6 +107,14 @@ impl Array {
     fn backlog(&self) -> u32 {
         let at_work = |group: Group| if group.queue == BACKGROUND { u32::from(group.count) } else { 0 };
         self.queues[BACKGROUND as usize].len() - at_work(self.running) - at_work(self.suspended)
+    }
+
+    #[inline(always)]
+    fn choose_queue(&self, behind: bool) -> Option<u8> {
+        if behind {
+            return Some(BACKGROUND);
+        }
+        (READS..=BACKGROUND).find(|&queue| !self.queues[queue as usize].is_empty())
     }
 
     /// Takes the front member of the running group out of its queue.
@@ -455,15 +467,17 @@ impl EventEngine {
 impl EventEngine {
     /// Gives an array without an operation its next one, if there is any.
     fn dispatch(&mut self, array_index: u32) {
-        let array = &self.arrays[array_index as usize];
+        let array = &mut self.arrays[array_index as usize];
         if array.running.exists() {
             return;
         }
-        if array.suspended.exists() && (array.queues[READS as usize].is_empty() || self.is_behind(array)) {
+        let behind = array.backlog() > self.options.gc_backlog_ops;
+        if array.suspended.exists() && (behind || array.queues[READS as usize].is_empty()) {
+            array.must_finish = behind;
             return self.resume(array_index);
         }
-        match self.choose_queue(array) {
-            Some(queue) => self.start(array_index, queue),
+        match array.choose_queue(behind) {
+            Some(queue) => self.start(array_index, queue, behind),
             None => self.idle(array_index),
         }
     }
@@ -472,14 +486,6 @@ impl EventEngine {
     #[inline(always)]
     fn is_behind(&self, array: &Array) -> bool {
         array.backlog() > self.options.gc_backlog_ops
-    }
-
-    #[inline(always)]
-    fn choose_queue(&self, array: &Array) -> Option<u8> {
-        if self.is_behind(array) {
-            return Some(BACKGROUND);
-        }
-        (READS..=BACKGROUND).find(|&queue| !array.queues[queue as usize].is_empty())
     }
 
     fn idle(&mut self, array_index: u32) {
@@ -491,7 +497,7 @@ impl EventEngine {
     }
 
     #[inline(always)]
-    fn start(&mut self, array_index: u32, queue: u8) {
+    fn start(&mut self, array_index: u32, queue: u8, behind: bool) {
         let now = self.now;
         let array = &mut self.arrays[array_index as usize];
         let kind = array.queues[queue as usize].at(0).kind;
@@ -502,6 +508,7 @@ impl EventEngine {
             return self.schedule(EventClass::ReadSensed, now + self.flash.read_ns, array_index);
         }
         array.suspensions = 0;
+        array.must_finish = behind;
         if kind == OpKind::Program {
             self.ask_channel(array_index);
         } else {
@@ -550,7 +557,7 @@ impl EventEngine {
         if !running.exists() || running.kind == OpKind::Read || !reads_wait {
             return;
         }
-        let refused = array.suspensions >= max_per_op || self.is_behind(array);
+        let refused = array.suspensions >= max_per_op || array.must_finish || self.is_behind(array);
         // Before its array phase, the grant of the channel will come back to this.
         if refused || running.cursor < running.count || array.phase_end == self.now {
             return;

@@ -3,6 +3,35 @@
 //! The FTL runs first and leaves, per host request, a list of [`FlashOp`]s; a timing engine prices that list
 //! afterwards. The FTL never sees a clock, which keeps it readable and lets counts-only runs pay nothing. The
 //! price: time flows back only through the driver (closed-loop arrival, idle periods).
+//!
+//! Three engines stand behind [`Timing`]:
+//!
+//! | mode | what it is | use it for |
+//! |---|---|---|
+//! | [`TimingMode::None`] | nothing is priced | write amplification, wear |
+//! | [`TimingMode::Timeline`] | one next-free time per array and per channel | throughput, light load without GC |
+//! | [`TimingMode::Event`] | exact discrete events: queues, priorities, suspension | latency, anything under GC |
+//!
+//! One driver loop serves all of them. Open loop: `submit` with the trace's arrival times. Closed loop with
+//! queue depth `qd`: `while timing.outstanding() >= qd { timing.complete_one(); }`, then submit at
+//! [`Timing::now_ns`].
+//!
+//! Invariants:
+//! - A request completes when every operation it waits for ([`FlashOp::is_background`] is false) has completed.
+//! - The latency of a read on an idle device is exactly tR + transfer + controller overhead.
+//! - Same calls, same times: nothing here is random, and simultaneous events have a fixed order.
+
+mod event;
+mod event_queue;
+mod latency;
+mod op_queue;
+mod timeline;
+
+use crate::nand::geometry::{FlashTiming, Geometry};
+use event::EventEngine;
+use hdrhistogram::Histogram;
+pub use latency::{Completion, LatencySummary};
+use timeline::TimelineEngine;
 
 use crate::address::PlaneId;
 
@@ -72,6 +101,12 @@ impl Cause {
             Cause::Recovery => "recovery",
         }
     }
+
+    /// True for work that no host request waits for: it only competes for the flash.
+    #[inline]
+    pub fn is_background(self) -> bool {
+        matches!(self, Cause::Gc | Cause::Wear | Cause::Checkpoint)
+    }
 }
 
 /// One flash operation of a request, in the order in which the FTL issued it.
@@ -90,6 +125,14 @@ pub struct FlashOp {
     pub bytes: u32,
 }
 
+impl FlashOp {
+    /// True if no host request waits for this operation.
+    #[inline]
+    pub fn is_background(&self) -> bool {
+        self.cause.is_background()
+    }
+}
+
 /// What the host asked for, as far as timing and latency accounts care.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestKind {
@@ -101,4 +144,255 @@ pub enum RequestKind {
     Trim,
     /// Drain of volatile state.
     Flush,
+}
+
+/// Which engine prices the operations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TimingMode {
+    /// No time at all: requests complete when they arrive.
+    #[default]
+    None,
+    /// Next-free times. Nearly free, and **wrong for latency under GC**: see [`TimingOptions`] and the module.
+    Timeline,
+    /// Exact events.
+    Event,
+}
+
+/// Suspension of a running program or erase in favour of a host read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Suspend {
+    /// Added to the remaining array time at each resume, in nanoseconds.
+    pub overhead_ns: u64,
+    /// Suspensions one operation (or multi-plane group) may suffer; reads then wait for its end.
+    pub max_per_op: u32,
+}
+
+/// How a device schedules. The timeline engine knows neither queues nor priorities: of these options it uses
+/// `independent_planes`, `blocking_gc`, `controller_overhead_ns` and `keep_completions` only.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches; any combination means something")]
+pub struct TimingOptions {
+    /// Reads that the host waits for go before writes, on the array and on the channel.
+    pub read_priority: bool,
+    /// Background work goes only when no host work waits for the same array; otherwise it queues with host writes in
+    /// order of arrival.
+    pub gc_yields: bool,
+    /// With more queued background operations than this on one array, background work goes before host work and is
+    /// not suspended. Bounds how far the device may fall behind the FTL, which has already reused the blocks.
+    pub gc_backlog_ops: u32,
+    /// A request starts its own operations only after the background work of its list (foreground GC).
+    pub blocking_gc: bool,
+    /// Suspend programs and erases for host reads; `None` = the part cannot. Needs `read_priority`.
+    pub suspend: Option<Suspend>,
+    /// Queued neighbours of the same kind on different planes of one die run as one array operation.
+    pub multi_plane: bool,
+    /// Each plane is an array of its own (read, program and erase at any time); overrides `multi_plane`.
+    pub independent_planes: bool,
+    /// Time added to every request outside the flash, in nanoseconds.
+    pub controller_overhead_ns: u64,
+    /// Writes acknowledged before they are programmed: the number that may be unfinished; 0 = acknowledge when
+    /// programmed. When full, one more write is acknowledged per write whose flash operations finish.
+    pub buffered_writes: usize,
+    /// Keep the completion time of every request for [`Timing::take_completions`] (24 bytes each).
+    pub keep_completions: bool,
+}
+
+impl Default for TimingOptions {
+    /// A plain modern controller: read priority, yielding GC, nothing optional.
+    fn default() -> Self {
+        Self {
+            read_priority: true,
+            gc_yields: true,
+            gc_backlog_ops: 1024,
+            blocking_gc: false,
+            suspend: None,
+            multi_plane: false,
+            independent_planes: false,
+            controller_overhead_ns: 0,
+            buffered_writes: 0,
+            keep_completions: false,
+        }
+    }
+}
+
+/// Where a plane belongs.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    array: u32,
+    /// Number of the plane within its die, modulo 64.
+    plane_in_die: u8,
+}
+
+/// Flash units that take part in timing, shared by the engines.
+#[derive(Clone, Debug)]
+struct Layout {
+    /// By plane.
+    planes: Vec<Place>,
+    /// Channel of each array.
+    channel_of_array: Vec<u32>,
+    channels: usize,
+}
+
+impl Layout {
+    fn new(geometry: &Geometry, independent_planes: bool) -> Self {
+        let planes_per_array = if independent_planes { 1 } else { geometry.planes_per_die };
+        let place = |plane| Place {
+            array: plane / planes_per_array,
+            plane_in_die: (plane % geometry.planes_per_die % 64) as u8,
+        };
+        let channel = |array| geometry.channel_of(PlaneId(array * planes_per_array));
+        Self {
+            planes: (0..geometry.planes()).map(place).collect(),
+            channel_of_array: (0..geometry.planes() / planes_per_array).map(channel).collect(),
+            channels: geometry.channels as usize,
+        }
+    }
+
+    fn arrays(&self) -> usize {
+        self.channel_of_array.len()
+    }
+}
+
+/// A timing engine. All times are nanoseconds since the start of the run.
+#[derive(Clone, Debug)]
+pub struct Timing {
+    engine: Engine,
+}
+
+#[derive(Clone, Debug)]
+enum Engine {
+    None(Box<latency::Ledger>),
+    Timeline(Box<TimelineEngine>),
+    Event(Box<EventEngine>),
+}
+
+impl Timing {
+    /// An engine for an idle device at time 0.
+    ///
+    /// # Panics
+    /// If `options.suspend` is set without `options.read_priority`.
+    pub fn new(mode: TimingMode, geometry: &Geometry, flash: FlashTiming, options: TimingOptions) -> Self {
+        assert!(
+            options.suspend.is_none() || options.read_priority,
+            "suspension serves reads that have priority"
+        );
+        let layout = Layout::new(geometry, options.independent_planes);
+        let engine = match mode {
+            TimingMode::None => Engine::None(Box::new(latency::Ledger::new(options.keep_completions))),
+            TimingMode::Timeline => Engine::Timeline(Box::new(TimelineEngine::new(layout, flash, &options))),
+            TimingMode::Event => Engine::Event(Box::new(EventEngine::new(layout, flash, options))),
+        };
+        Self { engine }
+    }
+
+    /// Prices one host request and returns its number: 0, 1, 2, .. in order of submission. Latency counts from
+    /// `arrival_ns`; a request that arrives in the past (a driver that held it back) starts now. Cost: O(operations).
+    ///
+    /// # Panics
+    /// If an operation's `after` reaches before the list or its plane is outside the geometry.
+    pub fn submit(&mut self, kind: RequestKind, arrival_ns: u64, ops: &[FlashOp]) -> u64 {
+        match &mut self.engine {
+            Engine::None(ledger) => ledger.pass(kind, arrival_ns),
+            Engine::Timeline(engine) => engine.submit(kind, arrival_ns, ops),
+            Engine::Event(engine) => engine.submit(kind, arrival_ns, ops),
+        }
+    }
+
+    /// Prices flash work that belongs to no host request (idle GC, checkpoints), whatever its causes.
+    pub fn submit_background(&mut self, arrival_ns: u64, ops: &[FlashOp]) {
+        match &mut self.engine {
+            Engine::None(ledger) => ledger.now_ns = ledger.now_ns.max(arrival_ns),
+            Engine::Timeline(engine) => engine.submit_background(arrival_ns, ops),
+            Engine::Event(engine) => engine.submit_background(arrival_ns, ops),
+        }
+    }
+
+    /// Host requests that have not completed yet.
+    pub fn outstanding(&self) -> usize {
+        match &self.engine {
+            Engine::None(_) => 0,
+            Engine::Timeline(engine) => engine.outstanding(),
+            Engine::Event(engine) => engine.outstanding(),
+        }
+    }
+
+    /// Runs until some host request completes and returns its completion time; `None` if none is outstanding.
+    /// Requests that complete inside `submit` (before the new arrival) lower [`Timing::outstanding`] and are not
+    /// reported again.
+    pub fn complete_one(&mut self) -> Option<u64> {
+        match &mut self.engine {
+            Engine::None(_) => None,
+            Engine::Timeline(engine) => engine.complete_one(),
+            Engine::Event(engine) => engine.complete_one(),
+        }
+    }
+
+    /// The time up to which the device has been simulated.
+    pub fn now_ns(&self) -> u64 {
+        match &self.engine {
+            Engine::None(ledger) => ledger.now_ns,
+            Engine::Timeline(engine) => engine.now_ns(),
+            Engine::Event(engine) => engine.now_ns(),
+        }
+    }
+
+    /// Runs everything, background work included, to its end and returns the time of the last event.
+    pub fn drain(&mut self) -> u64 {
+        match &mut self.engine {
+            Engine::None(ledger) => ledger.now_ns,
+            Engine::Timeline(engine) => engine.drain(),
+            Engine::Event(engine) => engine.drain(),
+        }
+    }
+
+    /// Latencies of completed requests of one kind, in nanoseconds. Summarise with [`LatencySummary::of`].
+    pub fn latency(&self, kind: RequestKind) -> &Histogram<u64> {
+        self.ledger().histogram(kind)
+    }
+
+    /// Completions since the last call, in order of completion time (timeline: of submission). Empty unless
+    /// [`TimingOptions::keep_completions`] is set.
+    pub fn take_completions(&mut self) -> Vec<Completion> {
+        match &mut self.engine {
+            Engine::None(ledger) => ledger.take(),
+            Engine::Timeline(engine) => engine.ledger_mut().take(),
+            Engine::Event(engine) => engine.ledger_mut().take(),
+        }
+    }
+
+    /// Time each array has been busy so far, in nanoseconds. An array is a die, or a plane with
+    /// [`TimingOptions::independent_planes`]; it is busy while it works, holds data for its channel, or is suspended.
+    pub fn array_busy_ns(&self) -> Vec<u64> {
+        match &self.engine {
+            Engine::None(_) => Vec::new(),
+            Engine::Timeline(engine) => engine.array_busy_ns(),
+            Engine::Event(engine) => engine.array_busy_ns(),
+        }
+    }
+
+    /// Time each channel has been granted to transfers so far, in nanoseconds.
+    pub fn channel_busy_ns(&self) -> Vec<u64> {
+        match &self.engine {
+            Engine::None(_) => Vec::new(),
+            Engine::Timeline(engine) => engine.channel_busy_ns(),
+            Engine::Event(engine) => engine.channel_busy_ns(),
+        }
+    }
+
+    /// Flash operations completed so far (timeline: priced).
+    pub fn completed_ops(&self) -> u64 {
+        match &self.engine {
+            Engine::None(_) => 0,
+            Engine::Timeline(engine) => engine.completed_ops(),
+            Engine::Event(engine) => engine.completed_ops(),
+        }
+    }
+
+    fn ledger(&self) -> &latency::Ledger {
+        match &self.engine {
+            Engine::None(ledger) => ledger,
+            Engine::Timeline(engine) => engine.ledger(),
+            Engine::Event(engine) => engine.ledger(),
+        }
+    }
 }

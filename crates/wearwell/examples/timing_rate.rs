@@ -1,0 +1,165 @@
+//! How fast the timing engines are: flash operations per CPU second, without any FTL.
+//!
+//! The operations are those of uniform random page writes in GC steady state at 15 % over-provisioning: on every
+//! die each 33rd host write brings a collection of 95 copies (read, then program) and an erase, so that a host
+//! write costs about 6.8 flash operations. 64 dies on 8 channels, 4-KiB pages, tR 45 us, tPROG 400 us,
+//! tBERS 3.5 ms, 1 GB/s per channel.
+//!
+//! Run with `cargo run --release -p wearwell --example timing_rate [host writes]`.
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::time::Instant;
+use wearwell::address::PlaneId;
+use wearwell::nand::geometry::{FlashTiming, Geometry};
+use wearwell::timing::{
+    Cause, FlashOp, LatencySummary, OpKind, RequestKind, Suspend, Timing, TimingMode, TimingOptions,
+};
+
+const DIES: u32 = 64;
+const WRITES_PER_COLLECTION: u32 = 33;
+const COPIES_PER_COLLECTION: u32 = 95;
+const PAGE_BYTES: u32 = 4096;
+const FLASH: FlashTiming =
+    FlashTiming { read_ns: 45_000, program_ns: 400_000, erase_ns: 3_500_000, transfer_ps_per_byte: 1000 };
+
+fn geometry() -> Geometry {
+    Geometry {
+        channels: 8,
+        dies_per_channel: 8,
+        planes_per_die: 1,
+        blocks_per_plane: 256,
+        pages_per_block: 128,
+        page_bytes: PAGE_BYTES,
+        spare_bytes: 128,
+        superblock_planes: 1,
+    }
+}
+
+fn op(die: u32, kind: OpKind, cause: Cause, after: u16) -> FlashOp {
+    let bytes = if kind == OpKind::Erase { 0 } else { PAGE_BYTES };
+    FlashOp { plane: PlaneId(die), kind, cause, after, bytes }
+}
+
+/// One collection on `die`, then the host's program.
+fn write_with_collection(die: u32) -> Vec<FlashOp> {
+    let copy = [op(die, OpKind::Read, Cause::Gc, 0), op(die, OpKind::Program, Cause::Gc, 1)];
+    let mut ops = copy.repeat(COPIES_PER_COLLECTION as usize);
+    ops.push(op(die, OpKind::Erase, Cause::Gc, 1));
+    ops.push(op(die, OpKind::Program, Cause::Host, 0));
+    ops
+}
+
+/// Host writes on random dies, each die collecting at its own phase.
+struct Load {
+    lists: Vec<Vec<FlashOp>>,
+    writes: Vec<u32>,
+    rng: Xoshiro256PlusPlus,
+    gap_ns: f64,
+    arrival: f64,
+}
+
+impl Load {
+    /// Poisson arrivals that keep the arrays busy for `load` of the time.
+    fn new(load: f64) -> Self {
+        let transfer = FLASH.transfer_ns(PAGE_BYTES);
+        let copies = u64::from(COPIES_PER_COLLECTION);
+        let program = transfer + FLASH.program_ns;
+        let collection = copies * (FLASH.read_ns + transfer + program) + FLASH.erase_ns;
+        let per_write = program as f64 + collection as f64 / f64::from(WRITES_PER_COLLECTION);
+        Self {
+            lists: (0..DIES).map(write_with_collection).collect(),
+            writes: (0..DIES).map(|die| die % WRITES_PER_COLLECTION).collect(),
+            rng: Xoshiro256PlusPlus::seed_from_u64(1),
+            gap_ns: per_write / f64::from(DIES) / load,
+            arrival: 0.0,
+        }
+    }
+
+    fn next_ops(&mut self) -> &[FlashOp] {
+        let die = self.rng.random_range(0..DIES as usize);
+        self.writes[die] += 1;
+        let list = &self.lists[die];
+        if self.writes[die] < WRITES_PER_COLLECTION {
+            return &list[list.len() - 1..];
+        }
+        self.writes[die] = 0;
+        list
+    }
+
+    fn next_arrival(&mut self) -> u64 {
+        self.arrival -= (1.0 - self.rng.random::<f64>()).ln() * self.gap_ns;
+        self.arrival as u64
+    }
+}
+
+fn open_loop(timing: &mut Timing, load: &mut Load, writes: u32) -> u64 {
+    let mut ops = 0;
+    for _ in 0..writes {
+        let arrival = load.next_arrival();
+        let list = load.next_ops();
+        ops += list.len() as u64;
+        timing.submit(RequestKind::Write, arrival, list);
+    }
+    ops
+}
+
+fn closed_loop(timing: &mut Timing, load: &mut Load, writes: u32) -> u64 {
+    let mut ops = 0;
+    for _ in 0..writes {
+        while timing.outstanding() >= 256 {
+            timing.complete_one();
+        }
+        let list = load.next_ops();
+        ops += list.len() as u64;
+        timing.submit(RequestKind::Write, timing.now_ns(), list);
+    }
+    ops
+}
+
+/// CPU seconds of this thread where the system tells, wall seconds elsewhere.
+fn cpu_seconds(start: Instant) -> f64 {
+    std::fs::read_to_string("/proc/thread-self/schedstat")
+        .ok()
+        .and_then(|stat| stat.split_whitespace().next()?.parse::<f64>().ok())
+        .map_or(start.elapsed().as_secs_f64(), |ns| ns / 1e9)
+}
+
+type Drive = fn(&mut Timing, &mut Load, u32) -> u64;
+
+fn measure(name: &str, mode: TimingMode, options: &TimingOptions, drive: Drive, writes: u32) {
+    let mut best = f64::MAX;
+    let mut last = None;
+    for _ in 0..3 {
+        let mut timing = Timing::new(mode, &geometry(), FLASH, options.clone());
+        let mut load = Load::new(0.6);
+        let start = Instant::now();
+        let before = cpu_seconds(start);
+        let ops = drive(&mut timing, &mut load, writes);
+        best = best.min((cpu_seconds(start) - before) / ops as f64);
+        last = Some((timing, ops));
+    }
+    let (timing, ops) = last.expect("three runs");
+    let summary = LatencySummary::of(timing.latency(RequestKind::Write));
+    println!(
+        "{name:<34} {:>7.1} M flash ops/s {:>6.2} ns/op  {:>5.1} M writes/s  p50 {:>8.0} us  p99 {:>8.0} us",
+        1e-6 / best,
+        best * 1e9,
+        1e-6 / best * f64::from(writes) / ops as f64,
+        summary.p50_ns as f64 / 1e3,
+        summary.p99_ns as f64 / 1e3,
+    );
+}
+
+fn main() {
+    let writes = std::env::args().nth(1).map_or(2_000_000, |text| text.parse().expect("a number of writes"));
+    let plain = TimingOptions::default();
+    let suspend = Some(Suspend { overhead_ns: 20_000, max_per_op: 4 });
+    let suspending = TimingOptions { suspend, ..plain.clone() };
+    measure("none, open loop", TimingMode::None, &plain, open_loop, writes);
+    measure("timeline, open loop 60 %", TimingMode::Timeline, &plain, open_loop, writes);
+    measure("timeline, closed loop QD 256", TimingMode::Timeline, &plain, closed_loop, writes);
+    measure("event, open loop 60 %", TimingMode::Event, &plain, open_loop, writes);
+    measure("event + suspend, open loop 60 %", TimingMode::Event, &suspending, open_loop, writes);
+    measure("event, closed loop QD 256", TimingMode::Event, &plain, closed_loop, writes);
+}

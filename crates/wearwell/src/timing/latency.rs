@@ -1,0 +1,116 @@
+//! Where completed requests are accounted: histograms per kind, and single completions on demand.
+//!
+//! Histograms have fixed bounds and three significant digits, so that recording never allocates and the memory
+//! is known; the price is a relative error of at most 0.1 % on reported percentiles. Exact times come from
+//! [`Completion`].
+
+use super::RequestKind;
+use hdrhistogram::Histogram;
+
+/// Longest latency that a histogram tells apart: one hour. Longer ones count as this.
+const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
+
+/// One completed request.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Completion {
+    /// What [`super::Timing::submit`] returned.
+    pub request: u64,
+    /// Completion time in nanoseconds.
+    pub at_ns: u64,
+    /// Completion time minus arrival, in nanoseconds.
+    pub latency_ns: u64,
+}
+
+/// The figures reported of a latency distribution. Nanoseconds; all 0 if nothing was recorded.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct LatencySummary {
+    /// Requests.
+    pub count: u64,
+    /// Arithmetic mean.
+    pub mean_ns: f64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p999_ns: u64,
+    /// 99.99th percentile.
+    pub p9999_ns: u64,
+    /// Largest.
+    pub max_ns: u64,
+}
+
+impl LatencySummary {
+    /// Summarises one distribution; every figure is within 0.1 % of the exact one.
+    pub fn of(histogram: &Histogram<u64>) -> Self {
+        if histogram.is_empty() {
+            return Self::default();
+        }
+        Self {
+            count: histogram.len(),
+            mean_ns: histogram.mean(),
+            p50_ns: histogram.value_at_quantile(0.5),
+            p90_ns: histogram.value_at_quantile(0.9),
+            p99_ns: histogram.value_at_quantile(0.99),
+            p999_ns: histogram.value_at_quantile(0.999),
+            p9999_ns: histogram.value_at_quantile(0.9999),
+            max_ns: histogram.max(),
+        }
+    }
+}
+
+/// Account of all requests of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Ledger {
+    histograms: [Histogram<u64>; 4],
+    completions: Option<Vec<Completion>>,
+    submitted: u64,
+    /// The run's clock in mode `None`; engines keep their own.
+    pub(super) now_ns: u64,
+}
+
+impl Ledger {
+    pub(super) fn new(keep_completions: bool) -> Self {
+        let empty = || Histogram::new_with_max(MAX_LATENCY_NS, 3).expect("bounds are constants");
+        Self {
+            histograms: std::array::from_fn(|_| empty()),
+            completions: keep_completions.then(Vec::new),
+            submitted: 0,
+            now_ns: 0,
+        }
+    }
+
+    /// The number of a new request.
+    #[inline]
+    pub(super) fn number(&mut self) -> u64 {
+        self.submitted += 1;
+        self.submitted - 1
+    }
+
+    /// A request that takes no time.
+    pub(super) fn pass(&mut self, kind: RequestKind, arrival_ns: u64) -> u64 {
+        self.now_ns = self.now_ns.max(arrival_ns);
+        let number = self.number();
+        self.complete(kind, number, arrival_ns, arrival_ns);
+        number
+    }
+
+    #[inline]
+    pub(super) fn complete(&mut self, kind: RequestKind, request: u64, arrival_ns: u64, at_ns: u64) {
+        let latency_ns = at_ns - arrival_ns;
+        self.histograms[kind as usize].saturating_record(latency_ns);
+        if let Some(completions) = &mut self.completions {
+            completions.push(Completion { request, at_ns, latency_ns });
+        }
+    }
+
+    pub(super) fn histogram(&self, kind: RequestKind) -> &Histogram<u64> {
+        &self.histograms[kind as usize]
+    }
+
+    pub(super) fn take(&mut self) -> Vec<Completion> {
+        self.completions.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}

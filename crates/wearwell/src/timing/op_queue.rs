@@ -1,0 +1,173 @@
+//! Operations on their way: a ring per queue of an array, and a slab for those that wait for others.
+//!
+//! A queued operation is 16 bytes in the ring of its queue and stays at the front while it runs, so that an array
+//! walks through memory in order and an operation is written once and read once. Only operations that must wait
+//! for one elsewhere (read-modify-write, copies between dies) go through the slab. Nothing allocates in the
+//! steady state. Memory is bounded by the operations outstanding: in open loop beyond saturation that number
+//! grows with the run, as the backlog of the device itself does.
+
+use crate::timing::OpKind;
+
+/// End of a list in the slab.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// What a request has to do with an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum Role {
+    /// Nothing: nobody waits.
+    Background,
+    /// The request completes only after it.
+    Awaited,
+    /// The request's own operations start only after it (foreground GC).
+    Blocking,
+}
+
+/// A flash operation that has not completed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Op {
+    /// First of the operations that wait for this one, latest first.
+    pub(super) waiters: u32,
+    /// Request slot; meaningless for [`Role::Background`].
+    pub(super) request: u32,
+    /// Time on the channel.
+    pub(super) transfer_ns: u32,
+    pub(super) kind: OpKind,
+    pub(super) role: Role,
+    /// Plane within its die, modulo 64.
+    pub(super) plane: u8,
+}
+
+impl Op {
+    const EMPTY: Self = Self {
+        waiters: NONE,
+        request: NONE,
+        transfer_ns: 0,
+        kind: OpKind::Erase,
+        role: Role::Background,
+        plane: 0,
+    };
+}
+
+/// A first-in first-out ring of operations.
+#[derive(Clone, Debug)]
+pub(super) struct OpQueue {
+    /// Length is a power of two.
+    ops: Vec<Op>,
+    head: u32,
+    len: u32,
+}
+
+impl OpQueue {
+    pub(super) fn new() -> Self {
+        Self { ops: vec![Op::EMPTY; 8], head: 0, len: 0 }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> u32 {
+        self.len
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    #[inline]
+    fn place(&self, index: u32) -> usize {
+        (self.head + index) as usize & (self.ops.len() - 1)
+    }
+
+    /// The operation `index` places behind the front, which must exist.
+    #[inline]
+    pub(super) fn at(&self, index: u32) -> &Op {
+        &self.ops[self.place(index)]
+    }
+
+    #[inline]
+    pub(super) fn at_mut(&mut self, index: u32) -> &mut Op {
+        let place = self.place(index);
+        &mut self.ops[place]
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, op: Op) {
+        if self.len as usize == self.ops.len() {
+            self.grow();
+        }
+        let place = self.place(self.len);
+        self.ops[place] = op;
+        self.len += 1;
+    }
+
+    /// Takes the front, which must exist.
+    #[inline]
+    pub(super) fn pop(&mut self) -> Op {
+        let place = self.place(0);
+        self.head = place as u32 + 1;
+        self.len -= 1;
+        self.ops[place]
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let head = self.place(0);
+        self.ops.rotate_left(head);
+        self.head = 0;
+        self.ops.resize(self.ops.len() * 2, Op::EMPTY);
+    }
+}
+
+/// An operation that cannot join its queue yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiter {
+    pub(super) op: Op,
+    pub(super) array: u32,
+    pub(super) queue: u8,
+    /// Next on the list it is on: waiters of one operation, held back by one request, or free.
+    pub(super) next: u32,
+}
+
+/// Operations that cannot join their queues yet, on linked lists.
+#[derive(Clone, Debug)]
+pub(super) struct WaiterSlab {
+    waiters: Vec<Waiter>,
+    free: u32,
+}
+
+impl WaiterSlab {
+    pub(super) fn new() -> Self {
+        Self { waiters: Vec::new(), free: NONE }
+    }
+
+    pub(super) fn insert(&mut self, waiter: Waiter) -> u32 {
+        let id = self.free;
+        if id == NONE {
+            self.waiters.push(waiter);
+            return (self.waiters.len() - 1) as u32;
+        }
+        self.free = std::mem::replace(&mut self.waiters[id as usize], waiter).next;
+        id
+    }
+
+    pub(super) fn remove(&mut self, id: u32) -> Waiter {
+        let waiter = self.waiters[id as usize];
+        self.waiters[id as usize].next = std::mem::replace(&mut self.free, id);
+        waiter
+    }
+
+    /// The operation of a waiter.
+    pub(super) fn op_mut(&mut self, id: u32) -> &mut Op {
+        &mut self.waiters[id as usize].op
+    }
+
+    /// Reverses a list and returns its new head: lists built by pushing in front come back in order.
+    pub(super) fn reversed(&mut self, mut head: u32) -> u32 {
+        let mut done = NONE;
+        while head != NONE {
+            let next = std::mem::replace(&mut self.waiters[head as usize].next, done);
+            done = std::mem::replace(&mut head, next);
+        }
+        done
+    }
+}

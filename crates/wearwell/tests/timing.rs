@@ -1,0 +1,448 @@
+//! What the timing engines promise: exact latencies on small cases, agreement with a naive simulator, theory.
+
+#[path = "timing/reference.rs"]
+mod reference;
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use reference::Reference;
+use wearwell::address::PlaneId;
+use wearwell::nand::geometry::{FlashTiming, Geometry};
+use wearwell::timing::{
+    Cause, FlashOp, LatencySummary, OpKind, RequestKind, Suspend, Timing, TimingMode, TimingOptions,
+};
+
+const R: u64 = 45_000;
+const P: u64 = 400_000;
+const E: u64 = 3_500_000;
+/// Transfer time of a 4-KiB page at 1 GB/s.
+const X: u64 = 4096;
+const FLASH: FlashTiming = FlashTiming { read_ns: R, program_ns: P, erase_ns: E, transfer_ps_per_byte: 1000 };
+
+fn geometry(channels: u32, dies_per_channel: u32, planes_per_die: u32) -> Geometry {
+    Geometry {
+        channels,
+        dies_per_channel,
+        planes_per_die,
+        blocks_per_plane: 16,
+        pages_per_block: 16,
+        page_bytes: 4096,
+        spare_bytes: 64,
+        superblock_planes: 1,
+    }
+}
+
+fn op(kind: OpKind, cause: Cause, plane: u32) -> FlashOp {
+    let bytes = if kind == OpKind::Erase { 0 } else { 4096 };
+    FlashOp { plane: PlaneId(plane), kind, cause, after: 0, bytes }
+}
+
+fn read(plane: u32) -> FlashOp {
+    op(OpKind::Read, Cause::Host, plane)
+}
+
+fn program(plane: u32) -> FlashOp {
+    op(OpKind::Program, Cause::Host, plane)
+}
+
+fn gc(kind: OpKind, plane: u32) -> FlashOp {
+    op(kind, Cause::Gc, plane)
+}
+
+fn after(back: u16, op: FlashOp) -> FlashOp {
+    FlashOp { after: back, ..op }
+}
+
+fn keeping() -> TimingOptions {
+    TimingOptions { keep_completions: true, ..TimingOptions::default() }
+}
+
+fn suspending(overhead_ns: u64, max_per_op: u32) -> TimingOptions {
+    TimingOptions { suspend: Some(Suspend { overhead_ns, max_per_op }), ..keeping() }
+}
+
+type Script<'a> = &'a [(u64, &'a [FlashOp])];
+
+/// Completion time of each request of a script.
+fn times_in(mode: TimingMode, geometry: &Geometry, options: TimingOptions, script: Script) -> Vec<u64> {
+    let mut timing = Timing::new(mode, geometry, FLASH, options);
+    for &(arrival, ops) in script {
+        timing.submit(RequestKind::Write, arrival, ops);
+    }
+    timing.drain();
+    let mut done = timing.take_completions();
+    assert_eq!(done.len(), script.len(), "every request completes exactly once");
+    done.sort();
+    done.iter().map(|completion| completion.at_ns).collect()
+}
+
+fn times(geometry: &Geometry, options: TimingOptions, script: Script) -> Vec<u64> {
+    times_in(TimingMode::Event, geometry, options, script)
+}
+
+#[test]
+fn an_idle_device_answers_in_exactly_the_datasheet_time() {
+    for (ps_per_byte, bytes) in [(1000, 4096), (2500, 16384), (833, 512), (25_000, 2048), (417, 65536)] {
+        let flash = FlashTiming { transfer_ps_per_byte: ps_per_byte, ..FLASH };
+        let transfer = (f64::from(bytes) * ps_per_byte as f64 / 1000.0).round() as u64;
+        for mode in [TimingMode::Timeline, TimingMode::Event] {
+            let mut timing = Timing::new(mode, &geometry(2, 2, 1), flash, keeping());
+            timing.submit(RequestKind::Read, 7, &[FlashOp { bytes, ..read(3) }]);
+            timing.submit(RequestKind::Write, 10_000_000, &[FlashOp { bytes, ..program(3) }]);
+            timing.submit(RequestKind::Trim, 20_000_000, &[gc(OpKind::Erase, 0)]);
+            timing.drain();
+            let latencies: Vec<u64> = timing.take_completions().iter().map(|c| c.latency_ns).collect();
+            let mut expected = [R + transfer, transfer + P, 0];
+            expected.sort_unstable();
+            let mut found = latencies;
+            found.sort_unstable();
+            assert_eq!(found, expected, "{mode:?}, {bytes} bytes at {ps_per_byte} ps");
+        }
+    }
+}
+
+#[test]
+fn without_timing_everything_completes_on_arrival() {
+    let mut timing = Timing::new(TimingMode::None, &geometry(1, 1, 1), FLASH, keeping());
+    assert_eq!(timing.submit(RequestKind::Read, 5, &[read(0)]), 0);
+    assert_eq!((timing.outstanding(), timing.complete_one(), timing.now_ns()), (0, None, 5));
+    assert_eq!(timing.take_completions()[0].latency_ns, 0);
+}
+
+#[test]
+fn controller_overhead_is_added_once() {
+    let options = TimingOptions { controller_overhead_ns: 3000, ..keeping() };
+    for mode in [TimingMode::Timeline, TimingMode::Event] {
+        let script: Script = &[(0, &[]), (100, &[read(0), read(1)])];
+        let found = times_in(mode, &geometry(2, 1, 1), options.clone(), script);
+        assert_eq!(found, [3000, 100 + R + X + 3000]);
+    }
+}
+
+#[test]
+fn read_modify_write_programs_after_its_read() {
+    let rmw = [read(0), after(1, program(1))];
+    assert_eq!(times(&geometry(2, 1, 1), keeping(), &[(0, &rmw)]), [R + X + X + P]);
+    let same_die = [read(0), after(1, program(0))];
+    assert_eq!(times(&geometry(1, 1, 1), keeping(), &[(0, &same_die)]), [R + X + X + P]);
+}
+
+#[test]
+fn reads_of_two_dies_share_only_their_channel() {
+    let both: Script = &[(0, &[read(0)]), (0, &[read(1)])];
+    assert_eq!(times(&geometry(1, 2, 1), keeping(), both), [R + X, R + 2 * X]);
+    assert_eq!(times(&geometry(2, 1, 1), keeping(), both), [R + X, R + X]);
+}
+
+#[test]
+fn planes_are_independent_only_if_asked() {
+    let both: Script = &[(0, &[read(0)]), (0, &[read(1)])];
+    assert_eq!(times(&geometry(1, 1, 2), keeping(), both), [R + X, 2 * (R + X)]);
+    let independent = TimingOptions { independent_planes: true, ..keeping() };
+    assert_eq!(times(&geometry(1, 1, 2), independent, both), [R + X, R + 2 * X]);
+}
+
+#[test]
+fn a_read_waits_for_an_erase_or_suspends_it() {
+    let script: Script = &[(0, &[op(OpKind::Erase, Cause::Host, 0)]), (1_000_000, &[read(0)])];
+    let one_die = geometry(1, 1, 1);
+    assert_eq!(times(&one_die, keeping(), script), [E, E + R + X]);
+    let read_end = 1_000_000 + R + X;
+    assert_eq!(times(&one_die, suspending(20_000, 1), script), [E + R + X + 20_000, read_end]);
+}
+
+#[test]
+fn suspensions_of_one_operation_are_bounded() {
+    let erase = [op(OpKind::Erase, Cause::Host, 0)];
+    let script: Script = &[(0, &erase), (100_000, &[read(0)]), (200_000, &[read(0)]), (300_000, &[read(0)])];
+    let found = times(&geometry(1, 1, 1), suspending(1000, 2), script);
+    let erase_end = E + 2 * (R + X + 1000);
+    assert_eq!(found, [erase_end, 100_000 + R + X, 200_000 + R + X, erase_end + R + X]);
+}
+
+#[test]
+fn a_read_during_a_program_transfer_suspends_when_the_array_starts() {
+    let script: Script = &[(0, &[program(0)]), (1000, &[read(0)])];
+    let found = times(&geometry(1, 1, 1), suspending(500, 1), script);
+    assert_eq!(found, [X + R + X + P + 500, X + R + X]);
+}
+
+#[test]
+fn reads_go_before_queued_writes() {
+    let script: Script = &[(0, &[program(0)]), (1, &[program(0)]), (2, &[read(0)])];
+    let one_die = geometry(1, 1, 1);
+    let first = X + P;
+    assert_eq!(times(&one_die, keeping(), script), [first, first + R + X + X + P, first + R + X]);
+    let in_order = TimingOptions { read_priority: false, ..keeping() };
+    assert_eq!(times(&one_die, in_order, script), [first, 2 * first, 2 * first + R + X]);
+}
+
+#[test]
+fn reads_get_the_channel_before_writes() {
+    // Die 0 moves a page until X; at that time die 1 (a program) has waited longer than die 2 (a read).
+    let script: Script = &[(0, &[read(2)]), (R - 10, &[program(0)]), (R - 5, &[program(1)])];
+    let found = times(&geometry(1, 3, 1), keeping(), script);
+    assert_eq!(found, [R - 10 + X + X, R - 10 + X + P, R - 10 + X + X + X + P]);
+}
+
+/// Three background copies, and a host read and write that arrive during the first.
+fn copies_and_host(options: TimingOptions) -> Vec<u64> {
+    let copy = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0))];
+    let script: Script = &[(0, &copy.repeat(3)), (10, &[program(0)]), (20, &[read(0)])];
+    times(&geometry(1, 1, 1), options, script)
+}
+
+#[test]
+fn background_work_yields_between_pages() {
+    let gc_read = R + X;
+    let found = copies_and_host(keeping());
+    assert_eq!(found, [0, gc_read + (R + X) + (X + P), gc_read + (R + X)]);
+}
+
+#[test]
+fn background_work_that_does_not_yield_keeps_its_turn() {
+    let options = TimingOptions { gc_yields: false, ..keeping() };
+    let copies = 3 * (R + X + X + P);
+    // The read still has priority over everything queued; the write waits for all copies.
+    assert_eq!(copies_and_host(options), [0, copies + (R + X) + (X + P), R + X + R + X]);
+}
+
+#[test]
+fn a_backlog_above_the_bound_goes_first() {
+    // Five operations wait behind the first; work goes on until three are left.
+    let options = TimingOptions { gc_backlog_ops: 3, ..keeping() };
+    let ahead = (R + X) + (X + P) + (R + X);
+    assert_eq!(copies_and_host(options), [0, ahead + (R + X) + (X + P), ahead + (R + X)]);
+}
+
+#[test]
+fn a_backlog_above_the_bound_is_not_suspended() {
+    // The second erase also starts ahead of the read, since then two are waiting; the third does not.
+    let erases = [gc(OpKind::Erase, 0); 3];
+    let script: Script = &[(0, &erases), (10, &[read(0)])];
+    let one_die = geometry(1, 1, 1);
+    let strict = TimingOptions { gc_backlog_ops: 1, ..suspending(0, 8) };
+    assert_eq!(times(&one_die, strict, script)[1], 2 * E + R + X);
+    assert_eq!(times(&one_die, suspending(0, 8), script)[1], 10 + R + X);
+}
+
+#[test]
+fn foreground_gc_delays_the_write_it_serves() {
+    let list = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0)), gc(OpKind::Erase, 0), program(1)];
+    let two_dies = geometry(2, 1, 1);
+    assert_eq!(times(&two_dies, keeping(), &[(0, &list)]), [X + P]);
+    let blocking = TimingOptions { blocking_gc: true, ..keeping() };
+    let gc_end = R + X + X + P + E;
+    for mode in [TimingMode::Timeline, TimingMode::Event] {
+        assert_eq!(times_in(mode, &two_dies, blocking.clone(), &[(0, &list)]), [gc_end + X + P]);
+    }
+}
+
+#[test]
+fn foreground_gc_does_not_wait_for_what_follows_the_host() {
+    let list = [gc(OpKind::Read, 0), program(1), after(1, gc(OpKind::Program, 0))];
+    let blocking = TimingOptions { blocking_gc: true, ..keeping() };
+    assert_eq!(times(&geometry(2, 1, 1), blocking, &[(0, &list)]), [R + X + X + P]);
+}
+
+#[test]
+fn multi_plane_shares_the_array_time() {
+    let options = TimingOptions { multi_plane: true, ..keeping() };
+    let die = geometry(1, 1, 4);
+    let programs: Vec<FlashOp> = (0..4).map(program).collect();
+    assert_eq!(times(&die, options.clone(), &[(0, &programs)]), [4 * X + P]);
+    assert_eq!(times(&die, keeping(), &[(0, &programs)]), [4 * (X + P)]);
+    let reads: Script = &[(0, &[read(0), read(1)]), (0, &[read(2)])];
+    // The third read arrives at the same time but after the first two have started.
+    assert_eq!(times(&die, options.clone(), reads), [R + 2 * X, 2 * R + 3 * X]);
+    // Same plane twice: two groups.
+    assert_eq!(times(&die, options, &[(0, &[program(0), program(0)])]), [2 * (X + P)]);
+}
+
+#[test]
+fn a_write_buffer_acknowledges_until_it_is_full() {
+    let options = TimingOptions { buffered_writes: 2, controller_overhead_ns: 100, ..keeping() };
+    let write = [program(0)];
+    let script: Script = &[(0, &write), (0, &write), (0, &write), (0, &write)];
+    let found = times(&geometry(1, 1, 1), options, script);
+    assert_eq!(found, [100, 100, X + P + 100, 2 * (X + P) + 100]);
+}
+
+#[test]
+fn background_submissions_belong_to_no_request() {
+    for mode in [TimingMode::Timeline, TimingMode::Event] {
+        let mut timing = Timing::new(mode, &geometry(1, 1, 1), FLASH, keeping());
+        timing.submit_background(0, &[program(0)]);
+        assert_eq!((timing.outstanding(), timing.complete_one()), (0, None));
+        assert_eq!(timing.drain(), X + P);
+        assert_eq!((timing.completed_ops(), timing.take_completions().len()), (1, 0));
+    }
+}
+
+#[test]
+fn at_queue_depth_one_throughput_is_one_over_latency() {
+    for mode in [TimingMode::Timeline, TimingMode::Event] {
+        let mut timing = Timing::new(mode, &geometry(2, 2, 1), FLASH, keeping());
+        for request in 0..1000 {
+            timing.submit(RequestKind::Read, timing.now_ns(), &[read(request % 4)]);
+            assert_eq!(timing.outstanding(), 1);
+            timing.complete_one();
+        }
+        assert_eq!(timing.now_ns(), 1000 * (R + X));
+        let summary = LatencySummary::of(timing.latency(RequestKind::Read));
+        assert_eq!(summary.count, 1000);
+        assert!((summary.mean_ns / (R + X) as f64 - 1.0).abs() < 0.001);
+    }
+}
+
+/// A random list: host and background work, some of it dependent, some transfers short.
+fn random_list(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
+    let mut ops = Vec::new();
+    for index in 0..rng.random_range(0..7_u16) {
+        let kind = match rng.random_range(0..10) {
+            0..5 => OpKind::Read,
+            5..9 => OpKind::Program,
+            _ => OpKind::Erase,
+        };
+        let cause = [Cause::Host, Cause::Host, Cause::Gc, Cause::Translation][rng.random_range(0..4)];
+        let back = if rng.random_bool(0.4) { rng.random_range(0..=index.min(3)) } else { 0 };
+        let mut flash_op = after(back, op(kind, cause, rng.random_range(0..planes)));
+        if kind != OpKind::Erase && rng.random_bool(0.3) {
+            flash_op.bytes = rng.random_range(64..20_000);
+        }
+        ops.push(flash_op);
+    }
+    ops
+}
+
+fn random_options(rng: &mut Xoshiro256PlusPlus) -> TimingOptions {
+    let read_priority = rng.random_bool(0.7);
+    let suspend = Suspend { overhead_ns: rng.random_range(0..30_000), max_per_op: rng.random_range(0..4) };
+    TimingOptions {
+        read_priority,
+        gc_yields: rng.random_bool(0.7),
+        gc_backlog_ops: [1, 4, 1024][rng.random_range(0..3)],
+        suspend: (read_priority && rng.random_bool(0.6)).then_some(suspend),
+        multi_plane: rng.random_bool(0.4),
+        independent_planes: rng.random_bool(0.2),
+        ..keeping()
+    }
+}
+
+fn random_flash(rng: &mut Xoshiro256PlusPlus) -> FlashTiming {
+    FlashTiming {
+        read_ns: rng.random_range(20_000..60_000),
+        program_ns: rng.random_range(100_000..900_000),
+        erase_ns: rng.random_range(900_000..5_000_000),
+        transfer_ps_per_byte: rng.random_range(400..26_000),
+    }
+}
+
+#[test]
+fn agrees_with_the_naive_simulator_on_every_request() {
+    for seed in 0..600 {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let shape = geometry(rng.random_range(1..4), rng.random_range(1..5), rng.random_range(1..5));
+        let (options, flash) = (random_options(&mut rng), random_flash(&mut rng));
+        let mut reference = Reference::new(&shape, flash, &options);
+        let mut timing = Timing::new(TimingMode::Event, &shape, flash, options.clone());
+        let gap = rng.random_range(50_000..1_500_000);
+        let (mut arrival, mut submitted) = (0, 0);
+        for _ in 0..200 {
+            arrival += if rng.random_bool(0.2) { 0 } else { rng.random_range(0..gap) };
+            let list = random_list(&mut rng, shape.planes());
+            submitted += list.len() as u64;
+            reference.submit(arrival, &list);
+            timing.submit(RequestKind::Write, arrival, &list);
+        }
+        reference.run(u64::MAX);
+        timing.drain();
+        let mut found = vec![None; 200];
+        for completion in timing.take_completions() {
+            assert_eq!(found[completion.request as usize].replace(completion.at_ns), None, "completed twice");
+        }
+        assert_eq!(timing.completed_ops(), submitted);
+        assert_eq!(found, reference.completed, "seed {seed}, {options:?}, {shape:?}");
+    }
+}
+
+#[test]
+fn busy_time_is_the_sum_of_the_work() {
+    // One die per channel, so that nothing is ever held for the channel.
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
+    let shape = geometry(4, 1, 1);
+    for mode in [TimingMode::Timeline, TimingMode::Event] {
+        let mut timing = Timing::new(mode, &shape, FLASH, keeping());
+        let (mut arrays, mut channels, mut arrival) = (vec![0; 4], vec![0; 4], 0);
+        for _ in 0..2000 {
+            arrival += rng.random_range(0..1_000_000);
+            let list = random_list(&mut rng, 4);
+            for op in &list {
+                let transfer = FLASH.transfer_ns(op.bytes);
+                let array = [R, P, E][op.kind as usize];
+                arrays[op.plane.index()] += array + transfer;
+                channels[op.plane.index()] += transfer;
+            }
+            timing.submit(RequestKind::Write, arrival, &list);
+        }
+        timing.drain();
+        assert_eq!(timing.array_busy_ns(), arrays);
+        assert_eq!(timing.channel_busy_ns(), channels);
+    }
+}
+
+#[test]
+fn timeline_and_events_agree_for_writes_in_order_on_one_die() {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(6);
+    let (mut script, mut arrival) = (Vec::new(), 0);
+    for _ in 0..1000 {
+        arrival += rng.random_range(0..2 * (X + P));
+        script.push((arrival, vec![program(0); rng.random_range(1..3)]));
+    }
+    let script: Vec<(u64, &[FlashOp])> = script.iter().map(|(at, ops)| (*at, ops.as_slice())).collect();
+    let one_die = geometry(1, 1, 1);
+    let timeline = times_in(TimingMode::Timeline, &one_die, keeping(), &script);
+    assert_eq!(timeline, times_in(TimingMode::Event, &one_die, keeping(), &script));
+    assert!(timeline[999] > arrival, "the queue was not empty all the time");
+}
+
+#[test]
+fn poisson_reads_of_one_die_wait_as_queueing_theory_says() {
+    let service = (R + X) as f64;
+    for (load, seed) in [(0.3, 1), (0.6, 2), (0.8, 3)] {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut timing = Timing::new(TimingMode::Event, &geometry(1, 1, 1), FLASH, keeping());
+        let mut arrival = 0.0;
+        for _ in 0..2_000_000 {
+            arrival -= (1.0 - rng.random::<f64>()).ln() * service / load;
+            timing.submit(RequestKind::Read, arrival as u64, &[read(0)]);
+        }
+        timing.drain();
+        let completions = timing.take_completions();
+        let total: u64 = completions.iter().map(|completion| completion.latency_ns).sum();
+        let wait = total as f64 / completions.len() as f64 - service;
+        let theory = load / (2.0 * (1.0 - load)) * service;
+        assert!((wait / theory - 1.0).abs() < 0.02, "load {load}: wait {wait} ns, M/D/1 {theory} ns");
+    }
+}
+
+#[test]
+fn the_same_calls_give_the_same_distribution() {
+    let run = || {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(9);
+        let shape = geometry(2, 4, 2);
+        let mut timing = Timing::new(TimingMode::Event, &shape, FLASH, suspending(10_000, 3));
+        for _ in 0..5000 {
+            while timing.outstanding() >= 16 {
+                timing.complete_one();
+            }
+            let list = random_list(&mut rng, shape.planes());
+            timing.submit(RequestKind::Write, timing.now_ns(), &list);
+        }
+        let end = timing.drain();
+        (end, timing.latency(RequestKind::Write).clone(), timing.take_completions())
+    };
+    let (first, second) = (run(), run());
+    assert!(first.1.len() == 5000 && first.1.max() > E, "the run did something");
+    assert_eq!(first, second);
+}

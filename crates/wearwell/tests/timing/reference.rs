@@ -1,0 +1,299 @@
+//! A naive exact simulator: the rules of the event engine, written for obviousness.
+//!
+//! Everything is an event in one binary heap, every queue holds whole operations, nothing is skipped or merged.
+//! Slow and allocating on purpose; it shares no code with the engine.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use wearwell::nand::geometry::{FlashTiming, Geometry};
+use wearwell::timing::{FlashOp, OpKind, TimingOptions};
+
+/// Classes of events, in the order of simultaneous ones.
+const FREE: u8 = 0;
+const SENSED: u8 = 1;
+const MOVED: u8 = 2;
+const PROGRAMMED: u8 = 3;
+const ERASED: u8 = 4;
+
+struct Op {
+    flash: FlashOp,
+    request: usize,
+    queue: usize,
+    array: usize,
+    /// Joined its queue; until then it waits for its predecessor.
+    queued: bool,
+    followers: Vec<usize>,
+}
+
+#[derive(Default)]
+struct Array {
+    queues: [VecDeque<usize>; 3],
+    running: Vec<usize>,
+    moved: usize,
+    suspended: Vec<usize>,
+    remaining: u64,
+    suspensions: u32,
+    must_finish: bool,
+    phase: Option<u64>,
+    version: u64,
+}
+
+#[derive(Default)]
+struct Channel {
+    busy: bool,
+    waiting: [VecDeque<usize>; 2],
+}
+
+pub struct Reference {
+    geometry: Geometry,
+    flash: FlashTiming,
+    options: TimingOptions,
+    ops: Vec<Op>,
+    arrays: Vec<Array>,
+    channels: Vec<Channel>,
+    heap: BinaryHeap<Reverse<(u64, u8, u64, usize, u64)>>,
+    sequence: u64,
+    now: u64,
+    left: Vec<usize>,
+    /// Completion time per request.
+    pub completed: Vec<Option<u64>>,
+}
+
+impl Reference {
+    pub fn new(geometry: &Geometry, flash: FlashTiming, options: &TimingOptions) -> Self {
+        let arrays = if options.independent_planes { geometry.planes() } else { geometry.dies() };
+        Self {
+            geometry: geometry.clone(),
+            flash,
+            options: options.clone(),
+            ops: Vec::new(),
+            arrays: (0..arrays).map(|_| Array::default()).collect(),
+            channels: (0..geometry.channels).map(|_| Channel::default()).collect(),
+            heap: BinaryHeap::new(),
+            sequence: 0,
+            now: 0,
+            left: Vec::new(),
+            completed: Vec::new(),
+        }
+    }
+
+    pub fn submit(&mut self, arrival: u64, list: &[FlashOp]) {
+        self.run(arrival);
+        self.now = arrival;
+        let request = self.left.len();
+        let awaited = list.iter().filter(|op| !op.is_background()).count();
+        self.left.push(awaited);
+        self.completed.push((awaited == 0).then_some(arrival));
+        let base = self.ops.len();
+        for (index, flash) in list.iter().enumerate() {
+            let op = self.op(*flash, request);
+            self.ops.push(op);
+            match flash.after as usize {
+                0 => self.join(base + index),
+                back => self.follow(base + index, base + index - back),
+            }
+        }
+        for index in base..self.ops.len() {
+            self.consider(self.ops[index].array);
+        }
+    }
+
+    fn op(&self, flash: FlashOp, request: usize) -> Op {
+        let plane = flash.plane.0;
+        let per_array = if self.options.independent_planes { 1 } else { self.geometry.planes_per_die };
+        let queue = if flash.is_background() {
+            if self.options.gc_yields { 2 } else { 1 }
+        } else if flash.kind == OpKind::Read && self.options.read_priority {
+            0
+        } else {
+            1
+        };
+        Op { flash, request, queue, array: (plane / per_array) as usize, queued: false, followers: vec![] }
+    }
+
+    fn follow(&mut self, op: usize, predecessor: usize) {
+        let (a, b) = (&self.ops[op], &self.ops[predecessor]);
+        if b.queued && a.array == b.array && a.queue == b.queue && !self.options.multi_plane {
+            self.join(op);
+        } else {
+            self.ops[predecessor].followers.push(op);
+        }
+    }
+
+    fn join(&mut self, id: usize) {
+        let op = &mut self.ops[id];
+        op.queued = true;
+        self.arrays[op.array].queues[op.queue].push_back(id);
+    }
+
+    pub fn run(&mut self, until: u64) {
+        while let Some(&Reverse((time, class, _, subject, version))) = self.heap.peek() {
+            if time > until {
+                return;
+            }
+            self.heap.pop();
+            if class >= PROGRAMMED && self.arrays[subject].version != version {
+                continue;
+            }
+            self.now = time;
+            match class {
+                FREE => self.channel_free(subject),
+                SENSED => self.want_channel(subject),
+                MOVED => self.moved(subject),
+                _ => self.array_done(subject),
+            }
+        }
+    }
+
+    fn at(&mut self, delay: u64, class: u8, subject: usize) {
+        self.sequence += 1;
+        let version = if class >= PROGRAMMED { self.arrays[subject].version } else { 0 };
+        self.heap.push(Reverse((self.now + delay, class, self.sequence, subject, version)));
+    }
+
+    fn behind(&self, array: usize) -> bool {
+        self.arrays[array].queues[2].len() > self.options.gc_backlog_ops as usize
+    }
+
+    /// Something changed at an array: start or suspend what the rules say.
+    fn consider(&mut self, index: usize) {
+        let behind = self.behind(index);
+        let array = &mut self.arrays[index];
+        if !array.running.is_empty() {
+            return self.consider_suspension(index);
+        }
+        if !array.suspended.is_empty() && (behind || array.queues[0].is_empty()) {
+            let overhead = self.options.suspend.unwrap().overhead_ns;
+            array.running = std::mem::take(&mut array.suspended);
+            array.must_finish = behind;
+            let duration = array.remaining + overhead;
+            return self.begin_phase(index, duration);
+        }
+        let chosen = if behind { Some(2) } else { (0..3).find(|&q| !array.queues[q].is_empty()) };
+        if let Some(queue) = chosen {
+            self.arrays[index].must_finish = behind;
+            self.start(index, queue);
+        }
+    }
+
+    fn consider_suspension(&mut self, index: usize) {
+        let Some(suspend) = self.options.suspend else { return };
+        let behind = self.behind(index);
+        let array = &mut self.arrays[index];
+        let Some(end) = array.phase.filter(|&end| end > self.now) else { return };
+        if !array.queues[0].is_empty()
+            && array.suspensions < suspend.max_per_op
+            && !behind
+            && !array.must_finish
+        {
+            array.remaining = end - self.now;
+            array.version += 1;
+            array.suspensions += 1;
+            array.phase = None;
+            array.suspended = std::mem::take(&mut array.running);
+            self.consider(index);
+        }
+    }
+
+    fn start(&mut self, index: usize, queue: usize) {
+        let array = &mut self.arrays[index];
+        let first = array.queues[queue].pop_front().unwrap();
+        let kind = self.ops[first].flash.kind;
+        let mut group = vec![first];
+        while let Some(&next) = array.queues[queue].front() {
+            let fresh = group.iter().all(|&op| self.ops[op].flash.plane != self.ops[next].flash.plane);
+            if !self.options.multi_plane || self.ops[next].flash.kind != kind || !fresh {
+                break;
+            }
+            group.push(array.queues[queue].pop_front().unwrap());
+        }
+        array.running = group;
+        array.moved = 0;
+        if kind != OpKind::Read {
+            array.suspensions = 0;
+        }
+        match kind {
+            OpKind::Read => self.at(self.flash.read_ns, SENSED, index),
+            OpKind::Program => self.want_channel(index),
+            OpKind::Erase => self.begin_phase(index, self.flash.erase_ns),
+        }
+    }
+
+    fn begin_phase(&mut self, index: usize, duration: u64) {
+        let array = &mut self.arrays[index];
+        array.phase = Some(self.now + duration);
+        let erase = self.ops[array.running[0]].flash.kind == OpKind::Erase;
+        self.at(duration, if erase { ERASED } else { PROGRAMMED }, index);
+    }
+
+    fn channel_of(&self, array: usize) -> usize {
+        array * self.channels.len() / self.arrays.len()
+    }
+
+    fn want_channel(&mut self, index: usize) {
+        let channel = self.channel_of(index);
+        let first = self.arrays[index].running[0];
+        let urgency = usize::from(self.ops[first].queue != 0);
+        self.channels[channel].waiting[urgency].push_back(index);
+        if !self.channels[channel].busy {
+            self.channel_free(channel);
+        }
+    }
+
+    fn channel_free(&mut self, channel: usize) {
+        let state = &mut self.channels[channel];
+        state.busy = false;
+        let next = state.waiting[0].pop_front().or_else(|| state.waiting[1].pop_front());
+        if let Some(index) = next {
+            state.busy = true;
+            let array = &self.arrays[index];
+            let flash = self.ops[array.running[array.moved]].flash;
+            self.at(self.flash.transfer_ns(flash.bytes), FREE, channel);
+            self.at(self.flash.transfer_ns(flash.bytes), MOVED, index);
+        }
+    }
+
+    fn moved(&mut self, index: usize) {
+        let array = &mut self.arrays[index];
+        let read = self.ops[array.running[0]].flash.kind == OpKind::Read;
+        if read {
+            let op = array.running.remove(0);
+            if !array.running.is_empty() {
+                self.want_channel(index);
+            }
+            self.complete(op);
+            return self.consider(index);
+        }
+        array.moved += 1;
+        if array.moved < array.running.len() {
+            return self.want_channel(index);
+        }
+        self.begin_phase(index, self.flash.program_ns);
+        self.consider_suspension(index);
+    }
+
+    fn array_done(&mut self, index: usize) {
+        self.arrays[index].phase = None;
+        for op in std::mem::take(&mut self.arrays[index].running) {
+            self.complete(op);
+        }
+        self.consider(index);
+    }
+
+    fn complete(&mut self, id: usize) {
+        let followers = std::mem::take(&mut self.ops[id].followers);
+        for &follower in &followers {
+            self.join(follower);
+        }
+        for follower in followers {
+            self.consider(self.ops[follower].array);
+        }
+        let op = &self.ops[id];
+        if !op.flash.is_background() {
+            self.left[op.request] -= 1;
+            if self.left[op.request] == 0 {
+                self.completed[op.request] = Some(self.now);
+            }
+        }
+    }
+}

@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::time::Instant;
 use wearwell::address::PlaneId;
-use wearwell::nand::geometry::{FlashTiming, Geometry};
+use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::timing::{
     Cause, FlashOp, LatencySummary, OpKind, RequestKind, Suspend, Timing, TimingMode, TimingOptions,
 };

@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use reference::Reference;
 use wearwell::address::PlaneId;
-use wearwell::nand::geometry::{FlashTiming, Geometry};
+use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::timing::{
     Cause, FlashOp, LatencySummary, OpKind, RequestKind, Suspend, Timing, TimingMode, TimingOptions,
 };

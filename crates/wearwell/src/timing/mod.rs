@@ -27,7 +27,7 @@ mod latency;
 mod op_queue;
 mod timeline;
 
-use crate::nand::geometry::{FlashTiming, Geometry};
+use crate::nand::{FlashTiming, Geometry};
 use event::EventEngine;
 use hdrhistogram::Histogram;
 pub use latency::{Completion, LatencySummary};

@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use wearwell::nand::geometry::{FlashTiming, Geometry};
+use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::timing::{FlashOp, OpKind, TimingOptions};
 
 /// Classes of events, in the order of simultaneous ones.

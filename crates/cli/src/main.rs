@@ -1,2 +1,65 @@
-//! The `wearwell` command.
-fn main() {}
+//! The `wearwell` command: replay traces through flash translation layers and compare what they do to a drive.
+//!
+//! Exit status: 0 done, 1 the run failed, 2 the command line or configuration is wrong, 3 the result is partial.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod lists;
+mod progress;
+mod run;
+mod trace;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+
+/// How a command that did not fail ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Completely.
+    Done,
+    /// With a result that covers only a part of the input.
+    Partial,
+}
+
+/// A failure with its exit status.
+pub(crate) struct Failure {
+    message: String,
+    status: u8,
+}
+
+impl Failure {
+    /// The run failed.
+    pub(crate) fn of_run(error: &dyn std::error::Error) -> Self {
+        Self { message: error.to_string(), status: 1 }
+    }
+
+    /// The user asked for something that cannot be.
+    pub(crate) fn of_usage(message: impl Into<String>) -> Self {
+        Self { message: message.into(), status: 2 }
+    }
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Replay(args) => run::replay(&args),
+        Command::Compare(args) => run::compare(&args),
+        Command::Trace { command } => trace::trace(&command),
+        Command::Devices => lists::devices(),
+        Command::Designs => lists::designs(),
+        Command::Workloads => lists::workloads(),
+        Command::Config(args) => run::show_config(&args),
+        Command::Completions { shell } => lists::completions(shell),
+    };
+    match result {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Partial) => ExitCode::from(3),
+        Err(failure) => {
+            eprintln!("wearwell: {}", failure.message);
+            ExitCode::from(failure.status)
+        }
+    }
+}

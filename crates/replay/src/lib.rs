@@ -2,7 +2,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod config;
 pub mod content_model;
+pub mod input;
+pub mod precondition;
+pub mod process;
+pub mod record;
+pub mod replay;
+pub mod report;
 pub mod theory;
 pub mod trace;
 pub mod workload;

@@ -15,7 +15,7 @@
 
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::content::recycle::{Recycle, StorePolicy};
-use crate::content::{Content, Fingerprint};
+use crate::content::{Content, Descriptor, Fingerprint};
 use crate::design::{ContentPart, MappingPart, Parts, Persistence};
 use crate::error::{Error, Result};
 use crate::gc::{Batch, Collector, GcOptions, RESERVE_BLOCKS, VictimPolicy};
@@ -154,6 +154,35 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     pub fn looks_at_content(&self) -> bool {
         self.recycle.is_some()
+    }
+
+    /// When and how garbage collection runs.
+    pub fn gc_options(&self) -> &GcOptions {
+        &self.collector.options
+    }
+
+    /// Appends one page to the host stream of `pool` without collecting first: a valid page of `lpn` (which must be
+    /// unmapped), or a page that is dead from the start. For building a device in a known state; the programs are
+    /// counted like any other.
+    ///
+    /// # Errors
+    /// [`Error::Full`] if the pool has no free block.
+    pub fn construct_page(&mut self, pool: u32, lpn: Option<Lpn>, descriptor: Descriptor) -> Result<()> {
+        let (content, fingerprint) = (Content::Descriptor(descriptor), descriptor.fingerprint);
+        let owner = lpn.map_or(0, |lpn| lpn.0);
+        let ppn = self.store.append(Stream::Host, pool, owner, content, fingerprint, Cause::Host)?;
+        let Some(lpn) = lpn else {
+            self.store.discard(ppn);
+            return Ok(());
+        };
+        let old = self.mapping.update(&mut self.store, lpn, Some(ppn))?;
+        assert!(old.is_none(), "page {lpn} is constructed twice");
+        self.store.stats.host_page_writes += 1;
+        self.validity.set(ppn);
+        if let Some(stage) = &mut self.recycle {
+            stage.part.programmed(lpn, ppn);
+        }
+        Ok(())
     }
 
     /// Exchanges the victim policy at run time.

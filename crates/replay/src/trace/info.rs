@@ -135,7 +135,7 @@ impl TraceInfo {
 }
 
 /// SHA-256 of a file, in hexadecimal.
-fn sha256(path: &Path) -> io::Result<String> {
+pub fn sha256(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hasher = Sha256::new();
     let mut chunk = vec![0; 128 << 10];

@@ -1,0 +1,255 @@
+//! The command line. Every setting of the configuration can be given with `--set section.key=value`; the frequent
+//! ones have flags of their own, which are nothing but short forms.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use wearwell_replay::trace::{Action, Assume, Format, OpenOptions, TimeUnit};
+
+#[derive(Parser)]
+#[command(
+    name = "wearwell",
+    version,
+    about = "Replay traces through flash translation layers and compare what they do to a drive"
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Replay a trace or a workload through one design
+    Replay(ReplayArgs),
+    /// Replay through several designs, side by side with ratios to the first
+    Compare(CompareArgs),
+    /// Look at or convert traces
+    Trace {
+        #[command(subcommand)]
+        command: TraceCommand,
+    },
+    /// List the named devices
+    Devices,
+    /// List the designs, what each models and what not
+    Designs,
+    /// Explain workload and content-model specifications
+    Workloads,
+    /// Print the configuration that a run would use
+    Config(RunArgs),
+    /// Print a completion script for a shell
+    Completions {
+        /// Shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct ReplayArgs {
+    /// Trace file (plain, gzip, zstd or xz)
+    #[arg(required_unless_present = "workload")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Design
+    #[arg(long, default_value = "page-map")]
+    pub(crate) design: String,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct CompareArgs {
+    /// Trace files
+    #[arg(required_unless_present = "workload")]
+    pub(crate) traces: Vec<PathBuf>,
+    /// Designs, baseline first
+    #[arg(long, value_delimiter = ',', default_value = "page-map,recyclable,dftl")]
+    pub(crate) designs: Vec<String>,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+/// What `replay`, `compare` and `config` have in common.
+#[derive(Args)]
+pub(crate) struct RunArgs {
+    /// Generated workload instead of a trace, e.g. uniform:write=1.0,pages=2000000 (see `wearwell workloads`)
+    #[arg(long, value_name = "SPEC", conflicts_with_all = ["trace", "traces"])]
+    pub(crate) workload: Option<String>,
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// One setting, e.g. gc.policy=fifo; may be repeated and wins over the file
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) settings: Vec<String>,
+    /// Device preset (see `wearwell devices`); default: a small drive sized to the trace [device.preset]
+    #[arg(long, value_name = "PRESET")]
+    pub(crate) device: Option<String>,
+    /// Spare space / logical space [`device.over_provisioning`]
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) over_provisioning: Option<f64>,
+    /// Victim policy: greedy, cost-benefit, d-choices, random, fifo, rc-gc [gc.policy]
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) gc_policy: Option<String>,
+    /// Pages of the write buffer [buffer.pages]
+    #[arg(long, value_name = "PAGES")]
+    pub(crate) buffer_pages: Option<u32>,
+    /// Time model: none, timeline, event [timing.mode]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) timing: Option<String>,
+    /// State before the run: none, fill, steady, constructed, aged [precondition.mode]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) precondition: Option<String>,
+    /// Content of writes that come without any [content.model]
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) content: Option<String>,
+    /// Arrival: open, closed, think [replay.arrival]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) arrival: Option<String>,
+    /// Requests in flight in closed loop [`replay.queue_depth`]
+    #[arg(long, value_name = "N")]
+    pub(crate) queue_depth: Option<u32>,
+    /// Stop after this many requests [replay.requests]
+    #[arg(long, value_name = "N")]
+    pub(crate) requests: Option<u64>,
+    /// Seed of everything random [replay.seed]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Write the run records as JSON (`-` = standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write the main figures as CSV (`-` = standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// No table, no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+impl RunArgs {
+    /// The flags as settings, in front of the explicit ones.
+    pub(crate) fn all_settings(&self) -> Vec<String> {
+        let text =
+            |key: &str, value: &Option<String>| value.as_ref().map(|value| format!("{key}=\"{value}\""));
+        let number = |key: &str, value: Option<String>| value.map(|value| format!("{key}={value}"));
+        let flags = [
+            text("device.preset", &self.device),
+            number("device.over_provisioning", self.over_provisioning.map(|share| format!("{share:?}"))),
+            text("gc.policy", &self.gc_policy),
+            number("buffer.pages", self.buffer_pages.map(|pages| pages.to_string())),
+            text("timing.mode", &self.timing),
+            text("precondition.mode", &self.precondition),
+            text("content.model", &self.content),
+            text("replay.arrival", &self.arrival),
+            number("replay.queue_depth", self.queue_depth.map(|depth| depth.to_string())),
+            number("replay.requests", self.requests.map(|requests| requests.to_string())),
+            number("replay.seed", self.seed.map(|seed| seed.to_string())),
+        ];
+        flags.into_iter().flatten().chain(self.settings.iter().cloned()).collect()
+    }
+}
+
+/// How a trace is read.
+#[derive(Args, Clone)]
+pub(crate) struct InputArgs {
+    /// Trace format, if detection is not wanted (`wearwell trace formats` lists them)
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<String>,
+    /// Stage to take from blkparse and blktrace: D (issued), Q (queued) or C (completed)
+    #[arg(long, value_enum, default_value_t = Stage::D)]
+    pub(crate) action: Stage,
+    /// Unit of integer times where the format leaves it open: ps, ns or us
+    #[arg(long, value_enum)]
+    pub(crate) time_unit: Option<Unit>,
+    /// What requests without an operation are
+    #[arg(long, value_enum)]
+    pub(crate) assume: Option<Kind>,
+    /// Count and skip bad lines instead of ending with an error
+    #[arg(long)]
+    pub(crate) skip_bad_lines: bool,
+    /// Replay the bytes of a capture that carries them
+    #[arg(long)]
+    pub(crate) bytes: bool,
+}
+
+#[derive(ValueEnum, Clone, Copy)]
+pub(crate) enum Stage {
+    D,
+    Q,
+    C,
+}
+
+#[derive(ValueEnum, Clone, Copy)]
+pub(crate) enum Unit {
+    Ps,
+    Ns,
+    Us,
+}
+
+#[derive(ValueEnum, Clone, Copy)]
+pub(crate) enum Kind {
+    Reads,
+    Writes,
+}
+
+impl InputArgs {
+    pub(crate) fn open_options(&self) -> Result<OpenOptions, crate::Failure> {
+        let unknown = |name: &str| {
+            let known = Format::ALL.iter().map(|format| format.name());
+            crate::Failure::of_usage(
+                wearwell_replay::config::ConfigError::unknown("format", name, known).to_string(),
+            )
+        };
+        let format = match &self.format {
+            Some(name) => Some(Format::from_name(name).ok_or_else(|| unknown(name))?),
+            None => None,
+        };
+        Ok(OpenOptions {
+            format,
+            action: match self.action {
+                Stage::D => Action::Issue,
+                Stage::Q => Action::Queue,
+                Stage::C => Action::Complete,
+            },
+            time_unit: self.time_unit.map(|unit| match unit {
+                Unit::Ps => TimeUnit::Picoseconds,
+                Unit::Ns => TimeUnit::Nanoseconds,
+                Unit::Us => TimeUnit::Microseconds,
+            }),
+            assume: self.assume.map(|kind| match kind {
+                Kind::Reads => Assume::Reads,
+                Kind::Writes => Assume::Writes,
+            }),
+            skip_bad_lines: self.skip_bad_lines,
+            bytes: self.bytes,
+        })
+    }
+}
+
+#[derive(Subcommand)]
+pub(crate) enum TraceCommand {
+    /// Count what traces do to a device
+    Info {
+        /// Trace files
+        #[arg(required = true)]
+        traces: Vec<PathBuf>,
+        #[command(flatten)]
+        input: InputArgs,
+        /// JSON instead of text
+        #[arg(long)]
+        json: bool,
+    },
+    /// Convert a trace to the native binary format (.wwt) or to CSV (.csv)
+    Convert {
+        /// Trace file
+        from: PathBuf,
+        /// Output; the ending decides: .csv, else native
+        to: PathBuf,
+        /// Origin, stored in a native file
+        #[arg(long, default_value = "")]
+        provenance: String,
+        #[command(flatten)]
+        input: InputArgs,
+    },
+    /// List the formats
+    Formats,
+}

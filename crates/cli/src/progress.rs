@@ -1,0 +1,104 @@
+//! Progress: a bar with rate and time left on a terminal, a plain line now and then otherwise.
+
+use std::cell::{Cell, RefCell};
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use wearwell_replay::replay::{Phase, Progress};
+
+/// Seconds between plain lines.
+const PLAIN_LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// Shows progress and listens for ctrl-C.
+pub(crate) struct Reporter {
+    interrupted: Arc<AtomicBool>,
+    style: Style,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Style {
+    Quiet,
+    Bar,
+    Lines,
+}
+
+impl Reporter {
+    pub(crate) fn new(quiet: bool) -> Self {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&interrupted);
+        // A second handler cannot be set; then ctrl-C simply ends the process.
+        let _ = ctrlc::set_handler(move || {
+            // The second ctrl-C does not wait for the run to notice.
+            if flag.swap(true, Ordering::Relaxed) {
+                std::process::exit(130);
+            }
+        });
+        let style = match (quiet, std::io::stderr().is_terminal()) {
+            (true, _) => Style::Quiet,
+            (false, true) => Style::Bar,
+            (false, false) => Style::Lines,
+        };
+        Self { interrupted, style }
+    }
+
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// A progress callback for one design's run.
+    pub(crate) fn of_design(&self, design: &str) -> impl FnMut(Progress) -> ControlFlow<()> {
+        let bar = RefCell::new(self.bar(design));
+        let last_line = Cell::new(Instant::now());
+        let (style, design, interrupted) = (self.style, design.to_owned(), Arc::clone(&self.interrupted));
+        move |progress| {
+            match style {
+                Style::Quiet => {}
+                Style::Bar => draw(&bar.borrow_mut(), progress),
+                Style::Lines if last_line.get().elapsed() >= PLAIN_LINE_EVERY => {
+                    last_line.set(Instant::now());
+                    eprintln!(
+                        "{design}: {} {} of {} requests",
+                        phase(progress.phase),
+                        progress.done,
+                        progress.total
+                    );
+                }
+                Style::Lines => {}
+            }
+            if interrupted.load(Ordering::Relaxed) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        }
+    }
+
+    fn bar(&self, design: &str) -> ProgressBar {
+        let target = if self.style == Style::Bar {
+            ProgressDrawTarget::stderr_with_hz(5)
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let template = "{prefix:12} {msg:13} {wide_bar} {percent:>3} %  {per_sec}  {eta} left";
+        let style = ProgressStyle::with_template(template).expect("the template is a constant");
+        ProgressBar::with_draw_target(Some(1), target).with_style(style).with_prefix(design.to_owned())
+    }
+}
+
+fn draw(bar: &ProgressBar, progress: Progress) {
+    bar.set_message(phase(progress.phase));
+    bar.set_length(progress.total);
+    bar.set_position(progress.done);
+}
+
+fn phase(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Precondition => "precondition",
+        Phase::Aging => "aging",
+        Phase::Replay => "replay",
+    }
+}

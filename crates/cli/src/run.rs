@@ -1,0 +1,114 @@
+//! `replay`, `compare` and `config`.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use wearwell_replay::config::Config;
+use wearwell_replay::input::Input;
+use wearwell_replay::replay::{Plan, ReplayError};
+use wearwell_replay::report::Comparison;
+
+use crate::args::{CompareArgs, ReplayArgs, RunArgs};
+use crate::progress::Reporter;
+use crate::{Failure, Outcome};
+
+pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
+    let inputs = inputs(args.trace.iter(), &args.run)?;
+    let comparison = run_all(&inputs, std::slice::from_ref(&args.design), &args.run)?;
+    let [run] = &comparison.runs[..] else { unreachable!("one input and one design are one run") };
+    let json = serde_json::to_string_pretty(run).map_err(|error| Failure::of_run(&error))?;
+    output(&comparison, &json, &args.run)
+}
+
+pub(crate) fn compare(args: &CompareArgs) -> Result<Outcome, Failure> {
+    let inputs = inputs(args.traces.iter(), &args.run)?;
+    let comparison = run_all(&inputs, &args.designs, &args.run)?;
+    let json = comparison.to_json();
+    output(&comparison, &json, &args.run)
+}
+
+pub(crate) fn show_config(args: &RunArgs) -> Result<Outcome, Failure> {
+    print!("{}", config(args)?.to_toml());
+    Ok(Outcome::Done)
+}
+
+fn config(args: &RunArgs) -> Result<Config, Failure> {
+    let file = match &args.config {
+        Some(path) => {
+            let text = fs::read_to_string(path)
+                .map_err(|error| Failure::of_usage(format!("{}: {error}", path.display())))?;
+            Some((path.display().to_string(), text))
+        }
+        None => None,
+    };
+    let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
+    Config::from_parts(file, &args.all_settings()).map_err(|error| Failure::of_usage(error.to_string()))
+}
+
+fn inputs<'a>(traces: impl Iterator<Item = &'a PathBuf>, args: &RunArgs) -> Result<Vec<Input>, Failure> {
+    if let Some(spec) = &args.workload {
+        let spec = spec
+            .parse()
+            .map_err(|error: wearwell_replay::workload::SpecError| Failure::of_usage(error.to_string()))?;
+        return Ok(vec![Input::Workload(spec)]);
+    }
+    let options = args.input.open_options()?;
+    Ok(traces.map(|path| Input::Trace { path: path.clone(), options: options.clone() }).collect())
+}
+
+/// Every input through every design; ctrl-C ends the run in hand and keeps what is done.
+fn run_all(inputs: &[Input], designs: &[String], args: &RunArgs) -> Result<Comparison, Failure> {
+    let config = config(args)?;
+    let reporter = Reporter::new(args.quiet);
+    let mut comparison = Comparison::default();
+    for input in inputs {
+        let plan = Plan::new(&config, input).map_err(|error| failure(&error))?;
+        for design in designs {
+            // A misspelt design should fail before the first one has run for minutes.
+            config.parts(design, plan.resolved()).map_err(|error| Failure::of_usage(error.to_string()))?;
+        }
+        for design in designs {
+            if reporter.is_interrupted() {
+                break;
+            }
+            let record =
+                plan.run(design, &mut reporter.of_design(design)).map_err(|error| failure(&error))?;
+            comparison.runs.push(record);
+        }
+    }
+    Ok(comparison)
+}
+
+fn failure(error: &ReplayError) -> Failure {
+    match error {
+        ReplayError::Config(_) | ReplayError::Content(_) => Failure::of_usage(error.to_string()),
+        _ => Failure::of_run(error),
+    }
+}
+
+fn output(comparison: &Comparison, json: &str, args: &RunArgs) -> Result<Outcome, Failure> {
+    if let Some(path) = &args.json {
+        write_whole(path, &format!("{json}\n"))?;
+    }
+    if let Some(path) = &args.csv {
+        write_whole(path, &comparison.to_csv())?;
+    }
+    let to_stdout = [&args.json, &args.csv].into_iter().flatten().any(|path| path == Path::new("-"));
+    if !args.quiet && !to_stdout {
+        print!("{}", comparison.to_table());
+    }
+    let partial = comparison.runs.iter().any(|run| run.partial);
+    Ok(if partial { Outcome::Partial } else { Outcome::Done })
+}
+
+/// Writes a file so that a reader sees the old one or the whole new one.
+fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
+    let describe = |error: std::io::Error| Failure::of_usage(format!("{}: {error}", path.display()));
+    if path == Path::new("-") {
+        return std::io::stdout().write_all(text.as_bytes()).map_err(describe);
+    }
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    fs::write(&partial, text).and_then(|()| fs::rename(&partial, path)).map_err(describe)
+}

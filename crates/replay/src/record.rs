@@ -1,0 +1,225 @@
+//! The run record: everything a result needs to be trusted, repeated and compared, in one self-contained value.
+//!
+//! Terminal tables, JSON and CSV are views of it. Names and units of the fields are stable; fields are added, not
+//! changed.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use wearwell::stats::ByCause;
+use wearwell::timing::{Cause, LatencySummary};
+
+use crate::config::Config;
+
+/// One design's run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Name of the design.
+    pub design: String,
+    /// Version of this software.
+    pub version: String,
+    /// Seed.
+    pub seed: u64,
+    /// The input was not replayed to its end; figures describe the part before.
+    pub partial: bool,
+    /// Why the run ended early.
+    pub partial_reason: Option<String>,
+    /// The input.
+    pub trace: TraceRecord,
+    /// The device.
+    pub device: DeviceRecord,
+    /// Pages that left the write buffer towards the FTL.
+    pub host_page_writes: u64,
+    /// Pages read by the host from the FTL.
+    pub host_page_reads: u64,
+    /// Pages deallocated.
+    pub host_page_trims: u64,
+    /// Page writes absorbed by the write buffer.
+    pub buffer_absorbed_writes: u64,
+    /// Host page writes served by reviving a dead page.
+    pub recycled_writes: u64,
+    /// `recycled_writes / host_page_writes`.
+    pub write_reduction: f64,
+    /// Page programs.
+    pub programs: u64,
+    /// Page programs by cause; causes without any are absent.
+    pub programs_by_cause: BTreeMap<String, u64>,
+    /// Page and spare-area reads.
+    pub reads: u64,
+    /// The same by cause.
+    pub reads_by_cause: BTreeMap<String, u64>,
+    /// Block erases.
+    pub erases: u64,
+    /// The same by cause.
+    pub erases_by_cause: BTreeMap<String, u64>,
+    /// `programs / host_page_writes`.
+    pub write_amplification: f64,
+    /// Latencies, microseconds; zero without timing.
+    pub latency_us: LatencyRecord,
+    /// Time model.
+    pub timing: TimeRecord,
+    /// Wear and lifetime.
+    pub lifetime: LifetimeRecord,
+    /// Figures of the design's parts, by name.
+    pub parts: BTreeMap<String, f64>,
+    /// RAM of a controller for this design, bytes.
+    pub ram_bytes: u64,
+    /// The same by structure.
+    pub ram_bytes_by_structure: BTreeMap<String, u64>,
+    /// Counters over the run, at most 200 points.
+    pub series: Vec<SeriesPoint>,
+    /// What figures rest on a model rather than on the input.
+    pub notes: Vec<String>,
+    /// Largest resident memory of this process during the run, bytes (0 where the system does not tell).
+    pub peak_rss_bytes: u64,
+    /// CPU time of the measured part of the replay, seconds.
+    pub cpu_seconds: f64,
+    /// CPU time of preconditioning, seconds.
+    pub precondition_cpu_seconds: f64,
+    /// Configuration as given; the resolved device is above.
+    pub config: Config,
+}
+
+/// The input of a run.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct TraceRecord {
+    /// File or workload specification.
+    pub path: String,
+    /// SHA-256 of the file; absent for generated workloads.
+    pub sha256: Option<String>,
+    /// Requests replayed and measured.
+    pub requests: u64,
+    /// Requests used for aging, before measurement.
+    pub aging_requests: u64,
+    /// Lines skipped as bad.
+    pub rejected: u64,
+    /// Distinct 4-KiB pages touched.
+    pub footprint_pages: u64,
+    /// From first to last measured request, seconds of trace time.
+    pub duration_s: f64,
+}
+
+/// The device of a run.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct DeviceRecord {
+    /// Preset.
+    pub preset: String,
+    /// Channels, dies per channel, planes per die, blocks per plane, pages per block.
+    pub layout: [u32; 5],
+    /// Planes per superblock.
+    pub superblock_planes: u32,
+    /// Data bytes per page.
+    pub page_bytes: u32,
+    /// Physical pages.
+    pub physical_pages: u64,
+    /// Exported pages.
+    pub logical_pages: u64,
+    /// (physical - logical) / logical.
+    pub over_provisioning: f64,
+    /// Free blocks per pool at or below which GC runs.
+    pub gc_low_blocks: u32,
+    /// Rated cycles.
+    pub endurance_cycles: u32,
+}
+
+/// Latency distributions.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct LatencyRecord {
+    /// Host reads.
+    pub read: Latency,
+    /// Host writes.
+    pub write: Latency,
+}
+
+/// One distribution, microseconds.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Latency {
+    /// Requests.
+    pub count: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// 99.99th percentile.
+    pub p9999: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+impl From<LatencySummary> for Latency {
+    fn from(summary: LatencySummary) -> Self {
+        let us = |ns: u64| ns as f64 / 1000.0;
+        Self {
+            count: summary.count,
+            mean: summary.mean_ns / 1000.0,
+            p50: us(summary.p50_ns),
+            p90: us(summary.p90_ns),
+            p99: us(summary.p99_ns),
+            p999: us(summary.p999_ns),
+            p9999: us(summary.p9999_ns),
+            max: us(summary.max_ns),
+        }
+    }
+}
+
+/// Device time.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct TimeRecord {
+    /// Engine.
+    pub mode: String,
+    /// When the last operation ended, seconds of device time since the first measured request.
+    pub device_s: f64,
+    /// Busy share of the dies (or planes).
+    pub array_utilisation: f64,
+    /// Busy share of the channels.
+    pub channel_utilisation: f64,
+}
+
+/// Wear, and how long the device lasts at this rate.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct LifetimeRecord {
+    /// Erases per block in the measured part, mean over all blocks.
+    pub mean_erases_per_block: f64,
+    /// Wear of the most worn block since the device was new.
+    pub max_erase_count: u32,
+    /// Wear of the least worn block.
+    pub min_erase_count: u32,
+    /// Share of the rated cycles that the measured part used.
+    pub endurance_used: f64,
+    /// Host bytes that can be written until the rated cycles are used, TB (10^12).
+    pub host_tb_written_until_worn: f64,
+    /// Years until then if the trace time's rate goes on; absent without trace time or erases.
+    pub years: Option<f64>,
+}
+
+/// Counters at one moment of the run.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SeriesPoint {
+    /// Requests so far.
+    pub requests: u64,
+    /// Host page writes so far.
+    pub host_page_writes: u64,
+    /// Programs so far.
+    pub programs: u64,
+    /// Erases so far.
+    pub erases: u64,
+    /// Recycled writes so far.
+    pub recycled_writes: u64,
+    /// Free blocks now.
+    pub free_blocks: u32,
+}
+
+/// Counters by cause with the causes' names; zero entries are left out.
+pub fn by_cause(counts: &ByCause) -> BTreeMap<String, u64> {
+    Cause::ALL
+        .iter()
+        .map(|&cause| (cause.name().to_owned(), counts[cause as usize]))
+        .filter(|(_, count)| *count > 0)
+        .collect()
+}

@@ -1,0 +1,674 @@
+//! The replay driver: one input through one design, from preconditioning to the run record.
+//!
+//! The hot loop reads requests in small batches and looks up the map entries of the whole batch before it executes
+//! it, because on devices larger than the caches the first access to the map is the dearest step of a write and a
+//! batch of them overlaps (a factor of two at 8 GB). Everything else about a request is decided once per request,
+//! not per page.
+//!
+//! Time: open loop issues at the trace's times, closed loop keeps a number of requests in flight, think time keeps
+//! the gap after the previous completion. Without a timing engine arrival means nothing and the loop only counts.
+
+use std::ops::ControlFlow;
+
+use wearwell::address::{BlockId, Lpn};
+use wearwell::content::{Descriptor, Fingerprint, mix};
+use wearwell::device::SECTOR_BYTES;
+use wearwell::mapping::AnyMapping;
+use wearwell::nand::{Nand, Retain, SimNand};
+use wearwell::timing::{LatencySummary, OpKind, RequestKind, Timing, TimingMode};
+use wearwell::{Device, DeviceOptions, Error};
+
+use crate::config::{Addresses, Arrival, Config, ConfigError, Precondition, Resolved, Zeroes};
+use crate::content_model::{ContentModel, Spec as ContentSpec};
+use crate::input::{Input, Requests, Survey};
+use crate::precondition;
+use crate::process;
+use crate::record::{
+    DeviceRecord, LatencyRecord, LifetimeRecord, RunRecord, SeriesPoint, TimeRecord, TraceRecord, by_cause,
+};
+use crate::trace::{Op, PAGE_BYTES, Request, TraceError};
+
+/// Why a run could not start or had to end without a result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The input.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The device refused to be built or preconditioned.
+    #[error("{0}")]
+    Device(#[from] Error),
+    /// The content model.
+    #[error("content model: {0}")]
+    Content(String),
+}
+
+/// What a run is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Bringing the device into its state.
+    Precondition,
+    /// Requests that age the device.
+    Aging,
+    /// Measured requests.
+    Replay,
+}
+
+/// Reported every few ten thousand requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// Phase.
+    pub phase: Phase,
+    /// Requests done in this phase.
+    pub done: u64,
+    /// Requests of this phase, if known.
+    pub total: u64,
+}
+
+/// Called with the progress; `Break` ends the run with a partial result.
+pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
+
+/// Requests read ahead.
+const BATCH: usize = 32;
+/// Requests between progress reports.
+const REPORT_EVERY: u64 = 1 << 16;
+/// Points of the time series at most.
+const SERIES_POINTS: u64 = 200;
+
+/// What all designs of a comparison share: the surveyed input and the resolved device.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    config: &'a Config,
+    input: &'a Input,
+    survey: Survey,
+    resolved: Resolved,
+    content: ContentSpec,
+    sha256: Option<String>,
+}
+
+impl<'a> Plan<'a> {
+    /// Surveys the input and resolves the device.
+    ///
+    /// # Errors
+    /// Those of the configuration and of the trace.
+    pub fn new(config: &'a Config, input: &'a Input) -> Result<Self, ReplayError> {
+        let survey = input.survey()?;
+        let resolved = config.resolve(survey.footprint_pages)?;
+        let model = config.content.model.as_deref().unwrap_or("unique");
+        let content = model
+            .parse()
+            .map_err(|error: crate::workload::SpecError| ReplayError::Content(error.to_string()))?;
+        let sha256 = match input {
+            Input::Trace { path, .. } => crate::trace::info::sha256(path).ok(),
+            Input::Workload(_) => None,
+        };
+        Ok(Self { config, input, survey, resolved, content, sha256 })
+    }
+
+    /// The device every design runs on.
+    pub fn resolved(&self) -> &Resolved {
+        &self.resolved
+    }
+
+    /// What the input touches.
+    pub fn survey(&self) -> &Survey {
+        &self.survey
+    }
+
+    /// Whether addresses are compacted.
+    fn compacts(&self) -> bool {
+        let exported = self.resolved.logical_pages as u64 * self.resolved.geometry.page_bytes as u64;
+        match self.config.replay.addresses {
+            Addresses::Compact => true,
+            Addresses::Exact => false,
+            Addresses::Auto => self.survey.several_devices || self.survey.end_bytes > exported,
+        }
+    }
+
+    /// Replays the input through one design.
+    ///
+    /// # Errors
+    /// [`ReplayError`] if there is nothing to report; a run that ends early returns a record marked partial.
+    pub fn run(&self, design: &str, on_progress: OnProgress<'_>) -> Result<RunRecord, ReplayError> {
+        process::reset_peak_rss();
+        let mut run = Run::new(self, design)?;
+        let started = process::thread_cpu_seconds();
+        let mut ended = run.precondition(on_progress)?;
+        let conditioned = process::thread_cpu_seconds();
+        if ended.is_none() {
+            ended = run.replay(on_progress)?;
+        }
+        let finished = process::thread_cpu_seconds();
+        let mut record = run.record(design, ended);
+        record.precondition_cpu_seconds = conditioned - started;
+        record.cpu_seconds = finished - conditioned;
+        record.peak_rss_bytes = process::peak_rss_bytes();
+        Ok(record)
+    }
+}
+
+/// Why a phase ended before its input did.
+type Ended = Option<String>;
+
+/// One design being run.
+struct Run<'a> {
+    plan: &'a Plan<'a>,
+    device: Device<SimNand>,
+    requests: Requests,
+    content: ContentModel,
+    timing: Option<Timing>,
+    compacts: bool,
+    looks_at_content: bool,
+    page_bytes: u64,
+    exported_bytes: u64,
+    /// Time of the current request and completion of the last one, nanoseconds.
+    clock: Clock,
+    descriptors: Vec<Descriptor>,
+    series: Vec<SeriesPoint>,
+    measured: u64,
+    aged: u64,
+    first_ns: Option<u64>,
+    last_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Clock {
+    arrival_ns: u64,
+    previous_trace_ns: u64,
+    completed_ns: u64,
+}
+
+impl<'a> Run<'a> {
+    fn new(plan: &'a Plan<'a>, design: &str) -> Result<Self, ReplayError> {
+        let resolved = &plan.resolved;
+        let parts = plan.config.parts(design, resolved)?;
+        let carries_bytes = matches!(plan.input, Input::Trace { options, .. } if options.bytes);
+        let retain = Retain { bytes: carries_bytes, ..parts.retain() };
+        let mut nand = SimNand::new(resolved.geometry.clone(), retain).with_factory_bad(plan.factory_bad());
+        if plan.config.device.wear_out == Some(true) {
+            nand = nand.with_endurance(resolved.endurance_cycles);
+        }
+        let options = DeviceOptions { buffer: plan.config.buffer() };
+        let device = Device::new(nand, resolved.logical_pages, &parts, options)?;
+        Ok(Self {
+            looks_at_content: device.ftl().looks_at_content(),
+            page_bytes: resolved.geometry.page_bytes as u64,
+            exported_bytes: device.bytes(),
+            requests: plan.input.open()?,
+            content: ContentModel::new(&plan.content, plan.config.seed()),
+            timing: None,
+            compacts: plan.compacts(),
+            clock: Clock::default(),
+            descriptors: Vec::new(),
+            series: Vec::new(),
+            measured: 0,
+            aged: 0,
+            first_ns: None,
+            last_ns: 0,
+            plan,
+            device,
+        })
+    }
+
+    /// Brings the device into its state and clears the counters.
+    fn precondition(&mut self, on_progress: OnProgress<'_>) -> Result<Ended, ReplayError> {
+        let config = &self.plan.config.precondition;
+        let seed = mix(self.plan.config.seed());
+        if config.mode != Precondition::None {
+            let _ = on_progress(Progress { phase: Phase::Precondition, done: 0, total: 1 });
+        }
+        let ended = match config.mode {
+            Precondition::None => None,
+            Precondition::Fill => precondition::fill(&mut self.device).map(|()| None)?,
+            Precondition::Steady => {
+                precondition::fill(&mut self.device)?;
+                precondition::overwrite(&mut self.device, config.overwrite.unwrap_or(1.0), seed)
+                    .map(|()| None)?
+            }
+            Precondition::Constructed => precondition::construct(&mut self.device, seed).map(|()| None)?,
+            Precondition::Aged => self.age(on_progress)?,
+        };
+        self.device.ftl_mut().clear_stats();
+        Ok(ended)
+    }
+
+    /// Ages the device with another trace, or with the first part of the input.
+    fn age(&mut self, on_progress: OnProgress<'_>) -> Result<Ended, ReplayError> {
+        let config = &self.plan.config.precondition;
+        let Some(path) = &config.trace else {
+            let share = config.share.unwrap_or(0.5);
+            if !(share > 0.0 && share < 1.0) {
+                return Err(ConfigError::Value(format!(
+                    "precondition.share is {share}; it must be between 0 and 1"
+                ))
+                .into());
+            }
+            let count = (self.plan.survey.requests as f64 * share) as u64;
+            let ended = self.pump(count, Phase::Aging, on_progress)?;
+            self.aged = std::mem::take(&mut self.measured);
+            self.series.clear();
+            (self.first_ns, self.last_ns) = (None, 0);
+            return Ok(ended);
+        };
+        let input = Input::Trace { path: path.into(), options: crate::trace::OpenOptions::default() };
+        let measured = std::mem::replace(&mut self.requests, input.open()?);
+        let total = input.survey()?.requests;
+        let ended = self.pump(total, Phase::Aging, on_progress)?;
+        self.requests = measured;
+        self.aged = std::mem::take(&mut self.measured);
+        (self.first_ns, self.last_ns) = (None, 0);
+        self.series.clear();
+        Ok(ended)
+    }
+
+    /// The measured part.
+    fn replay(&mut self, on_progress: OnProgress<'_>) -> Result<Ended, ReplayError> {
+        let config = self.plan.config;
+        if config.timing.engine() != TimingMode::None {
+            let resolved = &self.plan.resolved;
+            let mut options = config.timing.options();
+            if self.looks_at_content {
+                // The look-up delays every request alike; per page the hash unit works while pages are programmed.
+                options.controller_overhead_ns += (config.timing.hash_us * 1000.0) as u64;
+            }
+            self.timing =
+                Some(Timing::new(config.timing.engine(), &resolved.geometry, resolved.timing, options));
+            self.device.ftl_mut().store_mut().ops.listen(true);
+        }
+        let left = self.plan.survey.requests - self.aged.min(self.plan.survey.requests);
+        let total = config.replay.requests.map_or(left, |limit| limit.min(left));
+        let ended = self.pump(total, Phase::Replay, on_progress)?;
+        if let Some(timing) = &mut self.timing {
+            timing.drain();
+        }
+        Ok(ended)
+    }
+
+    /// Executes up to `total` requests.
+    fn pump(&mut self, total: u64, phase: Phase, on_progress: OnProgress<'_>) -> Result<Ended, ReplayError> {
+        let mut batch: Vec<Request> = vec![Request::default(); BATCH];
+        let mut warm = Vec::with_capacity(BATCH);
+        let series_every = (total / SERIES_POINTS).max(1);
+        let mut done = 0;
+        while done < total {
+            let wanted = (total - done).min(BATCH as u64) as usize;
+            let (read, damage) = self.read_batch(&mut batch[..wanted]);
+            self.warm(&batch[..read], &mut warm);
+            for request in &mut batch[..read] {
+                if let Err(error) = self.execute(request) {
+                    return Ok(Some(error.to_string()));
+                }
+                done += 1;
+                self.measured += 1;
+                if done % series_every == 0 {
+                    self.sample();
+                }
+            }
+            if let Some(damage) = damage {
+                return if done + self.aged == 0 { Err(damage.into()) } else { Ok(Some(damage.to_string())) };
+            }
+            if read < wanted {
+                return Ok(None);
+            }
+            if done % REPORT_EVERY < BATCH as u64 && on_progress(Progress { phase, done, total }).is_break() {
+                return Ok(Some("interrupted".into()));
+            }
+        }
+        Ok(None)
+    }
+
+    fn read_batch(&mut self, batch: &mut [Request]) -> (usize, Option<TraceError>) {
+        for (k, request) in batch.iter_mut().enumerate() {
+            match self.requests.next(request) {
+                Ok(true) => {}
+                Ok(false) => return (k, None),
+                Err(error) => return (k, Some(error)),
+            }
+        }
+        (batch.len(), None)
+    }
+
+    /// Looks up the first page of each write, so that the memory accesses of the batch overlap.
+    fn warm(&self, batch: &[Request], lpns: &mut Vec<Lpn>) {
+        if self.compacts {
+            return;
+        }
+        let last = self.device.ftl().logical_pages() - 1;
+        lpns.clear();
+        let page_of =
+            |request: &Request| Lpn((request.offset_bytes / self.page_bytes).min(last as u64) as u32);
+        lpns.extend(batch.iter().filter(|request| request.op == Op::Write).map(page_of));
+        std::hint::black_box(self.device.ftl().warm(lpns));
+    }
+
+    fn execute(&mut self, request: &mut Request) -> Result<(), Error> {
+        let time_ns = request.time_ns;
+        self.first_ns.get_or_insert(time_ns);
+        self.last_ns = time_ns;
+        if self.compacts
+            && let Some(footprint) = &self.plan.survey.footprint
+        {
+            footprint.compact(request);
+        }
+        if self.timing.is_some() {
+            self.arrive(time_ns)?;
+        }
+        let kind = self.perform(request)?;
+        if let Some(timing) = &mut self.timing {
+            timing.submit(kind, self.clock.arrival_ns, self.device.ops());
+            self.device.ftl_mut().store_mut().ops.clear();
+        }
+        Ok(())
+    }
+
+    /// Sets the arrival time of the next request, after the idle work that fits before it.
+    fn arrive(&mut self, trace_ns: u64) -> Result<(), Error> {
+        let timing = self.timing.as_mut().expect("arrival needs a timing engine");
+        let config = &self.plan.config.replay;
+        let scale = config.time_scale.unwrap_or(1.0);
+        let scaled = |ns: u64| if scale == 1.0 { ns } else { (ns as f64 * scale) as u64 };
+        let gap = scaled(trace_ns.saturating_sub(self.clock.previous_trace_ns));
+        self.clock.previous_trace_ns = trace_ns;
+        let depth = match config.arrival {
+            Arrival::Open => usize::MAX,
+            Arrival::Closed => config.queue_depth.unwrap_or(32).max(1) as usize,
+            Arrival::Think => 1,
+        };
+        while timing.outstanding() >= depth {
+            let Some(completed) = timing.complete_one() else { break };
+            self.clock.completed_ns = completed;
+        }
+        let before = self.clock.arrival_ns;
+        self.clock.arrival_ns = match config.arrival {
+            Arrival::Open => scaled(trace_ns - self.first_ns.unwrap_or(0)),
+            Arrival::Closed => self.clock.completed_ns.max(timing.now_ns()),
+            Arrival::Think => self.clock.completed_ns + gap,
+        };
+        self.clock.arrival_ns = self.clock.arrival_ns.max(before);
+        self.collect_while_idle(before)
+    }
+
+    /// Background GC in the gap since the last arrival, as far as its operations fit.
+    fn collect_while_idle(&mut self, since_ns: u64) -> Result<(), Error> {
+        let mut idle_ns = self.clock.arrival_ns - since_ns;
+        let flash = self.plan.resolved.timing;
+        let cost = |kind| match kind {
+            OpKind::Read => flash.read_ns,
+            OpKind::Program => flash.program_ns,
+            OpKind::Erase => flash.erase_ns,
+        };
+        let dies = self.plan.resolved.geometry.dies() as u64;
+        while idle_ns > flash.erase_ns && self.device.ftl_mut().collect_in_background()? {
+            let busy_ns: u64 = self.device.ops().iter().map(|op| cost(op.kind)).sum();
+            if let Some(timing) = &mut self.timing {
+                timing.submit_background(since_ns, self.device.ops());
+            }
+            self.device.ftl_mut().store_mut().ops.clear();
+            idle_ns = idle_ns.saturating_sub(busy_ns / dies);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn perform(&mut self, request: &Request) -> Result<RequestKind, Error> {
+        let (offset, len) = self.sectors_of(request);
+        match request.op {
+            Op::Read => self.device.read(offset, len, &mut []).map(|()| RequestKind::Read),
+            Op::Write => self.write(request, offset, len).map(|()| RequestKind::Write),
+            Op::Zero if self.plan.config.replay.zeroes == Zeroes::Write => {
+                self.descriptors.clear();
+                let pages = len.div_ceil(self.page_bytes) as usize + 1;
+                self.descriptors.resize(pages, Descriptor::of(Fingerprint::ZERO_PAGE));
+                self.write_descriptors(offset, len).map(|()| RequestKind::Write)
+            }
+            Op::Trim | Op::Zero => {
+                self.content.forget(request.whole_pages());
+                self.device.trim(offset, len).map(|()| RequestKind::Trim)
+            }
+            Op::Flush => self.device.flush().map(|()| RequestKind::Flush),
+        }
+    }
+
+    /// The request in whole sectors: traces may name single bytes.
+    fn sectors_of(&self, request: &Request) -> (u64, u64) {
+        if request.len_bytes == 0 {
+            return (0, 0);
+        }
+        let start = request.offset_bytes / SECTOR_BYTES * SECTOR_BYTES;
+        (start, request.end_bytes().div_ceil(SECTOR_BYTES) * SECTOR_BYTES - start)
+    }
+
+    #[inline]
+    fn write(&mut self, request: &Request, offset: u64, len: u64) -> Result<(), Error> {
+        if !request.bytes.is_empty() {
+            return self.device.write(offset, len, wearwell::device::HostData::Bytes(&request.bytes));
+        }
+        let one_page = len == self.page_bytes && offset.is_multiple_of(self.page_bytes);
+        if one_page && !self.looks_at_content && offset < self.exported_bytes {
+            let lpn = Lpn((offset / self.page_bytes) as u32);
+            return self.device.write_page(lpn, Descriptor::of(Fingerprint::ZERO_PAGE));
+        }
+        self.descriptors.clear();
+        if request.content.is_empty() {
+            self.content.fill(request.pages(), &mut self.descriptors);
+        } else {
+            self.descriptors.extend_from_slice(&request.content);
+        }
+        if self.page_bytes != PAGE_BYTES {
+            self.regroup(offset, len);
+        }
+        self.write_descriptors(offset, len)
+    }
+
+    fn write_descriptors(&mut self, offset: u64, len: u64) -> Result<(), Error> {
+        self.device.write(offset, len, wearwell::device::HostData::Descriptors(&self.descriptors))
+    }
+
+    /// Turns descriptors of 4-KiB pages into descriptors of the device's pages: larger pages mix the identities of
+    /// their parts, smaller ones split them.
+    fn regroup(&mut self, offset: u64, len: u64) {
+        let small = std::mem::take(&mut self.descriptors);
+        let first_small = offset / PAGE_BYTES;
+        let pages = offset / self.page_bytes..(offset + len).div_ceil(self.page_bytes);
+        for page in pages {
+            let (start, end) = (page * self.page_bytes, (page + 1) * self.page_bytes);
+            let covered = start.max(offset) / PAGE_BYTES..end.min(offset + len).div_ceil(PAGE_BYTES);
+            let parts =
+                covered.map(|k| small[((k - first_small) as usize).min(small.len() - 1)].fingerprint.0);
+            let parts: Vec<u64> = parts.collect();
+            let zero = parts.iter().all(|&part| part == 0);
+            let within = if self.page_bytes < PAGE_BYTES { Some(start % PAGE_BYTES) } else { None };
+            let identity = if zero {
+                Fingerprint::ZERO_PAGE
+            } else {
+                Fingerprint::combine(parts.into_iter().chain(within))
+            };
+            self.descriptors.push(Descriptor::of(identity));
+        }
+    }
+
+    fn sample(&mut self) {
+        let ftl = self.device.ftl();
+        let stats = ftl.stats();
+        self.series.push(SeriesPoint {
+            requests: self.measured,
+            host_page_writes: stats.host_page_writes,
+            programs: stats.total_programs(),
+            erases: stats.total_erases(),
+            recycled_writes: stats.recycled_writes,
+            free_blocks: ftl.store().total_free_blocks(),
+        });
+    }
+
+    fn record(self, design: &str, ended: Ended) -> RunRecord {
+        let stats = self.device.ftl().stats().clone();
+        let ram = self.device.ram_bytes();
+        let host_writes = stats.host_page_writes;
+        RunRecord {
+            design: design.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            seed: self.plan.config.seed(),
+            partial: ended.is_some(),
+            partial_reason: ended,
+            trace: self.trace_record(),
+            device: self.device_record(),
+            host_page_writes: host_writes,
+            host_page_reads: stats.host_page_reads,
+            host_page_trims: stats.host_page_trims,
+            buffer_absorbed_writes: self.device.absorbed_writes(),
+            recycled_writes: stats.recycled_writes,
+            write_reduction: stats.recycled_writes as f64 / host_writes.max(1) as f64,
+            programs: stats.total_programs(),
+            programs_by_cause: by_cause(&stats.programs),
+            reads: stats.total_reads(),
+            reads_by_cause: by_cause(&stats.reads),
+            erases: stats.total_erases(),
+            erases_by_cause: by_cause(&stats.erases),
+            write_amplification: stats.write_amplification(),
+            latency_us: self.latency_record(),
+            timing: self.time_record(),
+            lifetime: self.lifetime_record(),
+            parts: self.part_figures(),
+            ram_bytes: ram.iter().map(|(_, bytes)| bytes).sum(),
+            ram_bytes_by_structure: ram.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect(),
+            notes: self.notes(),
+            series: self.series,
+            peak_rss_bytes: 0,
+            cpu_seconds: 0.0,
+            precondition_cpu_seconds: 0.0,
+            config: self.plan.config.clone(),
+        }
+    }
+
+    fn trace_record(&self) -> TraceRecord {
+        TraceRecord {
+            path: self.plan.input.name(),
+            sha256: self.plan.sha256.clone(),
+            requests: self.measured,
+            aging_requests: self.aged,
+            rejected: self.requests.rejected(),
+            footprint_pages: self.plan.survey.footprint_pages,
+            duration_s: self.duration_s(),
+        }
+    }
+
+    fn duration_s(&self) -> f64 {
+        self.last_ns.saturating_sub(self.first_ns.unwrap_or(0)) as f64 / 1e9
+    }
+
+    fn device_record(&self) -> DeviceRecord {
+        let Resolved { preset, geometry, endurance_cycles, logical_pages, gc, .. } = &self.plan.resolved;
+        DeviceRecord {
+            preset: preset.clone(),
+            layout: [
+                geometry.channels,
+                geometry.dies_per_channel,
+                geometry.planes_per_die,
+                geometry.blocks_per_plane,
+                geometry.pages_per_block,
+            ],
+            superblock_planes: geometry.superblock_planes,
+            page_bytes: geometry.page_bytes,
+            physical_pages: geometry.pages(),
+            logical_pages: *logical_pages as u64,
+            over_provisioning: geometry.pages() as f64 / *logical_pages as f64 - 1.0,
+            gc_low_blocks: gc.low_blocks,
+            endurance_cycles: *endurance_cycles,
+        }
+    }
+
+    fn latency_record(&self) -> LatencyRecord {
+        let Some(timing) = &self.timing else { return LatencyRecord::default() };
+        let summary = |kind| LatencySummary::of(timing.latency(kind)).into();
+        LatencyRecord { read: summary(RequestKind::Read), write: summary(RequestKind::Write) }
+    }
+
+    fn time_record(&self) -> TimeRecord {
+        let Some(timing) = &self.timing else {
+            return TimeRecord { mode: "none".into(), ..TimeRecord::default() };
+        };
+        let now = timing.now_ns().max(1) as f64;
+        let share = |busy: Vec<u64>| busy.iter().sum::<u64>() as f64 / (busy.len().max(1) as f64 * now);
+        TimeRecord {
+            mode: format!("{:?}", self.plan.config.timing.mode).to_lowercase(),
+            device_s: now / 1e9,
+            array_utilisation: share(timing.array_busy_ns()),
+            channel_utilisation: share(timing.channel_busy_ns()),
+        }
+    }
+
+    fn lifetime_record(&self) -> LifetimeRecord {
+        let store = self.device.ftl().store();
+        let geometry = store.geometry();
+        let wear = (0..geometry.blocks()).map(|block| store.nand().erase_count(BlockId(block)));
+        let blocks = geometry.blocks() as f64 * geometry.superblock_planes as f64;
+        let stats = self.device.ftl().stats();
+        let mean = stats.total_erases() as f64 / blocks;
+        let used = mean / self.plan.resolved.endurance_cycles as f64;
+        let host_bytes = stats.host_page_writes as f64 * geometry.page_bytes as f64;
+        let years = self.duration_s() / (365.25 * 86400.0) / used;
+        LifetimeRecord {
+            mean_erases_per_block: mean,
+            max_erase_count: wear.clone().max().unwrap_or(0),
+            min_erase_count: wear.min().unwrap_or(0),
+            endurance_used: used,
+            host_tb_written_until_worn: if used > 0.0 { host_bytes / used / 1e12 } else { 0.0 },
+            years: (used > 0.0 && years > 0.0).then_some(years),
+        }
+    }
+
+    fn part_figures(&self) -> std::collections::BTreeMap<String, f64> {
+        let ftl = self.device.ftl();
+        let mut figures = std::collections::BTreeMap::new();
+        let mut add = |name: &str, value: f64| {
+            figures.insert(name.to_owned(), value);
+        };
+        if let Some(recycle) = ftl.recycle() {
+            let counts = recycle.statistics();
+            add("store_entries", recycle.store_len() as f64);
+            add("store_hits", counts.hits as f64);
+            add("store_misses", counts.misses as f64);
+            add("mean_comparisons_on_hit", counts.mean_comparisons_on_hit().unwrap_or(0.0));
+        }
+        if let AnyMapping::Cached(cached) = ftl.mapping() {
+            let counts = cached.counts();
+            add("cache_hits", counts.hits as f64);
+            add("cache_misses", counts.misses as f64);
+            add("synchronisations", counts.synchronisations as f64);
+            add("dirty_inserts", counts.dirty_inserts as f64);
+            add("translation_pages", cached.translation_pages() as f64);
+        }
+        figures
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.looks_at_content && self.plan.survey.lacks_content {
+            notes
+                .push(format!("figures that depend on content rest on a model: {}", self.content.describe()));
+        }
+        if self.compacts {
+            notes.push("addresses are compacted: only touched pages exist, in order".to_owned());
+        }
+        if self.plan.config.timing.engine() == TimingMode::Timeline {
+            notes.push(
+                "timelines price operations in order: latencies under GC are not meaningful".to_owned(),
+            );
+        }
+        notes
+    }
+}
+
+impl Plan<'_> {
+    /// Bad blocks drawn by the seed.
+    fn factory_bad(&self) -> Vec<BlockId> {
+        let share = self.config.device.factory_bad_share.unwrap_or(0.0).clamp(0.0, 0.2);
+        let threshold = (share * u64::MAX as f64) as u64;
+        let seed = self.config.seed();
+        let is_bad = |block: &u32| share > 0.0 && mix(mix(seed) ^ *block as u64) < threshold;
+        (0..self.resolved.geometry.blocks()).filter(is_bad).map(BlockId).collect()
+    }
+}

@@ -1,0 +1,213 @@
+//! CPU time of Recyclable SSD's data structures per host page write, without an engine around them.
+//!
+//! A small engine (uniform random overwrites, FIFO garbage collection) runs once and notes every call it makes; the
+//! calls alone are then replayed on fresh structures and timed. The cost of noting is outside, the cost of reading
+//! the notes inside the figure.
+//!
+//! Run: `cargo run --release --example recycle_rate`
+
+use rand::{Rng, RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::collections::VecDeque;
+use std::time::Instant;
+use wearwell::address::{Address, Lpn, Ppn};
+use wearwell::content::Fingerprint;
+use wearwell::content::recycle::{Recycle, RecycleOptions, StorePolicy};
+
+const LOGICAL_PAGES: u32 = 1_000_000;
+const PHYSICAL_PAGES: u32 = 1_150_000;
+const BLOCK_PAGES: u32 = 64;
+const RESERVE_PAGES: u32 = 4 * BLOCK_PAGES;
+const WARM_UP_WRITES: u32 = 2_000_000;
+const MEASURED_WRITES: u32 = 2_000_000;
+const DUPLICATE_PERCENT: u32 = 10;
+/// Contents that duplicates are drawn from: those of the last writes.
+const RECENT_CONTENTS: u32 = 300_000;
+
+#[derive(Clone, Copy)]
+enum Call {
+    Find(Fingerprint),
+    Revive(Ppn, Lpn, Lpn),
+    Programmed(Lpn, Ppn),
+    Invalidated(Lpn, Ppn, Fingerprint),
+    Moved(Lpn, Ppn, Ppn),
+    Erased(Lpn, Ppn),
+    Neighbours(Lpn),
+    LoadFast(Ppn, Fingerprint),
+    Read(Ppn),
+}
+
+struct Engine {
+    recycle: Recycle,
+    calls: Vec<Call>,
+    mapping: Vec<Ppn>,
+    spare: Vec<(Lpn, Fingerprint)>,
+    valid: Vec<bool>,
+    free: VecDeque<u32>,
+    closed: VecDeque<u32>,
+    rng: Xoshiro256PlusPlus,
+    recent: Vec<Fingerprint>,
+}
+
+impl Engine {
+    fn new(options: &RecycleOptions) -> Self {
+        let pages = PHYSICAL_PAGES / BLOCK_PAGES * BLOCK_PAGES;
+        Self {
+            recycle: Recycle::new(pages as u64, LOGICAL_PAGES, options),
+            calls: Vec::new(),
+            mapping: vec![Ppn::NONE; LOGICAL_PAGES as usize],
+            spare: vec![(Lpn::NONE, Fingerprint::ZERO_PAGE); pages as usize],
+            valid: vec![false; pages as usize],
+            free: (0..pages).collect(),
+            closed: VecDeque::new(),
+            rng: Xoshiro256PlusPlus::seed_from_u64(1),
+            recent: Vec::new(),
+        }
+    }
+
+    fn allocate(&mut self) -> Ppn {
+        let ppn = self.free.pop_front().expect("collection keeps a reserve");
+        if ppn % BLOCK_PAGES == 0 {
+            self.closed.push_back(ppn / BLOCK_PAGES);
+        }
+        Ppn(ppn)
+    }
+
+    fn note(&mut self, call: Call, out: &mut Vec<Ppn>) -> Option<Ppn> {
+        self.calls.push(call);
+        apply(&mut self.recycle, call, out)
+    }
+
+    fn content(&mut self) -> Fingerprint {
+        let duplicate = self.rng.random_range(0..100) < DUPLICATE_PERCENT && !self.recent.is_empty();
+        if duplicate {
+            return self.recent[self.rng.random_range(0..self.recent.len())];
+        }
+        let new = Fingerprint(self.rng.next_u64());
+        if self.recent.len() < RECENT_CONTENTS as usize {
+            self.recent.push(new);
+        } else {
+            let place = self.rng.random_range(0..self.recent.len());
+            self.recent[place] = new;
+        }
+        new
+    }
+
+    fn write(&mut self, lpn: Lpn, out: &mut Vec<Ppn>) {
+        while self.free.len() < RESERVE_PAGES as usize {
+            self.collect(out);
+        }
+        let content = self.content();
+        let hit = self.note(Call::Find(content), out);
+        let owner = hit.map(|ppn| self.recycle.owner(ppn, self.spare[ppn.index()].0));
+        let ppn = hit.unwrap_or_else(|| self.allocate());
+        match owner {
+            Some(owner) => self.note(Call::Revive(ppn, owner, lpn), out),
+            None => self.note(Call::Programmed(lpn, ppn), out),
+        };
+        if owner.is_none() {
+            self.spare[ppn.index()] = (lpn, content);
+        }
+        self.valid[ppn.index()] = true;
+        if let Some(old) = std::mem::replace(&mut self.mapping[lpn.index()], ppn).some() {
+            self.valid[old.index()] = false;
+            self.note(Call::Invalidated(lpn, old, self.spare[old.index()].1), out);
+        }
+        if let Some(owner) = owner {
+            self.note(Call::Neighbours(owner), out);
+            for page in std::mem::take(out) {
+                self.note(Call::LoadFast(page, self.spare[page.index()].1), out);
+            }
+        }
+    }
+
+    fn read(&mut self, lpn: Lpn, out: &mut Vec<Ppn>) {
+        if let Some(ppn) = self.mapping[lpn.index()].some() {
+            self.note(Call::Read(ppn), out);
+        }
+    }
+
+    fn collect(&mut self, out: &mut Vec<Ppn>) {
+        let block = self.closed.pop_front().expect("a full device has closed blocks");
+        let pages = block * BLOCK_PAGES..(block + 1) * BLOCK_PAGES;
+        for from in pages.clone().map(Ppn).filter(|ppn| self.valid[ppn.index()]).collect::<Vec<_>>() {
+            let lpn = self.recycle.owner(from, self.spare[from.index()].0);
+            let to = self.allocate();
+            self.spare[to.index()] = (lpn, self.spare[from.index()].1);
+            self.valid[from.index()] = false;
+            self.valid[to.index()] = true;
+            self.mapping[lpn.index()] = to;
+            self.note(Call::Moved(lpn, from, to), out);
+        }
+        for ppn in pages.map(Ppn) {
+            let owner = self.recycle.owner(ppn, self.spare[ppn.index()].0);
+            self.note(Call::Erased(owner, ppn), out);
+            self.free.push_back(ppn.0);
+        }
+    }
+}
+
+fn apply(recycle: &mut Recycle, call: Call, out: &mut Vec<Ppn>) -> Option<Ppn> {
+    match call {
+        Call::Find(fingerprint) => return recycle.find(fingerprint),
+        Call::Revive(ppn, owner, lpn) => recycle.revive(ppn, owner, lpn),
+        Call::Programmed(lpn, ppn) => recycle.programmed(lpn, ppn),
+        Call::Invalidated(lpn, ppn, fingerprint) => recycle.invalidated(lpn, ppn, fingerprint),
+        Call::Moved(lpn, from, to) => recycle.moved(lpn, from, to),
+        Call::Erased(owner, ppn) => recycle.erased(owner, ppn),
+        Call::Neighbours(owner) => recycle.neighbours(owner, out),
+        Call::LoadFast(ppn, fingerprint) => recycle.load_fast(ppn, fingerprint),
+        Call::Read(ppn) => recycle.read(ppn),
+    }
+    None
+}
+
+fn measure(name: &str, policy: StorePolicy, reads_per_write: u32, count_comparisons: bool) {
+    let options = RecycleOptions { policy, count_comparisons, ..RecycleOptions::default() };
+    let mut engine = Engine::new(&options);
+    let mut out = Vec::new();
+    let mut warm = engine.recycle.clone();
+    for write in 0..WARM_UP_WRITES + MEASURED_WRITES {
+        if write == WARM_UP_WRITES {
+            engine.calls.clear();
+            engine.recycle.reset_statistics();
+            warm = engine.recycle.clone();
+        }
+        let lpn = if write < LOGICAL_PAGES { write } else { engine.rng.random_range(0..LOGICAL_PAGES) };
+        engine.write(Lpn(lpn), &mut out);
+        for _ in 0..reads_per_write {
+            let lpn = engine.rng.random_range(0..LOGICAL_PAGES);
+            engine.read(Lpn(lpn), &mut out);
+        }
+    }
+    report(name, &engine, warm);
+}
+
+fn report(name: &str, engine: &Engine, mut warm: Recycle) {
+    let mut out = Vec::new();
+    let start = Instant::now();
+    for &call in &engine.calls {
+        out.clear();
+        apply(&mut warm, call, &mut out);
+    }
+    let nanoseconds = start.elapsed().as_nanos() as f64 / MEASURED_WRITES as f64;
+    assert_eq!(warm.statistics(), engine.recycle.statistics(), "the replay must repeat the run");
+    let statistics = warm.statistics();
+    let copies = engine.calls.iter().filter(|call| matches!(call, Call::Moved(..))).count();
+    println!(
+        "{name:32} {nanoseconds:6.0} ns per host write; hits {:4.1} %, copies per write {:.2}, mean comparisons {:.0}, \
+         entries {}",
+        100.0 * statistics.hits as f64 / MEASURED_WRITES as f64,
+        copies as f64 / MEASURED_WRITES as f64,
+        statistics.mean_comparisons_on_hit().unwrap_or(f64::NAN),
+        warm.store_len(),
+    );
+}
+
+fn main() {
+    measure("LRU", StorePolicy::Lru, 0, true);
+    measure("probability, ranks off", StorePolicy::Probability, 0, false);
+    measure("probability", StorePolicy::Probability, 0, true);
+    measure("probability, 2 reads per write", StorePolicy::Probability, 2, true);
+    measure("fast loading, 2 reads per write", StorePolicy::ProbabilityFastLoading { window: 1 }, 2, true);
+}

@@ -31,7 +31,7 @@ enum Call {
     Programmed(Lpn, Ppn),
     Invalidated(Lpn, Ppn, Fingerprint),
     Moved(Lpn, Ppn, Ppn),
-    Erased(Lpn, Ppn),
+    ErasedBlock(Ppn),
     Neighbours(Lpn),
     LoadFast(Ppn, Fingerprint),
     Read(Ppn),
@@ -41,7 +41,8 @@ struct Engine {
     recycle: Recycle,
     calls: Vec<Call>,
     mapping: Vec<Ppn>,
-    spare: Vec<(Lpn, Fingerprint)>,
+    spare_owners: Vec<Lpn>,
+    contents: Vec<Fingerprint>,
     valid: Vec<bool>,
     free: VecDeque<u32>,
     closed: VecDeque<u32>,
@@ -56,7 +57,8 @@ impl Engine {
             recycle: Recycle::new(pages as u64, LOGICAL_PAGES, options),
             calls: Vec::new(),
             mapping: vec![Ppn::NONE; LOGICAL_PAGES as usize],
-            spare: vec![(Lpn::NONE, Fingerprint::ZERO_PAGE); pages as usize],
+            spare_owners: vec![Lpn::NONE; pages as usize],
+            contents: vec![Fingerprint::ZERO_PAGE; pages as usize],
             valid: vec![false; pages as usize],
             free: (0..pages).collect(),
             closed: VecDeque::new(),
@@ -75,7 +77,7 @@ impl Engine {
 
     fn note(&mut self, call: Call, out: &mut Vec<Ppn>) -> Option<Ppn> {
         self.calls.push(call);
-        apply(&mut self.recycle, call, out)
+        apply(&mut self.recycle, &mut self.spare_owners, call, out)
     }
 
     fn content(&mut self) -> Fingerprint {
@@ -99,24 +101,22 @@ impl Engine {
         }
         let content = self.content();
         let hit = self.note(Call::Find(content), out);
-        let owner = hit.map(|ppn| self.recycle.owner(ppn, self.spare[ppn.index()].0));
+        let owner = hit.map(|ppn| self.recycle.owner(ppn, self.spare_owners[ppn.index()]));
         let ppn = hit.unwrap_or_else(|| self.allocate());
         match owner {
             Some(owner) => self.note(Call::Revive(ppn, owner, lpn), out),
             None => self.note(Call::Programmed(lpn, ppn), out),
         };
-        if owner.is_none() {
-            self.spare[ppn.index()] = (lpn, content);
-        }
+        self.contents[ppn.index()] = content;
         self.valid[ppn.index()] = true;
         if let Some(old) = std::mem::replace(&mut self.mapping[lpn.index()], ppn).some() {
             self.valid[old.index()] = false;
-            self.note(Call::Invalidated(lpn, old, self.spare[old.index()].1), out);
+            self.note(Call::Invalidated(lpn, old, self.contents[old.index()]), out);
         }
         if let Some(owner) = owner {
             self.note(Call::Neighbours(owner), out);
             for page in std::mem::take(out) {
-                self.note(Call::LoadFast(page, self.spare[page.index()].1), out);
+                self.note(Call::LoadFast(page, self.contents[page.index()]), out);
             }
         }
     }
@@ -131,30 +131,33 @@ impl Engine {
         let block = self.closed.pop_front().expect("a full device has closed blocks");
         let pages = block * BLOCK_PAGES..(block + 1) * BLOCK_PAGES;
         for from in pages.clone().map(Ppn).filter(|ppn| self.valid[ppn.index()]).collect::<Vec<_>>() {
-            let lpn = self.recycle.owner(from, self.spare[from.index()].0);
+            let lpn = self.recycle.owner(from, self.spare_owners[from.index()]);
             let to = self.allocate();
-            self.spare[to.index()] = (lpn, self.spare[from.index()].1);
+            self.contents[to.index()] = self.contents[from.index()];
             self.valid[from.index()] = false;
             self.valid[to.index()] = true;
             self.mapping[lpn.index()] = to;
             self.note(Call::Moved(lpn, from, to), out);
         }
-        for ppn in pages.map(Ppn) {
-            let owner = self.recycle.owner(ppn, self.spare[ppn.index()].0);
-            self.note(Call::Erased(owner, ppn), out);
-            self.free.push_back(ppn.0);
-        }
+        self.note(Call::ErasedBlock(Ppn(pages.start)), out);
+        self.free.extend(pages);
     }
 }
 
-fn apply(recycle: &mut Recycle, call: Call, out: &mut Vec<Ppn>) -> Option<Ppn> {
+fn apply(recycle: &mut Recycle, spare: &mut [Lpn], call: Call, out: &mut Vec<Ppn>) -> Option<Ppn> {
     match call {
         Call::Find(fingerprint) => return recycle.find(fingerprint),
         Call::Revive(ppn, owner, lpn) => recycle.revive(ppn, owner, lpn),
-        Call::Programmed(lpn, ppn) => recycle.programmed(lpn, ppn),
+        Call::Programmed(lpn, ppn) => {
+            spare[ppn.index()] = lpn;
+            recycle.programmed(lpn, ppn);
+        }
         Call::Invalidated(lpn, ppn, fingerprint) => recycle.invalidated(lpn, ppn, fingerprint),
-        Call::Moved(lpn, from, to) => recycle.moved(lpn, from, to),
-        Call::Erased(owner, ppn) => recycle.erased(owner, ppn),
+        Call::Moved(lpn, from, to) => {
+            spare[to.index()] = lpn;
+            recycle.moved(lpn, from, to);
+        }
+        Call::ErasedBlock(first) => recycle.erased_block(first, BLOCK_PAGES, |ppn| spare[ppn.index()]),
         Call::Neighbours(owner) => recycle.neighbours(owner, out),
         Call::LoadFast(ppn, fingerprint) => recycle.load_fast(ppn, fingerprint),
         Call::Read(ppn) => recycle.read(ppn),
@@ -166,12 +169,12 @@ fn measure(name: &str, policy: StorePolicy, reads_per_write: u32, count_comparis
     let options = RecycleOptions { policy, count_comparisons, ..RecycleOptions::default() };
     let mut engine = Engine::new(&options);
     let mut out = Vec::new();
-    let mut warm = engine.recycle.clone();
+    let mut warm = (engine.recycle.clone(), engine.spare_owners.clone());
     for write in 0..WARM_UP_WRITES + MEASURED_WRITES {
         if write == WARM_UP_WRITES {
             engine.calls.clear();
             engine.recycle.reset_statistics();
-            warm = engine.recycle.clone();
+            warm = (engine.recycle.clone(), engine.spare_owners.clone());
         }
         let lpn = if write < LOGICAL_PAGES { write } else { engine.rng.random_range(0..LOGICAL_PAGES) };
         engine.write(Lpn(lpn), &mut out);
@@ -183,12 +186,12 @@ fn measure(name: &str, policy: StorePolicy, reads_per_write: u32, count_comparis
     report(name, &engine, warm);
 }
 
-fn report(name: &str, engine: &Engine, mut warm: Recycle) {
+fn report(name: &str, engine: &Engine, (mut warm, mut spare): (Recycle, Vec<Lpn>)) {
     let mut out = Vec::new();
     let start = Instant::now();
     for &call in &engine.calls {
         out.clear();
-        apply(&mut warm, call, &mut out);
+        apply(&mut warm, &mut spare, call, &mut out);
     }
     let nanoseconds = start.elapsed().as_nanos() as f64 / MEASURED_WRITES as f64;
     assert_eq!(warm.statistics(), engine.recycle.statistics(), "the replay must repeat the run");

@@ -403,7 +403,7 @@ impl Pair {
         let logical = self.model.lists.len() as u32;
         let lpn = rng.random_range(0..logical).min(rng.random_range(0..logical));
         match rng.random_range(0..100) {
-            0..55 => drop(self.write(lpn, rng.random_range(0..contents))),
+            0..55 => _ = self.write(lpn, rng.random_range(0..contents)),
             55..60 => self.trim(lpn),
             60..75 => self.read(lpn),
             75..80 => self.copy(lpn),
@@ -732,7 +732,7 @@ fn r18_a_copied_page_takes_its_count_along() {
 fn r17_fast_loading_puts_neighbours_first() {
     let mut pair = Pair::new(24, 6, FAST, Some(3));
     let dying: Vec<u32> = (0..5).map(|lpn| pair.write(lpn, 100 + lpn as u64).unwrap()).collect();
-    (0..5).for_each(|lpn| drop(pair.write(lpn, 200 + lpn as u64)));
+    (0..5).for_each(|lpn| _ = pair.write(lpn, 200 + lpn as u64));
     assert_eq!(pair.entry_pages(), [dying[4], dying[3], dying[2]]);
     pair.write(5, 102);
     assert_eq!(pair.entry_pages(), [dying[1], dying[3], dying[4]]);
@@ -752,7 +752,7 @@ fn r17_fast_loading_puts_neighbours_first() {
 fn r17_window_2_and_decay() {
     let mut pair = Pair::new(24, 6, FAST_2, Some(8));
     let dying: Vec<u32> = (0..5).map(|lpn| pair.write(lpn, 100 + lpn as u64).unwrap()).collect();
-    (0..5).for_each(|lpn| drop(pair.write(lpn, 200 + lpn as u64)));
+    (0..5).for_each(|lpn| _ = pair.write(lpn, 200 + lpn as u64));
     pair.write(5, 102);
     assert_eq!(pair.entry_pages(), [dying[3], dying[1], dying[4], dying[0]]);
     pair.write(3, 303);

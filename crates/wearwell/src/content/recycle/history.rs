@@ -183,6 +183,12 @@ impl History {
         self.dead_pages -= 1;
     }
 
+    /// Reads the heads of these lists, so that their cache misses overlap. No owner (`Lpn::NONE`) is skipped.
+    pub(super) fn touch(&self, owners: impl Iterator<Item = Lpn>) {
+        let heads = owners.filter_map(|lpn| self.newest.get(lpn.index()));
+        std::hint::black_box(heads.fold(0, |sum, head| sum ^ head));
+    }
+
     /// Every dead page, in page order. Scans all links.
     pub(super) fn all_dead(&self) -> impl Iterator<Item = Ppn> + '_ {
         (0..self.physical_pages()).map(Ppn).filter(|&ppn| self.is_dead(ppn))

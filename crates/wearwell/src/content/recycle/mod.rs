@@ -17,8 +17,8 @@
 //!    [`Recycle::load_fast`] for each page returned. No page may die, be revived or be erased in between.
 //! 3. Trim: [`Recycle::invalidated`]. The page stays in its list and can be recycled.
 //! 4. Host read: [`Recycle::read`] for the valid page that was read.
-//! 5. GC: [`Recycle::moved`] for each copied valid page; [`Recycle::erased`] for *every* page of the block, before the
-//!    block can be programmed again. If GC is interruptible, a dead page of the victim may be revived between two
+//! 5. GC: [`Recycle::moved`] for each copied valid page; [`Recycle::erased_block`] (or [`Recycle::erased`] for *every*
+//!    page) before the block can be programmed again. If GC is interruptible, a dead page of the victim may be revived between two
 //!    copies and is then valid: validity must be asked per page, not once per block.
 //! 6. Power failure: [`Recycle::power_failed`], then [`Recycle::reload_candidates`] and one [`Recycle::load`] each.
 //!
@@ -268,6 +268,17 @@ impl Recycle {
         }
         self.accesses.reset(ppn);
         self.owners.forget(ppn);
+    }
+
+    /// Every page of a block is erased: as [`Recycle::erased`] for each, about twice as fast because the cache misses
+    /// of all pages overlap. `spare_owner` is the owner that the spare area of a page names.
+    pub fn erased_block(&mut self, first: Ppn, pages: u32, spare_owner: impl Fn(Ppn) -> Lpn) {
+        let block = || (first.0..first.0 + pages).map(Ppn);
+        self.store.touch(block().filter_map(|ppn| self.history.slot(ppn)));
+        self.history.touch(block().map(&spare_owner));
+        for ppn in block() {
+            self.erased(self.owner(ppn, spare_owner(ppn)), ppn);
+        }
     }
 
     /// The owner of `ppn`, dead or valid, given the owner that its spare area names.

@@ -244,6 +244,14 @@ impl Store {
         self.clock = self.clock.wrapping_add(1);
     }
 
+    /// Reads what removing these slots will need. The reads do not depend on one another, so their cache misses
+    /// overlap, while those of the removals themselves would queue up.
+    pub(super) fn touch(&self, slots: impl Iterator<Item = u32> + Clone) {
+        let tickets = slots.clone().fold(0, |sum, slot| sum ^ self.slots[slot as usize].ticket);
+        let found = slots.filter(|&slot| self.find(self.slots[slot as usize].fingerprint).is_some()).count();
+        std::hint::black_box((tickets, found));
+    }
+
     /// Changes the capacity and every level; among equals the recency stays. Evicts what no longer fits.
     pub(super) fn reorder(
         &mut self,

@@ -10,7 +10,7 @@
 //! A dead page may also have a *slot* in the fingerprint store, and the way from page to slot is asked at every
 //! change. A hash index for it cost two cache misses per question; four more bytes per page would break the memory
 //! goal. So the slot's number displaces the page's `newer` link, which moves to an array indexed by slot, and one bit
-//! per page says so: no memory per page beyond the bit, and the slot lies on the cache line that is needed anyway.
+//! per page says so: no memory per page beyond that bit, and the slot lies on the cache line that is needed anyway.
 //!
 //! Invariants: a page is listed exactly while it is dead and not erased; links of neighbours mirror each other;
 //! the head has no newer neighbour; only listed pages have slots. Source: LX-SSD (Zhou et al.), section IV-B.1.
@@ -20,10 +20,9 @@ use super::probability::OLDEST_POSITION;
 use crate::address::{Lpn, Ppn};
 
 const END: u32 = u32::MAX;
-const UNLISTED: u32 = u32::MAX - 1;
 
-/// Physical pages that the links can name: two values of 32 bits are kept back.
-pub(super) const MAX_PAGES: u64 = UNLISTED as u64;
+/// Physical pages that the links can name: one value of 32 bits is kept back.
+pub(super) const MAX_PAGES: u64 = END as u64;
 
 #[derive(Clone, Copy, Debug)]
 struct Link {
@@ -37,6 +36,8 @@ struct Link {
 pub(super) struct History {
     links: Vec<Link>,
     newest: Vec<u32>,
+    /// Pages that are in a list. The links of others mean nothing.
+    dead: PageSet,
     slotted: PageSet,
     /// The newer neighbour of the page that has this slot.
     displaced: Vec<u32>,
@@ -44,12 +45,13 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Empty lists. Memory: 8 bytes and a bit per physical page, 4 bytes per logical page, 4 per slot.
+    /// Empty lists. Memory: 8 bytes and 2 bits per physical page, 4 bytes per logical page, 4 per slot.
     pub(super) fn new(physical_pages: usize, logical_pages: usize) -> Self {
-        let links = vec![Link { older: UNLISTED, newer: UNLISTED }; physical_pages];
+        let links = vec![Link { older: 0, newer: 0 }; physical_pages];
         Self {
             links,
             newest: vec![END; logical_pages],
+            dead: PageSet::new(physical_pages),
             slotted: PageSet::new(physical_pages),
             displaced: Vec::new(),
             dead_pages: 0,
@@ -74,7 +76,7 @@ impl History {
     /// Whether `ppn` is in a list.
     #[inline]
     pub(super) fn is_dead(&self, ppn: Ppn) -> bool {
-        self.links[ppn.index()].older != UNLISTED
+        self.dead.contains(ppn)
     }
 
     /// The newest dead page of `lpn`.
@@ -158,6 +160,7 @@ impl History {
         assert!(!self.is_dead(ppn), "page {ppn} of logical page {lpn} dies twice");
         let older = std::mem::replace(&mut self.newest[lpn.index()], ppn.0);
         self.links[ppn.index()] = Link { older, newer: END };
+        self.dead.insert(ppn);
         if older != END {
             self.set_newer(older, ppn.0);
         }
@@ -169,7 +172,7 @@ impl History {
     pub(super) fn unlink(&mut self, lpn: Lpn, ppn: Ppn) {
         debug_assert!(!self.slotted.contains(ppn), "page {ppn} leaves its list and keeps its slot");
         let Link { older, newer } = self.links[ppn.index()];
-        assert!(older != UNLISTED, "page {ppn} is not dead and cannot leave the list of logical page {lpn}");
+        assert!(self.is_dead(ppn), "page {ppn} is not dead and cannot leave the list of logical page {lpn}");
         if newer == END {
             let head = std::mem::replace(&mut self.newest[lpn.index()], older);
             assert!(head == ppn.0, "page {ppn} is not a version of logical page {lpn}");
@@ -179,7 +182,7 @@ impl History {
         if older != END {
             self.set_newer(older, newer);
         }
-        self.links[ppn.index()] = Link { older: UNLISTED, newer: UNLISTED };
+        self.dead.remove(ppn);
         self.dead_pages -= 1;
     }
 
@@ -227,7 +230,7 @@ impl History {
 
 #[inline]
 fn page(link: u32) -> Option<Ppn> {
-    (link < UNLISTED).then_some(Ppn(link))
+    (link != END).then_some(Ppn(link))
 }
 
 #[cfg(test)]

@@ -187,7 +187,7 @@ impl Recycle {
     /// A device without dead pages. Memory: 8.75 bytes per physical page, 4 bytes per logical page, about 44 bytes
     /// per store entry and 24 per recycled page.
     ///
-    /// `physical_pages` is at most `u32::MAX - 1`: two page numbers are kept back.
+    /// `physical_pages` is at most `u32::MAX`: one page number is kept back.
     pub fn new(physical_pages: u64, logical_pages: u32, options: &RecycleOptions) -> Self {
         assert!(physical_pages <= MAX_PAGES, "{physical_pages} pages; recycling names at most {MAX_PAGES}");
         let pages = physical_pages as usize;

@@ -4,7 +4,9 @@
 //! calls alone are then replayed on fresh structures and timed. The cost of noting is outside, the cost of reading
 //! the notes inside the figure.
 //!
-//! Run: `cargo run --release --example recycle_rate`
+//! The cost is mostly cache misses, so it depends on the size of the device; the store has 128 Ki entries.
+//!
+//! Run: `cargo run --release --example recycle_rate [logical pages]`
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -14,8 +16,8 @@ use wearwell::address::{Address, Lpn, Ppn};
 use wearwell::content::Fingerprint;
 use wearwell::content::recycle::{Recycle, RecycleOptions, StorePolicy};
 
-const LOGICAL_PAGES: u32 = 1_000_000;
-const PHYSICAL_PAGES: u32 = 1_150_000;
+const DEFAULT_LOGICAL_PAGES: u32 = 1_000_000;
+const PHYSICAL_PERCENT_OF_LOGICAL: u32 = 115;
 const BLOCK_PAGES: u32 = 64;
 const RESERVE_PAGES: u32 = 4 * BLOCK_PAGES;
 const WARM_UP_WRITES: u32 = 2_000_000;
@@ -52,12 +54,12 @@ struct Engine {
 }
 
 impl Engine {
-    fn new(options: &RecycleOptions) -> Self {
-        let pages = PHYSICAL_PAGES / BLOCK_PAGES * BLOCK_PAGES;
+    fn new(logical_pages: u32, options: &RecycleOptions) -> Self {
+        let pages = logical_pages / 100 * PHYSICAL_PERCENT_OF_LOGICAL / BLOCK_PAGES * BLOCK_PAGES;
         Self {
-            recycle: Recycle::new(pages as u64, LOGICAL_PAGES, options),
+            recycle: Recycle::new(pages as u64, logical_pages, options),
             calls: Vec::new(),
-            mapping: vec![Ppn::NONE; LOGICAL_PAGES as usize],
+            mapping: vec![Ppn::NONE; logical_pages as usize],
             spare_owners: vec![Lpn::NONE; pages as usize],
             contents: vec![Fingerprint::ZERO_PAGE; pages as usize],
             valid: vec![false; pages as usize],
@@ -70,7 +72,7 @@ impl Engine {
 
     fn allocate(&mut self) -> Ppn {
         let ppn = self.free.pop_front().expect("collection keeps a reserve");
-        if ppn % BLOCK_PAGES == 0 {
+        if ppn.is_multiple_of(BLOCK_PAGES) {
             self.closed.push_back(ppn / BLOCK_PAGES);
         }
         Ppn(ppn)
@@ -166,9 +168,15 @@ fn apply(recycle: &mut Recycle, spare: &mut [Lpn], call: Call, out: &mut Vec<Ppn
     None
 }
 
-fn measure(name: &str, policy: StorePolicy, reads_per_write: u32, count_comparisons: bool) {
+fn measure(
+    name: &str,
+    logical_pages: u32,
+    policy: StorePolicy,
+    reads_per_write: u32,
+    count_comparisons: bool,
+) {
     let options = RecycleOptions { policy, count_comparisons, ..RecycleOptions::default() };
-    let mut engine = Engine::new(&options);
+    let mut engine = Engine::new(logical_pages, &options);
     let mut out = Vec::new();
     let mut warm = (engine.recycle.clone(), engine.spare_owners.clone());
     for write in 0..WARM_UP_WRITES + MEASURED_WRITES {
@@ -177,10 +185,10 @@ fn measure(name: &str, policy: StorePolicy, reads_per_write: u32, count_comparis
             engine.recycle.reset_statistics();
             warm = (engine.recycle.clone(), engine.spare_owners.clone());
         }
-        let lpn = if write < LOGICAL_PAGES { write } else { engine.rng.random_range(0..LOGICAL_PAGES) };
+        let lpn = if write < logical_pages { write } else { engine.rng.random_range(0..logical_pages) };
         engine.write(Lpn(lpn), &mut out);
         for _ in 0..reads_per_write {
-            let lpn = engine.rng.random_range(0..LOGICAL_PAGES);
+            let lpn = engine.rng.random_range(0..logical_pages);
             engine.read(Lpn(lpn), &mut out);
         }
     }
@@ -229,9 +237,18 @@ fn report(name: &str, engine: &Engine, (warm, spare): (Recycle, Vec<Lpn>)) {
 }
 
 fn main() {
-    measure("LRU", StorePolicy::Lru, 0, true);
-    measure("probability, ranks off", StorePolicy::Probability, 0, false);
-    measure("probability", StorePolicy::Probability, 0, true);
-    measure("probability, 2 reads per write", StorePolicy::Probability, 2, true);
-    measure("fast loading, 2 reads per write", StorePolicy::ProbabilityFastLoading { window: 1 }, 2, true);
+    let argument = std::env::args().nth(1);
+    let pages =
+        argument.map_or(DEFAULT_LOGICAL_PAGES, |text| text.parse().expect("a number of logical pages"));
+    measure("LRU", pages, StorePolicy::Lru, 0, true);
+    measure("probability, ranks off", pages, StorePolicy::Probability, 0, false);
+    measure("probability", pages, StorePolicy::Probability, 0, true);
+    measure("probability, 2 reads per write", pages, StorePolicy::Probability, 2, true);
+    measure(
+        "fast loading, 2 reads per write",
+        pages,
+        StorePolicy::ProbabilityFastLoading { window: 1 },
+        2,
+        true,
+    );
 }

@@ -1,8 +1,8 @@
 //! Recyclable SSD: dead pages whose content is written again become valid again, without a program.
 //!
 //! Source: "LX-SSD: Enhancing the Lifespan of NAND Flash-based Memory via Recycling Invalid Pages", Zhou, Hu, Huang,
-//! Zhao. Modelled here: the log-like mapping table ([`history`]), the accessing table ([`accesses`]), the recycle
-//! probability ([`probability`]), the fingerprint store with its policies and its order ([`store`], [`order`]), fast
+//! Zhao. Modelled here: the log-like mapping table (`history`), the accessing table (`accesses`), the recycle
+//! probability (`probability`), the fingerprint store with its policies and its order (`store`, `order`), fast
 //! loading, and the weights of the recycling-aware garbage collection. Not here: hashing, flash operations, victim
 //! choice and timing, which belong to the engine.
 //!
@@ -184,8 +184,8 @@ pub struct Recycle {
 }
 
 impl Recycle {
-    /// A device without dead pages. Memory: 8.75 bytes per physical page, 4 bytes per logical page, about 44 bytes
-    /// per store entry and 24 per recycled page.
+    /// A device without dead pages. Memory: 8.875 bytes per physical page, 4 bytes per logical page, about 50 bytes
+    /// per store entry, 10 to 20 per recycled page.
     ///
     /// `physical_pages` is at most `u32::MAX`: one page number is kept back.
     pub fn new(physical_pages: u64, logical_pages: u32, options: &RecycleOptions) -> Self {
@@ -270,8 +270,8 @@ impl Recycle {
         self.owners.forget(ppn);
     }
 
-    /// Every page of a block is erased: as [`Recycle::erased`] for each, about twice as fast because the cache misses
-    /// of all pages overlap. `spare_owner` is the owner that the spare area of a page names.
+    /// Every page of a block is erased: as [`Recycle::erased`] for each, but faster, because the cache misses of the
+    /// pages overlap. `spare_owner` is the owner that the spare area of a page names.
     pub fn erased_block(&mut self, first: Ppn, pages: u32, spare_owner: impl Fn(Ppn) -> Lpn) {
         let block = || (first.0..first.0 + pages).map(Ppn);
         self.store.touch(block().filter_map(|ppn| self.history.slot(ppn)));

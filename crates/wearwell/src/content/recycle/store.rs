@@ -2,9 +2,9 @@
 //!
 //! An entry says "this dead page holds this content". The paper scans entries in order of probability; a scan of
 //! 128 Ki entries for every write is not affordable here and its result does not depend on the order, so look-ups go
-//! through a hash index, while [`Order`](super::order) keeps the order that eviction and the reported number of
+//! through a hash index, while [`Order`] keeps the order that eviction and the reported number of
 //! comparisons need. The way from a page to its slot is kept by [`History`], which therefore takes part in every
-//! change of an entry. The price of the index and the order is about 12 bytes per entry beside the 32 of the slot.
+//! change of an entry. The price of the index and the order is about 18 bytes per entry beside the 32 of the slot.
 //!
 //! The store knows levels, not probabilities: its caller computes them from history and accesses.
 //!

@@ -7,21 +7,27 @@
 //! logical page needs no special case, and a page that GC copies while valid keeps its place by doing nothing. The
 //! price is that the owner of a page must be named to unlink the head of a list.
 //!
+//! A dead page may also have a *slot* in the fingerprint store, and the way from page to slot is asked at every
+//! change. A hash index for it cost two cache misses per question; four more bytes per page would break the memory
+//! goal. So the slot's number displaces the page's `newer` link, which moves to an array indexed by slot, and one bit
+//! per page says so: no memory per page beyond that bit, and the slot lies on the cache line that is needed anyway.
+//!
 //! Invariants: a page is listed exactly while it is dead and not erased; links of neighbours mirror each other;
-//! the head has no newer neighbour. Source: LX-SSD (Zhou et al.), section IV-B.1.
+//! the head has no newer neighbour; only listed pages have slots. Source: LX-SSD (Zhou et al.), section IV-B.1.
 
+use super::page_set::PageSet;
 use super::probability::OLDEST_POSITION;
 use crate::address::{Lpn, Ppn};
 
 const END: u32 = u32::MAX;
-const UNLISTED: u32 = u32::MAX - 1;
 
-/// Physical pages that the links can name: two values of 32 bits are kept back.
-pub(super) const MAX_PAGES: u64 = UNLISTED as u64;
+/// Physical pages that the links can name: one value of 32 bits is kept back.
+pub(super) const MAX_PAGES: u64 = END as u64;
 
 #[derive(Clone, Copy, Debug)]
 struct Link {
     older: u32,
+    /// The newer neighbour, or the slot if the page has one.
     newer: u32,
 }
 
@@ -30,14 +36,26 @@ struct Link {
 pub(super) struct History {
     links: Vec<Link>,
     newest: Vec<u32>,
+    /// Pages that are in a list. The links of others mean nothing.
+    dead: PageSet,
+    slotted: PageSet,
+    /// The newer neighbour of the page that has this slot.
+    displaced: Vec<u32>,
     dead_pages: u64,
 }
 
 impl History {
-    /// Empty lists. Memory: 8 bytes per physical page, 4 bytes per logical page.
+    /// Empty lists. Memory: 8 bytes and 2 bits per physical page, 4 bytes per logical page, 4 per slot.
     pub(super) fn new(physical_pages: usize, logical_pages: usize) -> Self {
-        let links = vec![Link { older: UNLISTED, newer: UNLISTED }; physical_pages];
-        Self { links, newest: vec![END; logical_pages], dead_pages: 0 }
+        let links = vec![Link { older: 0, newer: 0 }; physical_pages];
+        Self {
+            links,
+            newest: vec![END; logical_pages],
+            dead: PageSet::new(physical_pages),
+            slotted: PageSet::new(physical_pages),
+            displaced: Vec::new(),
+            dead_pages: 0,
+        }
     }
 
     /// Logical pages that have a list.
@@ -58,7 +76,7 @@ impl History {
     /// Whether `ppn` is in a list.
     #[inline]
     pub(super) fn is_dead(&self, ppn: Ppn) -> bool {
-        self.links[ppn.index()].older != UNLISTED
+        self.dead.contains(ppn)
     }
 
     /// The newest dead page of `lpn`.
@@ -78,13 +96,59 @@ impl History {
         std::iter::successors(self.newest(lpn), |&ppn| self.older(ppn))
     }
 
+    /// The slot of `ppn` in the store.
+    #[inline]
+    pub(super) fn slot(&self, ppn: Ppn) -> Option<u32> {
+        self.slotted.contains(ppn).then(|| self.links[ppn.index()].newer)
+    }
+
+    /// Gives dead page `ppn` a slot.
+    #[inline]
+    pub(super) fn attach(&mut self, ppn: Ppn, slot: u32) {
+        debug_assert!(self.is_dead(ppn) && !self.slotted.contains(ppn), "page {ppn} cannot take slot {slot}");
+        if self.displaced.len() <= slot as usize {
+            self.displaced.resize(slot as usize + 1, END);
+        }
+        self.displaced[slot as usize] = std::mem::replace(&mut self.links[ppn.index()].newer, slot);
+        self.slotted.insert(ppn);
+    }
+
+    /// Takes the slot of `ppn` away.
+    #[inline]
+    pub(super) fn detach(&mut self, ppn: Ppn) {
+        let newer = self.newer(ppn.0);
+        self.slotted.remove(ppn);
+        self.links[ppn.index()].newer = newer;
+    }
+
+    /// Pages that have a slot. Counts all bits.
+    pub(super) fn slotted_pages(&self) -> u32 {
+        self.slotted.len()
+    }
+
+    #[inline]
+    fn newer(&self, page: u32) -> u32 {
+        let link = self.links[page as usize].newer;
+        if self.slotted.contains(Ppn(page)) { self.displaced[link as usize] } else { link }
+    }
+
+    #[inline]
+    fn set_newer(&mut self, page: u32, newer: u32) {
+        let link = &mut self.links[page as usize].newer;
+        if self.slotted.contains(Ppn(page)) {
+            self.displaced[*link as usize] = newer;
+        } else {
+            *link = newer;
+        }
+    }
+
     /// Newer dead pages before `ppn`, counted up to [`OLDEST_POSITION`]: at most 15 steps.
     #[inline]
     pub(super) fn position(&self, ppn: Ppn) -> u8 {
-        let mut at = self.links[ppn.index()].newer;
+        let mut at = self.newer(ppn.0);
         let mut position = 0;
         while position < OLDEST_POSITION && at != END {
-            at = self.links[at as usize].newer;
+            at = self.newer(at);
             position += 1;
         }
         position
@@ -96,17 +160,19 @@ impl History {
         assert!(!self.is_dead(ppn), "page {ppn} of logical page {lpn} dies twice");
         let older = std::mem::replace(&mut self.newest[lpn.index()], ppn.0);
         self.links[ppn.index()] = Link { older, newer: END };
+        self.dead.insert(ppn);
         if older != END {
-            self.links[older as usize].newer = ppn.0;
+            self.set_newer(older, ppn.0);
         }
         self.dead_pages += 1;
     }
 
-    /// Takes `ppn` out of the list of `lpn`; older pages move up by one position.
+    /// Takes `ppn`, which has no slot any more, out of the list of `lpn`; older pages move up by one position.
     #[inline]
     pub(super) fn unlink(&mut self, lpn: Lpn, ppn: Ppn) {
+        debug_assert!(!self.slotted.contains(ppn), "page {ppn} leaves its list and keeps its slot");
         let Link { older, newer } = self.links[ppn.index()];
-        assert!(older != UNLISTED, "page {ppn} is not dead and cannot leave the list of logical page {lpn}");
+        assert!(self.is_dead(ppn), "page {ppn} is not dead and cannot leave the list of logical page {lpn}");
         if newer == END {
             let head = std::mem::replace(&mut self.newest[lpn.index()], older);
             assert!(head == ppn.0, "page {ppn} is not a version of logical page {lpn}");
@@ -114,10 +180,16 @@ impl History {
             self.links[newer as usize].older = older;
         }
         if older != END {
-            self.links[older as usize].newer = newer;
+            self.set_newer(older, newer);
         }
-        self.links[ppn.index()] = Link { older: UNLISTED, newer: UNLISTED };
+        self.dead.remove(ppn);
         self.dead_pages -= 1;
+    }
+
+    /// Reads the heads of these lists, so that their cache misses overlap. No owner (`Lpn::NONE`) is skipped.
+    pub(super) fn touch(&self, owners: impl Iterator<Item = Lpn>) {
+        let heads = owners.filter_map(|lpn| self.newest.get(lpn.index()));
+        std::hint::black_box(heads.fold(0, |sum, head| sum ^ head));
     }
 
     /// Every dead page, in page order. Scans all links.
@@ -146,7 +218,7 @@ impl History {
             if let Some(other) = owners[ppn.index()].replace(lpn) {
                 return Err(format!("page {ppn} is listed by logical pages {other} and {lpn}"));
             }
-            if self.links[ppn.index()].newer != newer {
+            if self.newer(ppn.0) != newer {
                 return Err(format!("page {ppn} of logical page {lpn} does not point back to its neighbour"));
             }
             newer = ppn.0;
@@ -158,7 +230,7 @@ impl History {
 
 #[inline]
 fn page(link: u32) -> Option<Ppn> {
-    (link < UNLISTED).then_some(Ppn(link))
+    (link != END).then_some(Ppn(link))
 }
 
 #[cfg(test)]
@@ -180,6 +252,22 @@ mod tests {
             assert!(!history.is_dead(Ppn(gone)));
             history.check().unwrap();
         }
+    }
+
+    #[test]
+    fn slots_displace_links_without_a_trace() {
+        let mut history = History::new(4, 1);
+        history.push(Lpn(0), Ppn(0));
+        history.attach(Ppn(0), 7);
+        (1..4).for_each(|p| history.push(Lpn(0), Ppn(p)));
+        history.attach(Ppn(1), 0);
+        history.check().unwrap();
+        assert_eq!([0, 1, 2].map(|p| history.slot(Ppn(p))), [Some(7), Some(0), None]);
+        assert_eq!([0, 1].map(|p| history.position(Ppn(p))), [3, 2]);
+        history.detach(Ppn(1));
+        history.unlink(Lpn(0), Ppn(1));
+        assert_eq!((history.position(Ppn(0)), versions(&history, 0)), (2, vec![3, 2, 0]));
+        history.check().unwrap();
     }
 
     #[test]

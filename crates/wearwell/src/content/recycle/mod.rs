@@ -1,8 +1,8 @@
 //! Recyclable SSD: dead pages whose content is written again become valid again, without a program.
 //!
 //! Source: "LX-SSD: Enhancing the Lifespan of NAND Flash-based Memory via Recycling Invalid Pages", Zhou, Hu, Huang,
-//! Zhao. Modelled here: the log-like mapping table ([`history`]), the accessing table ([`accesses`]), the recycle
-//! probability ([`probability`]), the fingerprint store with its policies and its order ([`store`], [`order`]), fast
+//! Zhao. Modelled here: the log-like mapping table (`history`), the accessing table (`accesses`), the recycle
+//! probability (`probability`), the fingerprint store with its policies and its order (`store`, `order`), fast
 //! loading, and the weights of the recycling-aware garbage collection. Not here: hashing, flash operations, victim
 //! choice and timing, which belong to the engine.
 //!
@@ -17,8 +17,8 @@
 //!    [`Recycle::load_fast`] for each page returned. No page may die, be revived or be erased in between.
 //! 3. Trim: [`Recycle::invalidated`]. The page stays in its list and can be recycled.
 //! 4. Host read: [`Recycle::read`] for the valid page that was read.
-//! 5. GC: [`Recycle::moved`] for each copied valid page; [`Recycle::erased`] for *every* page of the block, before the
-//!    block can be programmed again. If GC is interruptible, a dead page of the victim may be revived between two
+//! 5. GC: [`Recycle::moved`] for each copied valid page; [`Recycle::erased_block`] (or [`Recycle::erased`] for *every*
+//!    page) before the block can be programmed again. If GC is interruptible, a dead page of the victim may be revived between two
 //!    copies and is then valid: validity must be asked per page, not once per block.
 //! 6. Power failure: [`Recycle::power_failed`], then [`Recycle::reload_candidates`] and one [`Recycle::load`] each.
 //!
@@ -184,10 +184,10 @@ pub struct Recycle {
 }
 
 impl Recycle {
-    /// A device without dead pages. Memory: 8.75 bytes per physical page, 4 bytes per logical page, about 44 bytes
-    /// per store entry and 24 per recycled page.
+    /// A device without dead pages. Memory: 8.875 bytes per physical page, 4 bytes per logical page, about 50 bytes
+    /// per store entry, 10 to 20 per recycled page.
     ///
-    /// `physical_pages` is at most `u32::MAX - 1`: two page numbers are kept back.
+    /// `physical_pages` is at most `u32::MAX`: one page number is kept back.
     pub fn new(physical_pages: u64, logical_pages: u32, options: &RecycleOptions) -> Self {
         assert!(physical_pages <= MAX_PAGES, "{physical_pages} pages; recycling names at most {MAX_PAGES}");
         let pages = physical_pages as usize;
@@ -195,7 +195,7 @@ impl Recycle {
             history: History::new(pages, logical_pages as usize),
             accesses: Accesses::new(pages),
             probability: Probability::new(options.alpha, options.beta),
-            store: Store::new(pages, options.capacity_entries),
+            store: Store::new(options.capacity_entries),
             owners: Owners::new(pages),
             policy: options.policy,
             count_comparisons: options.count_comparisons,
@@ -270,6 +270,17 @@ impl Recycle {
         self.owners.forget(ppn);
     }
 
+    /// Every page of a block is erased: as [`Recycle::erased`] for each, but faster, because the cache misses of the
+    /// pages overlap. `spare_owner` is the owner that the spare area of a page names.
+    pub fn erased_block(&mut self, first: Ppn, pages: u32, spare_owner: impl Fn(Ppn) -> Lpn) {
+        let block = || (first.0..first.0 + pages).map(Ppn);
+        self.store.touch(block().filter_map(|ppn| self.history.slot(ppn)));
+        self.history.touch(block().map(&spare_owner));
+        for ppn in block() {
+            self.erased(self.owner(ppn, spare_owner(ppn)), ppn);
+        }
+    }
+
     /// The owner of `ppn`, dead or valid, given the owner that its spare area names.
     #[inline]
     pub fn owner(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
@@ -320,7 +331,7 @@ impl Recycle {
 
     /// Power failed: the store is lost, history, accesses and owners are in battery-backed RAM.
     pub fn power_failed(&mut self) {
-        self.store.clear();
+        self.store.clear(&mut self.history);
     }
 
     /// The dead pages that start-up should load, worst first: the `capacity` most probable ones. The engine reads
@@ -339,7 +350,7 @@ impl Recycle {
     /// Offers dead page `ppn` to the store, with the fingerprint from its spare area.
     pub fn load(&mut self, ppn: Ppn, fingerprint: Fingerprint) {
         assert!(self.history.is_dead(ppn), "page {ppn} is loaded and not dead");
-        if !self.store.holds(ppn) {
+        if self.history.slot(ppn).is_none() {
             self.offer(Candidate { ppn, fingerprint, accesses: self.accesses.get(ppn) });
         }
     }
@@ -349,7 +360,7 @@ impl Recycle {
     pub fn set_policy(&mut self, policy: StorePolicy, capacity_entries: Option<u32>) {
         self.policy = policy;
         let Self { store, history, probability, .. } = self;
-        store.reorder(capacity_entries, |candidate| level(policy, probability, history, candidate));
+        store.reorder(history, capacity_entries, |history, page| level(policy, probability, history, page));
     }
 
     /// The current policy.
@@ -431,7 +442,7 @@ impl Recycle {
             }
         }
         self.owners.check(&owners)?;
-        self.store.check(|candidate| {
+        self.store.check(&self.history, |candidate| {
             let dead = self.history.is_dead(candidate.ppn);
             dead.then(|| level(self.policy, &self.probability, &self.history, candidate))
         })
@@ -440,7 +451,8 @@ impl Recycle {
     /// Out of store and list. Pages behind `ppn` gain a version.
     #[inline]
     fn take_out(&mut self, owner: Lpn, ppn: Ppn) {
-        let heir = self.store.remove(ppn);
+        let slot = self.history.slot(ppn);
+        let heir = slot.and_then(|slot| self.store.remove(&mut self.history, slot));
         let older = self.history.older(ppn);
         let position = if older.is_some() { self.history.position(ppn) } else { OLDEST_POSITION };
         self.history.unlink(owner, ppn);
@@ -459,9 +471,9 @@ impl Recycle {
         }
         for position in first..=OLDEST_POSITION {
             let Some(ppn) = page else { return };
-            if let Some(slot) = self.store.slot_of(ppn) {
-                let accesses = self.store.candidate(slot).accesses;
-                self.store.relevel(slot, self.probability.level(accesses, position));
+            if let Some(slot) = self.history.slot(ppn) {
+                let level = self.probability.level(self.store.accesses(slot), position);
+                self.store.relevel(slot, level);
             }
             page = self.history.older(ppn);
         }
@@ -474,7 +486,7 @@ impl Recycle {
             return;
         }
         let level = level(self.policy, &self.probability, &self.history, candidate);
-        match self.store.admit(candidate, level) {
+        match self.store.admit(&mut self.history, candidate, level) {
             Admission::Inserted => self.statistics.inserted += 1,
             Admission::Refused => self.statistics.refused += 1,
             Admission::Replaced => {
@@ -492,10 +504,10 @@ impl Recycle {
             >= self.natural_level(entry.ppn, entry.accesses);
         if newcomer_wins {
             let level = level(self.policy, &self.probability, &self.history, candidate);
-            self.store.supersede(rival, candidate, level);
+            self.store.supersede(&mut self.history, rival, candidate, level);
             return;
         }
-        self.store.yield_to(rival, candidate);
+        self.store.yield_to(&mut self.history, rival, candidate);
         if self.policy == StorePolicy::Lru {
             self.store.refresh(rival);
         }
@@ -513,7 +525,7 @@ impl Recycle {
 
     /// Whether `ppn` was in the store, and is at its head now. A twin stays where its entry is.
     fn raise(&mut self, ppn: Ppn) -> bool {
-        let Some(slot) = self.store.slot_of(ppn) else { return false };
+        let Some(slot) = self.history.slot(ppn) else { return false };
         let raised = self.store.raise(slot, MAX_ACCESSES, self.natural_level(ppn, MAX_ACCESSES));
         self.statistics.raised += u64::from(raised);
         true
@@ -526,8 +538,8 @@ impl Recycle {
 
     /// Fast loading replaces the access count of a page while it is in the store.
     fn effective_accesses(&self, ppn: Ppn) -> u8 {
-        match self.store.slot_of(ppn) {
-            Some(slot) => self.store.candidate(slot).accesses,
+        match self.history.slot(ppn) {
+            Some(slot) => self.store.accesses(slot),
             None => self.accesses.get(ppn),
         }
     }

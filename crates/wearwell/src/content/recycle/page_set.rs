@@ -32,10 +32,6 @@ impl PageSet {
         self.words[ppn.index() / 64] &= !(1 << (ppn.0 % 64));
     }
 
-    pub(super) fn clear(&mut self) {
-        self.words.fill(0);
-    }
-
     pub(super) fn len(&self) -> u32 {
         self.words.iter().map(|word| word.count_ones()).sum()
     }

@@ -2,9 +2,9 @@
 //!
 //! An entry says "this dead page holds this content". The paper scans entries in order of probability; a scan of
 //! 128 Ki entries for every write is not affordable here and its result does not depend on the order, so look-ups go
-//! through a hash index, while [`Order`](super::order) keeps the order that eviction and the reported number of
-//! comparisons need. A second hash index finds the entry of a page; one bit per page answers for the many pages
-//! that have none. The price of both indexes is about 12 bytes per entry beside the 32 of the slot.
+//! through a hash index, while [`Order`] keeps the order that eviction and the reported number of
+//! comparisons need. The way from a page to its slot is kept by [`History`], which therefore takes part in every
+//! change of an entry. The price of the index and the order is about 18 bytes per entry beside the 32 of the slot.
 //!
 //! The store knows levels, not probabilities: its caller computes them from history and accesses.
 //!
@@ -14,10 +14,10 @@
 //! flash, and its hits would depend on the policy.
 //!
 //! Invariants: an entry's page is dead; at most one entry per fingerprint; entries <= capacity; twins only if
-//! unbounded; bit of a page set exactly if a slot names it. Source: LX-SSD (Zhou et al.), section IV-C.2.
+//! unbounded; a page has a slot exactly if that slot names the page. Source: LX-SSD (Zhou et al.), section IV-C.2.
 
+use super::history::History;
 use super::order::Order;
-use super::page_set::PageSet;
 use crate::address::{Address, Ppn};
 use crate::content::{Fingerprint, mix};
 use hashbrown::HashTable;
@@ -51,9 +51,12 @@ enum Standing {
     Twin,
 }
 
+/// 32 bytes, so that no slot lies on two cache lines.
 #[derive(Clone, Debug)]
+#[repr(align(32))]
 struct Slot {
-    candidate: Candidate,
+    fingerprint: Fingerprint,
+    ppn: Ppn,
     ticket: u32,
     /// Time of the last change of place in the order; wraps.
     stamp: u32,
@@ -61,25 +64,21 @@ struct Slot {
     above: u32,
     below: u32,
     level: u8,
+    accesses: u8,
     standing: Standing,
 }
 
-/// Entries by content, by page and in order.
+const _: () = assert!(size_of::<Slot>() == 32);
+
+/// Entries by content and in order.
 #[derive(Clone, Debug)]
 pub(super) struct Store {
     slots: Vec<Slot>,
     free: Vec<u32>,
     by_fingerprint: HashTable<u32>,
-    by_page: HashTable<u32>,
-    stored: PageSet,
     order: Order,
     capacity: Option<u32>,
     clock: u32,
-}
-
-#[inline]
-fn hash_of_page(ppn: Ppn) -> u64 {
-    mix(ppn.0 as u64)
 }
 
 #[inline]
@@ -88,14 +87,12 @@ fn hash_of_content(fingerprint: Fingerprint) -> u64 {
 }
 
 impl Store {
-    /// An empty store of at most `capacity` entries; `None` = unbounded. Memory: 1 bit per page; entries on demand.
-    pub(super) fn new(physical_pages: usize, capacity: Option<u32>) -> Self {
+    /// An empty store of at most `capacity` entries; `None` = unbounded. Memory grows with the entries.
+    pub(super) fn new(capacity: Option<u32>) -> Self {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
             by_fingerprint: HashTable::new(),
-            by_page: HashTable::new(),
-            stored: PageSet::new(physical_pages),
             order: Order::new(),
             capacity,
             clock: 0,
@@ -110,40 +107,31 @@ impl Store {
 
     /// Twins kept below entries.
     pub(super) fn twins(&self) -> u32 {
-        (self.by_page.len() - self.by_fingerprint.len()) as u32
+        (self.slots.len() - self.free.len() - self.by_fingerprint.len()) as u32
     }
 
     pub(super) fn capacity(&self) -> Option<u32> {
         self.capacity
     }
 
-    /// Whether `ppn` is an entry or a twin.
-    #[inline]
-    pub(super) fn holds(&self, ppn: Ppn) -> bool {
-        self.stored.contains(ppn)
-    }
-
     /// The entry for this content.
     #[inline]
     pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<u32> {
         let slots = &self.slots;
-        let same = |&slot: &u32| slots[slot as usize].candidate.fingerprint == fingerprint;
+        let same = |&slot: &u32| slots[slot as usize].fingerprint == fingerprint;
         self.by_fingerprint.find(hash_of_content(fingerprint), same).copied()
-    }
-
-    /// The slot of `ppn`, entry or twin.
-    #[inline]
-    pub(super) fn slot_of(&self, ppn: Ppn) -> Option<u32> {
-        if !self.holds(ppn) {
-            return None;
-        }
-        let slots = &self.slots;
-        self.by_page.find(hash_of_page(ppn), |&slot| slots[slot as usize].candidate.ppn == ppn).copied()
     }
 
     #[inline]
     pub(super) fn candidate(&self, slot: u32) -> Candidate {
-        self.slots[slot as usize].candidate
+        let Slot { ppn, fingerprint, accesses, .. } = self.slots[slot as usize];
+        Candidate { ppn, fingerprint, accesses }
+    }
+
+    /// Access count that the entry's probability is computed from.
+    #[inline]
+    pub(super) fn accesses(&self, slot: u32) -> u8 {
+        self.slots[slot as usize].accesses
     }
 
     /// Place of an entry in the order, 1 = best.
@@ -158,40 +146,40 @@ impl Store {
     }
 
     /// Offers content that no entry has. Amortised O(1).
-    pub(super) fn admit(&mut self, candidate: Candidate, level: u8) -> Admission {
+    pub(super) fn admit(&mut self, history: &mut History, candidate: Candidate, level: u8) -> Admission {
         let full = self.capacity.is_some_and(|capacity| self.len() >= capacity);
         if full && self.order.worst_level().is_none_or(|worst| worst > level) {
             return Admission::Refused;
         }
         if full {
-            self.evict_worst();
+            self.evict_worst(history);
         }
-        let slot = self.occupy(candidate);
+        let slot = self.occupy(history, candidate);
         let Self { by_fingerprint, slots, .. } = self;
-        let hash = |&slot: &u32| hash_of_content(slots[slot as usize].candidate.fingerprint);
+        let hash = |&slot: &u32| hash_of_content(slots[slot as usize].fingerprint);
         by_fingerprint.insert_unique(hash_of_content(candidate.fingerprint), slot, hash);
         self.enter_order(slot, level);
         if full { Admission::Replaced } else { Admission::Inserted }
     }
 
     /// `candidate` takes the place of `rival`, an entry with equal content.
-    pub(super) fn supersede(&mut self, rival: u32, candidate: Candidate, level: u8) {
+    pub(super) fn supersede(&mut self, history: &mut History, rival: u32, candidate: Candidate, level: u8) {
         self.leave_order(rival);
-        let slot = self.occupy(candidate);
+        let slot = self.occupy(history, candidate);
         self.rename_entry(rival, slot);
         if self.capacity.is_none() {
             self.slots[rival as usize].standing = Standing::Twin;
             self.chain(slot, rival);
         } else {
-            self.vacate(rival);
+            self.vacate(history, rival);
         }
         self.enter_order(slot, level);
     }
 
     /// `candidate` loses against `rival`, an entry with equal content.
-    pub(super) fn yield_to(&mut self, rival: u32, candidate: Candidate) {
+    pub(super) fn yield_to(&mut self, history: &mut History, rival: u32, candidate: Candidate) {
         if self.capacity.is_none() {
-            let slot = self.occupy(candidate);
+            let slot = self.occupy(history, candidate);
             self.chain(slot, self.slots[rival as usize].below);
             self.chain(rival, slot);
         }
@@ -218,18 +206,17 @@ impl Store {
     pub(super) fn raise(&mut self, slot: u32, accesses: u8, level: u8) -> bool {
         let is_entry = self.slots[slot as usize].standing == Standing::Entry;
         if is_entry {
-            self.slots[slot as usize].candidate.accesses = accesses;
+            self.slots[slot as usize].accesses = accesses;
             self.leave_order(slot);
             self.enter_order(slot, level);
         }
         is_entry
     }
 
-    /// `ppn` leaves the store. If it was an entry with a twin, the twin is found by content from now on and is
+    /// The page of `slot` leaves the store. If it was an entry with a twin, the twin is found by content from now on and is
     /// returned: the caller must [`Store::enter_order`] it, and until then it has no place to change.
     #[inline]
-    pub(super) fn remove(&mut self, ppn: Ppn) -> Option<u32> {
-        let slot = self.slot_of(ppn)?;
+    pub(super) fn remove(&mut self, history: &mut History, slot: u32) -> Option<u32> {
         let Slot { standing, above, below, .. } = self.slots[slot as usize];
         let mut heir = None;
         if standing == Standing::Twin {
@@ -243,7 +230,7 @@ impl Store {
             self.slots[below as usize].above = NONE;
             heir = Some(below);
         }
-        self.vacate(slot);
+        self.vacate(history, slot);
         heir
     }
 
@@ -257,10 +244,23 @@ impl Store {
         self.clock = self.clock.wrapping_add(1);
     }
 
+    /// Reads what removing these slots will need. The reads do not depend on one another, so their cache misses
+    /// overlap, while those of the removals themselves would queue up.
+    pub(super) fn touch(&self, slots: impl Iterator<Item = u32> + Clone) {
+        let tickets = slots.clone().fold(0, |sum, slot| sum ^ self.slots[slot as usize].ticket);
+        let found = slots.filter(|&slot| self.find(self.slots[slot as usize].fingerprint).is_some()).count();
+        std::hint::black_box((tickets, found));
+    }
+
     /// Changes the capacity and every level; among equals the recency stays. Evicts what no longer fits.
-    pub(super) fn reorder(&mut self, capacity: Option<u32>, level_of: impl Fn(Candidate) -> u8) {
+    pub(super) fn reorder(
+        &mut self,
+        history: &mut History,
+        capacity: Option<u32>,
+        level_of: impl Fn(&History, Candidate) -> u8,
+    ) {
         if capacity.is_some() {
-            self.drop_twins();
+            self.drop_twins(history);
         }
         let mut entries: Vec<u32> = self.order.entries().collect();
         entries.sort_unstable_by_key(|&slot| {
@@ -268,31 +268,32 @@ impl Store {
         });
         self.order = Order::new();
         for slot in entries {
-            let level = level_of(self.candidate(slot));
+            let level = level_of(history, self.candidate(slot));
             self.slots[slot as usize].level = level;
             self.slots[slot as usize].ticket = self.order.push(level, slot);
         }
         self.capacity = capacity;
         while capacity.is_some_and(|capacity| self.len() > capacity) {
-            self.evict_worst();
+            self.evict_worst(history);
         }
     }
 
     /// Forgets every entry, as a power failure does.
-    pub(super) fn clear(&mut self) {
-        self.stored.clear();
+    pub(super) fn clear(&mut self, history: &mut History) {
+        for slot in self.slots.iter().filter(|slot| slot.standing != Standing::Free) {
+            history.detach(slot.ppn);
+        }
         self.slots.clear();
         self.free.clear();
         self.by_fingerprint.clear();
-        self.by_page.clear();
         self.order = Order::new();
     }
 
-    fn evict_worst(&mut self) {
+    fn evict_worst(&mut self, history: &mut History) {
         if let Some(slot) = self.order.worst() {
             self.leave_order(slot);
             self.forget_content(slot);
-            self.vacate(slot);
+            self.vacate(history, slot);
         }
     }
 
@@ -305,9 +306,11 @@ impl Store {
     }
 
     /// A slot for `candidate`: a twin until it enters the order.
-    fn occupy(&mut self, candidate: Candidate) -> u32 {
-        let standing = Standing::Twin;
-        let content = Slot { candidate, ticket: 0, stamp: 0, above: NONE, below: NONE, level: 0, standing };
+    fn occupy(&mut self, history: &mut History, candidate: Candidate) -> u32 {
+        let Candidate { ppn, fingerprint, accesses } = candidate;
+        let (standing, above, below) = (Standing::Twin, NONE, NONE);
+        let content =
+            Slot { fingerprint, ppn, accesses, ticket: 0, stamp: 0, above, below, level: 0, standing };
         let slot = if let Some(slot) = self.free.pop() {
             self.slots[slot as usize] = content;
             slot
@@ -315,33 +318,28 @@ impl Store {
             self.slots.push(content);
             self.slots.len() as u32 - 1
         };
-        self.stored.insert(candidate.ppn);
-        let slots = &self.slots;
-        let hash = |&slot: &u32| hash_of_page(slots[slot as usize].candidate.ppn);
-        self.by_page.insert_unique(hash_of_page(candidate.ppn), slot, hash);
+        history.attach(ppn, slot);
         slot
     }
 
     #[inline]
-    fn vacate(&mut self, slot: u32) {
-        let ppn = self.slots[slot as usize].candidate.ppn;
-        self.stored.remove(ppn);
-        let found = self.by_page.find_entry(hash_of_page(ppn), |&other| other == slot);
-        found.expect("a slot in use is indexed by its page").remove();
-        self.slots[slot as usize].standing = Standing::Free;
-        self.slots[slot as usize].candidate.ppn = Ppn::NONE;
+    fn vacate(&mut self, history: &mut History, slot: u32) {
+        let vacated = &mut self.slots[slot as usize];
+        history.detach(vacated.ppn);
+        vacated.standing = Standing::Free;
+        vacated.ppn = Ppn::NONE;
         self.free.push(slot);
     }
 
     #[inline]
     fn forget_content(&mut self, slot: u32) {
-        let hash = hash_of_content(self.slots[slot as usize].candidate.fingerprint);
+        let hash = hash_of_content(self.slots[slot as usize].fingerprint);
         let found = self.by_fingerprint.find_entry(hash, |&other| other == slot);
         found.expect("an entry is indexed by its content").remove();
     }
 
     fn rename_entry(&mut self, from: u32, to: u32) {
-        let hash = hash_of_content(self.slots[from as usize].candidate.fingerprint);
+        let hash = hash_of_content(self.slots[from as usize].fingerprint);
         let found = self.by_fingerprint.find_mut(hash, |&other| other == from);
         *found.expect("an entry is indexed by its content") = to;
     }
@@ -353,27 +351,29 @@ impl Store {
         }
     }
 
-    fn drop_twins(&mut self) {
+    fn drop_twins(&mut self, history: &mut History) {
         for slot in 0..self.slots.len() as u32 {
             self.slots[slot as usize].below = NONE;
             if self.slots[slot as usize].standing == Standing::Twin {
-                self.vacate(slot);
+                self.vacate(history, slot);
             }
         }
     }
 
     /// Verifies the invariants; `level_of` is `None` for a page that is not dead.
-    pub(super) fn check(&self, level_of: impl Fn(Candidate) -> Option<u8>) -> Result<(), String> {
+    pub(super) fn check(
+        &self,
+        history: &History,
+        level_of: impl Fn(Candidate) -> Option<u8>,
+    ) -> Result<(), String> {
         self.order.check()?;
         let in_use = self.slots.iter().filter(|slot| slot.standing != Standing::Free).count();
-        let counts = [self.by_page.len(), self.stored.len() as usize, self.slots.len() - self.free.len()];
-        if counts != [in_use; 3] {
-            return Err(format!("{in_use} slots in use; by page, by bit, not free: {counts:?}"));
+        let counts = [history.slotted_pages() as usize, self.slots.len() - self.free.len()];
+        if counts != [in_use; 2] {
+            return Err(format!("{in_use} slots in use; pages with slots, slots not free: {counts:?}"));
         }
         let entries: Vec<u32> = self.order.entries().collect();
-        if entries.len() != self.by_fingerprint.len()
-            || self.capacity.is_some_and(|c| entries.len() > c as usize)
-        {
+        if entries.len() != self.by_fingerprint.len() || self.capacity.is_some_and(|c| self.len() > c) {
             return Err(format!(
                 "{} entries in order, {} by content",
                 entries.len(),
@@ -383,43 +383,49 @@ impl Store {
         if self.capacity.is_some() && self.twins() > 0 {
             return Err(format!("{} twins in a bounded store", self.twins()));
         }
-        let chained = entries
-            .iter()
-            .try_fold(0, |sum, &entry| Ok::<_, String>(sum + self.check_entry(entry, &level_of)?))?;
+        let mut chained = 0;
+        for &entry in &entries {
+            self.check_entry(entry, &level_of)?;
+            chained += self.check_chain(history, entry, &level_of)?;
+        }
         if chained == in_use { Ok(()) } else { Err(format!("{chained} pages in chains, {in_use} slots")) }
     }
 
-    /// Pages in the chain of `entry`.
-    fn check_entry(&self, entry: u32, level_of: impl Fn(Candidate) -> Option<u8>) -> Result<usize, String> {
-        let Slot { candidate, level, standing, above, .. } = self.slots[entry as usize];
-        if standing != Standing::Entry || above != NONE || self.find(candidate.fingerprint) != Some(entry) {
-            return Err(format!(
-                "the entry of page {} is {standing:?} or not found by content",
-                candidate.ppn
-            ));
+    fn check_entry(&self, entry: u32, level_of: impl Fn(Candidate) -> Option<u8>) -> Result<(), String> {
+        let Slot { ppn, fingerprint, level, standing, above, .. } = self.slots[entry as usize];
+        if standing != Standing::Entry || above != NONE || self.find(fingerprint) != Some(entry) {
+            return Err(format!("the entry of page {ppn} is {standing:?} or not found by content"));
         }
-        let expected =
-            level_of(candidate).ok_or_else(|| format!("page {} is stored and not dead", candidate.ppn))?;
-        if level != expected {
-            return Err(format!("page {} is on level {level} and belongs on {expected}", candidate.ppn));
+        let expected = level_of(self.candidate(entry));
+        if expected != Some(level) {
+            return Err(format!("page {ppn} is on level {level} and belongs on {expected:?}"));
         }
+        Ok(())
+    }
+
+    /// Pages in the chain below and including `entry`: all dead, with equal content and the right slot.
+    fn check_chain(
+        &self,
+        history: &History,
+        entry: u32,
+        level_of: impl Fn(Candidate) -> Option<u8>,
+    ) -> Result<usize, String> {
+        let fingerprint = self.slots[entry as usize].fingerprint;
         let mut length = 0;
         let mut at = entry;
         while at != NONE {
-            let slot = &self.slots[at as usize];
-            if self.slot_of(slot.candidate.ppn) != Some(at)
-                || slot.candidate.fingerprint != candidate.fingerprint
+            let page = self.candidate(at);
+            if history.slot(page.ppn) != Some(at)
+                || page.fingerprint != fingerprint
+                || level_of(page).is_none()
             {
                 return Err(format!(
-                    "page {} has no slot or is chained to other content",
-                    slot.candidate.ppn
+                    "page {} has another slot, is chained to other content or not dead",
+                    page.ppn
                 ));
             }
-            if level_of(slot.candidate).is_none() {
-                return Err(format!("page {} is a twin and not dead", slot.candidate.ppn));
-            }
             length += 1;
-            at = slot.below;
+            at = self.slots[at as usize].below;
         }
         Ok(length)
     }

@@ -1,0 +1,254 @@
+//! CPU time of Recyclable SSD's data structures per host page write, without an engine around them.
+//!
+//! A small engine (uniform random overwrites, FIFO garbage collection) runs once and notes every call it makes; the
+//! calls alone are then replayed on fresh structures and timed. The cost of noting is outside, the cost of reading
+//! the notes inside the figure.
+//!
+//! The cost is mostly cache misses, so it depends on the size of the device; the store has 128 Ki entries.
+//!
+//! Run: `cargo run --release --example recycle_rate [logical pages]`
+
+use rand::{Rng, RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::collections::VecDeque;
+use std::time::Instant;
+use wearwell::address::{Address, Lpn, Ppn};
+use wearwell::content::Fingerprint;
+use wearwell::content::recycle::{Recycle, RecycleOptions, StorePolicy};
+
+const DEFAULT_LOGICAL_PAGES: u32 = 1_000_000;
+const PHYSICAL_PERCENT_OF_LOGICAL: u32 = 115;
+const BLOCK_PAGES: u32 = 64;
+const RESERVE_PAGES: u32 = 4 * BLOCK_PAGES;
+const WARM_UP_WRITES: u32 = 2_000_000;
+const MEASURED_WRITES: u32 = 2_000_000;
+const REPETITIONS: usize = 5;
+const DUPLICATE_PERCENT: u32 = 10;
+/// Contents that duplicates are drawn from: those of the last writes.
+const RECENT_CONTENTS: u32 = 300_000;
+
+#[derive(Clone, Copy)]
+enum Call {
+    Find(Fingerprint),
+    Revive(Ppn, Lpn, Lpn),
+    Programmed(Lpn, Ppn),
+    Invalidated(Lpn, Ppn, Fingerprint),
+    Moved(Lpn, Ppn, Ppn),
+    ErasedBlock(Ppn),
+    Neighbours(Lpn),
+    LoadFast(Ppn, Fingerprint),
+    Read(Ppn),
+}
+
+struct Engine {
+    recycle: Recycle,
+    calls: Vec<Call>,
+    mapping: Vec<Ppn>,
+    spare_owners: Vec<Lpn>,
+    contents: Vec<Fingerprint>,
+    valid: Vec<bool>,
+    free: VecDeque<u32>,
+    closed: VecDeque<u32>,
+    rng: Xoshiro256PlusPlus,
+    recent: Vec<Fingerprint>,
+}
+
+impl Engine {
+    fn new(logical_pages: u32, options: &RecycleOptions) -> Self {
+        let pages = logical_pages / 100 * PHYSICAL_PERCENT_OF_LOGICAL / BLOCK_PAGES * BLOCK_PAGES;
+        Self {
+            recycle: Recycle::new(pages as u64, logical_pages, options),
+            calls: Vec::new(),
+            mapping: vec![Ppn::NONE; logical_pages as usize],
+            spare_owners: vec![Lpn::NONE; pages as usize],
+            contents: vec![Fingerprint::ZERO_PAGE; pages as usize],
+            valid: vec![false; pages as usize],
+            free: (0..pages).collect(),
+            closed: VecDeque::new(),
+            rng: Xoshiro256PlusPlus::seed_from_u64(1),
+            recent: Vec::new(),
+        }
+    }
+
+    fn allocate(&mut self) -> Ppn {
+        let ppn = self.free.pop_front().expect("collection keeps a reserve");
+        if ppn.is_multiple_of(BLOCK_PAGES) {
+            self.closed.push_back(ppn / BLOCK_PAGES);
+        }
+        Ppn(ppn)
+    }
+
+    fn note(&mut self, call: Call, out: &mut Vec<Ppn>) -> Option<Ppn> {
+        self.calls.push(call);
+        apply(&mut self.recycle, &mut self.spare_owners, call, out)
+    }
+
+    fn content(&mut self) -> Fingerprint {
+        let duplicate = self.rng.random_range(0..100) < DUPLICATE_PERCENT && !self.recent.is_empty();
+        if duplicate {
+            return self.recent[self.rng.random_range(0..self.recent.len())];
+        }
+        let new = Fingerprint(self.rng.next_u64());
+        if self.recent.len() < RECENT_CONTENTS as usize {
+            self.recent.push(new);
+        } else {
+            let place = self.rng.random_range(0..self.recent.len());
+            self.recent[place] = new;
+        }
+        new
+    }
+
+    fn write(&mut self, lpn: Lpn, out: &mut Vec<Ppn>) {
+        while self.free.len() < RESERVE_PAGES as usize {
+            self.collect(out);
+        }
+        let content = self.content();
+        let hit = self.note(Call::Find(content), out);
+        let owner = hit.map(|ppn| self.recycle.owner(ppn, self.spare_owners[ppn.index()]));
+        let ppn = hit.unwrap_or_else(|| self.allocate());
+        match owner {
+            Some(owner) => self.note(Call::Revive(ppn, owner, lpn), out),
+            None => self.note(Call::Programmed(lpn, ppn), out),
+        };
+        self.contents[ppn.index()] = content;
+        self.valid[ppn.index()] = true;
+        if let Some(old) = std::mem::replace(&mut self.mapping[lpn.index()], ppn).some() {
+            self.valid[old.index()] = false;
+            self.note(Call::Invalidated(lpn, old, self.contents[old.index()]), out);
+        }
+        if let Some(owner) = owner {
+            self.note(Call::Neighbours(owner), out);
+            for page in std::mem::take(out) {
+                self.note(Call::LoadFast(page, self.contents[page.index()]), out);
+            }
+        }
+    }
+
+    fn read(&mut self, lpn: Lpn, out: &mut Vec<Ppn>) {
+        if let Some(ppn) = self.mapping[lpn.index()].some() {
+            self.note(Call::Read(ppn), out);
+        }
+    }
+
+    fn collect(&mut self, out: &mut Vec<Ppn>) {
+        let block = self.closed.pop_front().expect("a full device has closed blocks");
+        let pages = block * BLOCK_PAGES..(block + 1) * BLOCK_PAGES;
+        for from in pages.clone().map(Ppn).filter(|ppn| self.valid[ppn.index()]).collect::<Vec<_>>() {
+            let lpn = self.recycle.owner(from, self.spare_owners[from.index()]);
+            let to = self.allocate();
+            self.contents[to.index()] = self.contents[from.index()];
+            self.valid[from.index()] = false;
+            self.valid[to.index()] = true;
+            self.mapping[lpn.index()] = to;
+            self.note(Call::Moved(lpn, from, to), out);
+        }
+        self.note(Call::ErasedBlock(Ppn(pages.start)), out);
+        self.free.extend(pages);
+    }
+}
+
+fn apply(recycle: &mut Recycle, spare: &mut [Lpn], call: Call, out: &mut Vec<Ppn>) -> Option<Ppn> {
+    match call {
+        Call::Find(fingerprint) => return recycle.find(fingerprint),
+        Call::Revive(ppn, owner, lpn) => recycle.revive(ppn, owner, lpn),
+        Call::Programmed(lpn, ppn) => {
+            spare[ppn.index()] = lpn;
+            recycle.programmed(lpn, ppn);
+        }
+        Call::Invalidated(lpn, ppn, fingerprint) => recycle.invalidated(lpn, ppn, fingerprint),
+        Call::Moved(lpn, from, to) => {
+            spare[to.index()] = lpn;
+            recycle.moved(lpn, from, to);
+        }
+        Call::ErasedBlock(first) => recycle.erased_block(first, BLOCK_PAGES, |ppn| spare[ppn.index()]),
+        Call::Neighbours(owner) => recycle.neighbours(owner, out),
+        Call::LoadFast(ppn, fingerprint) => recycle.load_fast(ppn, fingerprint),
+        Call::Read(ppn) => recycle.read(ppn),
+    }
+    None
+}
+
+fn measure(
+    name: &str,
+    logical_pages: u32,
+    policy: StorePolicy,
+    reads_per_write: u32,
+    count_comparisons: bool,
+) {
+    let options = RecycleOptions { policy, count_comparisons, ..RecycleOptions::default() };
+    let mut engine = Engine::new(logical_pages, &options);
+    let mut out = Vec::new();
+    let mut warm = (engine.recycle.clone(), engine.spare_owners.clone());
+    for write in 0..WARM_UP_WRITES + MEASURED_WRITES {
+        if write == WARM_UP_WRITES {
+            engine.calls.clear();
+            engine.recycle.reset_statistics();
+            warm = (engine.recycle.clone(), engine.spare_owners.clone());
+        }
+        let lpn = if write < logical_pages { write } else { engine.rng.random_range(0..logical_pages) };
+        engine.write(Lpn(lpn), &mut out);
+        for _ in 0..reads_per_write {
+            let lpn = engine.rng.random_range(0..logical_pages);
+            engine.read(Lpn(lpn), &mut out);
+        }
+    }
+    report(name, &engine, warm);
+}
+
+/// Nanoseconds that this thread has run on a processor; wall time where the system does not tell.
+fn cpu_nanoseconds(start: Instant) -> u64 {
+    let schedule = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let running = schedule.and_then(|text| text.split(' ').next()?.parse().ok());
+    running.unwrap_or_else(|| start.elapsed().as_nanos() as u64)
+}
+
+/// Replays the calls; CPU nanoseconds per host write.
+fn replay(calls: &[Call], recycle: &mut Recycle, spare: &mut [Lpn]) -> f64 {
+    let start = Instant::now();
+    let before = cpu_nanoseconds(start);
+    let mut out = Vec::new();
+    for &call in calls {
+        out.clear();
+        apply(recycle, spare, call, &mut out);
+    }
+    (cpu_nanoseconds(start) - before) as f64 / MEASURED_WRITES as f64
+}
+
+fn report(name: &str, engine: &Engine, (warm, spare): (Recycle, Vec<Lpn>)) {
+    let mut rates = Vec::new();
+    for _ in 0..REPETITIONS {
+        let mut recycle = warm.clone();
+        rates.push(replay(&engine.calls, &mut recycle, &mut spare.clone()));
+        assert_eq!(recycle.statistics(), engine.recycle.statistics(), "the replay must repeat the run");
+    }
+    rates.sort_unstable_by(f64::total_cmp);
+    let statistics = engine.recycle.statistics();
+    let copies = engine.calls.iter().filter(|call| matches!(call, Call::Moved(..))).count();
+    println!(
+        "{name:32} best {:4.0}, median {:4.0} ns per host write; hits {:4.1} %, copies per write {:.2}, mean comparisons {:.0}, \
+         entries {}",
+        rates[0],
+        rates[REPETITIONS / 2],
+        100.0 * statistics.hits as f64 / MEASURED_WRITES as f64,
+        copies as f64 / MEASURED_WRITES as f64,
+        statistics.mean_comparisons_on_hit().unwrap_or(f64::NAN),
+        engine.recycle.store_len(),
+    );
+}
+
+fn main() {
+    let argument = std::env::args().nth(1);
+    let pages =
+        argument.map_or(DEFAULT_LOGICAL_PAGES, |text| text.parse().expect("a number of logical pages"));
+    measure("LRU", pages, StorePolicy::Lru, 0, true);
+    measure("probability, ranks off", pages, StorePolicy::Probability, 0, false);
+    measure("probability", pages, StorePolicy::Probability, 0, true);
+    measure("probability, 2 reads per write", pages, StorePolicy::Probability, 2, true);
+    measure(
+        "fast loading, 2 reads per write",
+        pages,
+        StorePolicy::ProbabilityFastLoading { window: 1 },
+        2,
+        true,
+    );
+}

@@ -579,11 +579,8 @@ impl<N: Nand> Ftl<N> {
     /// Dead pages leave history and fingerprint store before their block can be reused.
     pub(crate) fn forget_dead_pages(&mut self, block: BlockId) {
         let Some(stage) = &mut self.recycle else { return };
-        let first = self.store.geometry().first_page(block).0;
-        for ppn in (first..first + self.store.geometry().block_pages()).map(Ppn) {
-            let owner = stage.part.owner(ppn, self.store.owner(ppn));
-            stage.part.erased(owner, ppn);
-        }
+        let (first, pages) = (self.store.geometry().first_page(block), self.store.geometry().block_pages());
+        stage.part.erased_block(first, pages, |ppn| self.store.owner(ppn));
     }
 
     /// Writes everything that exists only in RAM to flash, as a battery would at power loss or a shutdown command

@@ -10,7 +10,8 @@
 //! - An operation with `after` joins its queue when its predecessor ends; but at once if that stands in the same
 //!   queue, where order does the rest (a collection thus copies page by page). Groups could break that order, so
 //!   with `multi_plane` it always waits.
-//! - At one instant all operations that have become ready are queued before any of them starts.
+//! - At one event all operations that have become ready are queued before any starts; then arrays start: the one
+//!   that has fallen free, and the others in the order in which they got work.
 //! - A host read that finds a program or erase in its array phase suspends it; one that finds the program's
 //!   transfer under way suspends it when the transfer ends. The operation resumes when no host read is queued.
 //!   The read itself pays nothing; the resumed operation pays the overhead. What starts or resumes while the
@@ -437,7 +438,7 @@ impl EventEngine {
         Listed::Queued { array: array_index, queue, index }
     }
 
-    /// Queues a list of operations that was built latest first, then starts what can start.
+    /// Queues a list of operations that was built latest first.
     fn release(&mut self, list: u32) {
         let mut id = self.waiters.reversed(list);
         while id != NONE {
@@ -445,7 +446,6 @@ impl EventEngine {
             self.enqueue(op, array, queue);
             id = next;
         }
-        self.wake_all();
     }
 
     /// Starts operations where there is new work, or suspends what runs there.
@@ -537,6 +537,7 @@ impl EventEngine {
             self.complete_op(op);
         }
         self.dispatch(array_index);
+        self.wake_all();
     }
 }
 
@@ -676,6 +677,7 @@ impl EventEngine {
         }
         self.complete_op(op);
         self.dispatch(array_index);
+        self.wake_all();
     }
 }
 

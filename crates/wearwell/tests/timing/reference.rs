@@ -55,6 +55,8 @@ pub struct Reference {
     sequence: u64,
     now: u64,
     left: Vec<usize>,
+    /// Arrays that got work at this event.
+    touched: Vec<usize>,
     /// Completion time per request.
     pub completed: Vec<Option<u64>>,
 }
@@ -73,6 +75,7 @@ impl Reference {
             sequence: 0,
             now: 0,
             left: Vec::new(),
+            touched: Vec::new(),
             completed: Vec::new(),
         }
     }
@@ -93,9 +96,7 @@ impl Reference {
                 back => self.follow(base + index, base + index - back),
             }
         }
-        for index in base..self.ops.len() {
-            self.consider(self.ops[index].array);
-        }
+        self.consider_touched();
     }
 
     fn op(&self, flash: FlashOp, request: usize) -> Op {
@@ -124,6 +125,13 @@ impl Reference {
         let op = &mut self.ops[id];
         op.queued = true;
         self.arrays[op.array].queues[op.queue].push_back(id);
+        self.touched.push(op.array);
+    }
+
+    fn consider_touched(&mut self) {
+        for array in std::mem::take(&mut self.touched) {
+            self.consider(array);
+        }
     }
 
     pub fn run(&mut self, until: u64) {
@@ -262,7 +270,8 @@ impl Reference {
                 self.want_channel(index);
             }
             self.complete(op);
-            return self.consider(index);
+            self.consider(index);
+            return self.consider_touched();
         }
         array.moved += 1;
         if array.moved < array.running.len() {
@@ -278,15 +287,12 @@ impl Reference {
             self.complete(op);
         }
         self.consider(index);
+        self.consider_touched();
     }
 
     fn complete(&mut self, id: usize) {
-        let followers = std::mem::take(&mut self.ops[id].followers);
-        for &follower in &followers {
+        for follower in std::mem::take(&mut self.ops[id].followers) {
             self.join(follower);
-        }
-        for follower in followers {
-            self.consider(self.ops[follower].array);
         }
         let op = &self.ops[id];
         if !op.flash.is_background() {

@@ -11,7 +11,8 @@
 //!   queue, where order does the rest (a collection thus copies page by page). Groups could break that order, so
 //!   with `multi_plane` it always waits.
 //! - At one event all operations that have become ready are queued before any starts; then arrays start: the one
-//!   that has fallen free, and the others in the order in which they got work.
+//!   that has fallen free, and the others in the order in which they got work
+//!   that they can act on.
 //! - A host read that finds a program or erase in its array phase suspends it; one that finds the program's
 //!   transfer under way suspends it when the transfer ends. The operation resumes when no host read is queued.
 //!   The read itself pays nothing; the resumed operation pays the overhead. What starts or resumes while the
@@ -25,7 +26,7 @@
 //! Invariants:
 //! - What runs, or is suspended, is the front of its queue; it leaves the queue when it completes.
 //! - Between events, an array without a running group is idle and its queues are empty.
-//! - Simultaneous events run in order of class, then of creation: results do not depend on anything else.
+//! - Simultaneous events run in order of class, then of array or channel number.
 
 use super::event_queue::{Event, EventClass, EventQueue};
 use super::latency::Ledger;

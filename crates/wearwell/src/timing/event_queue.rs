@@ -6,8 +6,8 @@
 //! the least of the ring heads. That beats a heap by about two to one here. The price: an insert is O(entries
 //! behind it), bounded by the arrays of the device, since an array waits for one event at a time.
 //!
-//! Invariants: a ring is sorted by time; equal times keep the order of insertion; between classes, equal times
-//! go by [`EventClass`] order.
+//! Invariant: a ring is sorted by time, then subject. Simultaneous events thus come by [`EventClass`], then by
+//! number of array or channel, whatever the order of their creation.
 
 /// What falls due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,7 +71,7 @@ impl SortedRing {
         (self.head + index) & (self.entries.len() - 1)
     }
 
-    /// Inserts behind all events that are not later; true if the event is now first.
+    /// Inserts in order; true if the event is now first.
     #[inline(always)]
     fn insert(&mut self, event: Event) -> bool {
         if self.len == self.entries.len() {
@@ -80,7 +80,7 @@ impl SortedRing {
         let mut at = self.len;
         while at > 0 {
             let before = self.entries[self.slot(at - 1)];
-            if before.time <= event.time {
+            if before.time < event.time || (before.time == event.time && before.subject <= event.subject) {
                 break;
             }
             let slot = self.slot(at);
@@ -153,11 +153,11 @@ mod tests {
     }
 
     #[test]
-    fn pops_by_time_then_class_then_insertion() {
+    fn pops_by_time_then_class_then_subject() {
         let mut queue = EventQueue::new();
         queue.push(EventClass::Erased, event(5, 0));
-        queue.push(EventClass::ReadSensed, event(5, 1));
         queue.push(EventClass::ReadSensed, event(5, 2));
+        queue.push(EventClass::ReadSensed, event(5, 1));
         queue.push(EventClass::ReadSensed, event(3, 3));
         queue.push(EventClass::Programmed, event(4, 4));
         let order: Vec<u32> = std::iter::from_fn(|| queue.pop_until(5)).map(|(_, e)| e.subject).collect();
@@ -184,13 +184,13 @@ mod tests {
             expected.push(event(now + (seed >> 33) % 300, subject));
             queue.push(EventClass::Transferred, expected[expected.len() - 1]);
             if subject % 3 == 0 && subject > 400 {
-                expected.sort_by_key(|e| e.time);
+                expected.sort_by_key(|e| (e.time, e.subject));
                 let first = expected.remove(0);
                 assert_eq!(queue.pop_until(u64::MAX), Some((EventClass::Transferred, first)));
                 now = first.time;
             }
         }
-        expected.sort_by_key(|e| e.time);
+        expected.sort_by_key(|e| (e.time, e.subject));
         let rest: Vec<Event> = std::iter::from_fn(|| queue.pop_until(u64::MAX)).map(|(_, e)| e).collect();
         assert_eq!(rest, expected);
     }

@@ -51,8 +51,7 @@ pub struct Reference {
     ops: Vec<Op>,
     arrays: Vec<Array>,
     channels: Vec<Channel>,
-    heap: BinaryHeap<Reverse<(u64, u8, u64, usize, u64)>>,
-    sequence: u64,
+    heap: BinaryHeap<Reverse<(u64, u8, usize, u64)>>,
     now: u64,
     left: Vec<usize>,
     /// Arrays that got work at this event.
@@ -72,7 +71,6 @@ impl Reference {
             arrays: (0..arrays).map(|_| Array::default()).collect(),
             channels: (0..geometry.channels).map(|_| Channel::default()).collect(),
             heap: BinaryHeap::new(),
-            sequence: 0,
             now: 0,
             left: Vec::new(),
             touched: Vec::new(),
@@ -125,7 +123,10 @@ impl Reference {
         let op = &mut self.ops[id];
         op.queued = true;
         self.arrays[op.array].queues[op.queue].push_back(id);
-        self.touched.push(op.array);
+        // Work that changes nothing at a busy array gives it no place in the order of this event.
+        if self.arrays[op.array].running.is_empty() || op.queue == 0 {
+            self.touched.push(op.array);
+        }
     }
 
     fn consider_touched(&mut self) {
@@ -135,7 +136,7 @@ impl Reference {
     }
 
     pub fn run(&mut self, until: u64) {
-        while let Some(&Reverse((time, class, _, subject, version))) = self.heap.peek() {
+        while let Some(&Reverse((time, class, subject, version))) = self.heap.peek() {
             if time > until {
                 return;
             }
@@ -154,9 +155,8 @@ impl Reference {
     }
 
     fn at(&mut self, delay: u64, class: u8, subject: usize) {
-        self.sequence += 1;
         let version = if class >= PROGRAMMED { self.arrays[subject].version } else { 0 };
-        self.heap.push(Reverse((self.now + delay, class, self.sequence, subject, version)));
+        self.heap.push(Reverse((self.now + delay, class, subject, version)));
     }
 
     fn behind(&self, array: usize) -> bool {

@@ -340,7 +340,7 @@ fn random_flash(rng: &mut Xoshiro256PlusPlus) -> FlashTiming {
 
 #[test]
 fn agrees_with_the_naive_simulator_on_every_request() {
-    for seed in 0..600 {
+    for seed in 0..2000 {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let shape = geometry(rng.random_range(1..4), rng.random_range(1..5), rng.random_range(1..5));
         let (options, flash) = (random_options(&mut rng), random_flash(&mut rng));

@@ -111,14 +111,6 @@ impl Array {
         self.queues[BACKGROUND as usize].len() - at_work(self.running) - at_work(self.suspended)
     }
 
-    #[inline(always)]
-    fn choose_queue(&self, behind: bool) -> Option<u8> {
-        if behind {
-            return Some(BACKGROUND);
-        }
-        (READS..=BACKGROUND).find(|&queue| !self.queues[queue as usize].is_empty())
-    }
-
     /// Takes the front member of the running group out of its queue.
     #[inline(always)]
     fn pop_member(&mut self) -> Op {
@@ -163,17 +155,31 @@ struct Request {
     acknowledged: bool,
 }
 
+/// What arrays share: channels, the clock with its events, and the rules.
+#[derive(Clone, Debug)]
+struct Shared {
+    now: u64,
+    events: EventQueue,
+    channels: Vec<Channel>,
+    flash: FlashTiming,
+    options: TimingOptions,
+}
+
+impl Shared {
+    #[inline(always)]
+    fn schedule(&mut self, class: EventClass, time: u64, subject: u32) {
+        self.events.push(class, Event { time, subject, generation: 0 });
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct EventEngine {
     layout: Layout,
-    flash: FlashTiming,
-    options: TimingOptions,
+    shared: Shared,
     arrays: Vec<Array>,
-    channels: Vec<Channel>,
     waiters: WaiterSlab,
     requests: Vec<Request>,
     free_requests: Vec<u32>,
-    events: EventQueue,
     /// Writes acknowledged and not programmed.
     buffered: usize,
     /// Writes that wait for a place in the buffer.
@@ -187,7 +193,6 @@ pub(super) struct EventEngine {
     ledger: Ledger,
     outstanding: usize,
     completed_ops: u64,
-    now: u64,
 }
 
 // The public face.
@@ -195,15 +200,18 @@ impl EventEngine {
     pub(super) fn new(layout: Layout, flash: FlashTiming, options: TimingOptions) -> Self {
         Self {
             arrays: layout.channel_of_array.iter().map(|&channel| Array::new(channel)).collect(),
-            channels: vec![Channel::default(); layout.channels],
             ledger: Ledger::new(options.keep_completions),
+            shared: Shared {
+                now: 0,
+                events: EventQueue::new(),
+                channels: vec![Channel::default(); layout.channels],
+                flash,
+                options,
+            },
             layout,
-            flash,
-            options,
             waiters: WaiterSlab::new(),
             requests: Vec::new(),
             free_requests: Vec::new(),
-            events: EventQueue::new(),
             buffered: 0,
             unbuffered: VecDeque::new(),
             listed: Vec::new(),
@@ -211,7 +219,6 @@ impl EventEngine {
             woken: Vec::new(),
             outstanding: 0,
             completed_ops: 0,
-            now: 0,
         }
     }
 
@@ -240,18 +247,19 @@ impl EventEngine {
             return None;
         }
         while self.outstanding == before {
-            let (class, event) = self.events.pop_until(u64::MAX).expect("outstanding work has an event");
+            let (class, event) =
+                self.shared.events.pop_until(u64::MAX).expect("outstanding work has an event");
             self.handle(class, event);
         }
-        Some(self.now)
+        Some(self.shared.now)
     }
 
     pub(super) fn drain(&mut self) -> u64 {
-        while let Some((class, event)) = self.events.pop_until(u64::MAX) {
+        while let Some((class, event)) = self.shared.events.pop_until(u64::MAX) {
             self.handle(class, event);
         }
         debug_assert_eq!(self.outstanding, 0, "nothing is left behind");
-        self.now
+        self.shared.now
     }
 
     pub(super) fn outstanding(&self) -> usize {
@@ -259,7 +267,7 @@ impl EventEngine {
     }
 
     pub(super) fn now_ns(&self) -> u64 {
-        self.now
+        self.shared.now
     }
 
     pub(super) fn completed_ops(&self) -> u64 {
@@ -267,12 +275,13 @@ impl EventEngine {
     }
 
     pub(super) fn array_busy_ns(&self) -> Vec<u64> {
-        let running = |array: &Array| if array.busy_since == IDLE { 0 } else { self.now - array.busy_since };
+        let running =
+            |array: &Array| if array.busy_since == IDLE { 0 } else { self.shared.now - array.busy_since };
         self.arrays.iter().map(|array| array.busy_ns + running(array)).collect()
     }
 
     pub(super) fn channel_busy_ns(&self) -> Vec<u64> {
-        self.channels.iter().map(|channel| channel.busy_ns).collect()
+        self.shared.channels.iter().map(|channel| channel.busy_ns).collect()
     }
 
     pub(super) fn ledger(&self) -> &Ledger {
@@ -288,29 +297,24 @@ impl EventEngine {
 impl EventEngine {
     /// Runs all events up to and including `to`: what ends at an instant ends before what arrives then starts.
     fn advance(&mut self, to: u64) {
-        while let Some((class, event)) = self.events.pop_until(to) {
+        while let Some((class, event)) = self.shared.events.pop_until(to) {
             self.handle(class, event);
         }
-        self.now = self.now.max(to);
+        self.shared.now = self.shared.now.max(to);
     }
 
     #[inline(always)]
     fn handle(&mut self, class: EventClass, event: Event) {
         let subject = event.subject;
-        self.now = event.time;
+        self.shared.now = event.time;
         match class {
-            EventClass::ReadSensed => self.ask_channel(subject),
+            EventClass::ReadSensed => self.arrays[subject as usize].ask_channel(subject, &mut self.shared),
             EventClass::Transferred => self.transferred(subject),
             EventClass::Programmed | EventClass::Erased => self.array_ended(subject, event.generation),
             EventClass::ChannelFree => self.channel_freed(subject),
-            EventClass::ArrayStarted => self.try_suspend(subject),
+            EventClass::ArrayStarted => self.arrays[subject as usize].try_suspend(subject, &mut self.shared),
             EventClass::Acknowledged => self.acknowledged(subject),
         }
-    }
-
-    #[inline(always)]
-    fn schedule(&mut self, class: EventClass, time: u64, subject: u32) {
-        self.events.push(class, Event { time, subject, generation: 0 });
     }
 }
 
@@ -318,7 +322,7 @@ impl EventEngine {
 impl EventEngine {
     fn admit(&mut self, ops: &[FlashOp], request: Option<u32>) {
         self.listed.clear();
-        if self.options.blocking_gc && request.is_some() {
+        if self.shared.options.blocking_gc && request.is_some() {
             self.mark_followers(ops);
         }
         for op in ops {
@@ -336,7 +340,7 @@ impl EventEngine {
         let op = Op {
             waiters: NONE,
             request: request.unwrap_or(NONE),
-            transfer_ns: self.flash.transfer_ns(flash_op.bytes).min(u64::from(u32::MAX)) as u32,
+            transfer_ns: self.shared.flash.transfer_ns(flash_op.bytes).min(u64::from(u32::MAX)) as u32,
             kind: flash_op.kind,
             role: self.role_of(background, request),
             plane: place.plane_in_die,
@@ -358,7 +362,7 @@ impl EventEngine {
         let predecessor = self.listed[self.listed.len() - back as usize];
         let list = match predecessor {
             Listed::Queued { array, queue, index } => {
-                if array == waiter.array && queue == waiter.queue && !self.options.multi_plane {
+                if array == waiter.array && queue == waiter.queue && !self.shared.options.multi_plane {
                     return self.enqueue(waiter.op, array, queue);
                 }
                 self.arrays[array as usize].queues[queue as usize].at_mut(index).waiters
@@ -388,8 +392,8 @@ impl EventEngine {
     #[inline(always)]
     fn queue_of(&self, kind: OpKind, background: bool) -> u8 {
         match background {
-            true if self.options.gc_yields => BACKGROUND,
-            false if self.options.read_priority && kind == OpKind::Read => READS,
+            true if self.shared.options.gc_yields => BACKGROUND,
+            false if self.shared.options.read_priority && kind == OpKind::Read => READS,
             _ => WRITES,
         }
     }
@@ -397,7 +401,7 @@ impl EventEngine {
     #[inline(always)]
     fn role_of(&self, background: bool, request: Option<u32>) -> Role {
         let blocking =
-            || self.options.blocking_gc && request.is_some() && !self.follows_host[self.listed.len()];
+            || self.shared.options.blocking_gc && request.is_some() && !self.follows_host[self.listed.len()];
         match background {
             false => Role::Awaited,
             true if blocking() => Role::Blocking,
@@ -433,7 +437,9 @@ impl EventEngine {
         let fifo = &mut array.queues[queue as usize];
         let index = fifo.len();
         fifo.push(op);
-        if index == 0 && (!array.running.exists() || (queue == READS && self.options.suspend.is_some())) {
+        if index == 0
+            && (!array.running.exists() || (queue == READS && self.shared.options.suspend.is_some()))
+        {
             self.woken.push(array_index);
         }
         Listed::Queued { array: array_index, queue, index }
@@ -452,142 +458,176 @@ impl EventEngine {
     /// Starts operations where there is new work, or suspends what runs there.
     #[inline(always)]
     fn wake_all(&mut self) {
-        for index in 0..self.woken.len() {
-            let array_index = self.woken[index];
-            if !self.arrays[array_index as usize].running.exists() {
-                self.dispatch(array_index);
+        for &index in &self.woken {
+            let array = &mut self.arrays[index as usize];
+            if array.running.exists() {
+                array.try_suspend(index, &mut self.shared);
             } else {
-                self.try_suspend(array_index);
+                array.dispatch(index, &mut self.shared);
             }
         }
         self.woken.clear();
     }
 }
 
-// Arrays.
-impl EventEngine {
+// What an array does next.
+impl Array {
     /// Gives an array without an operation its next one, if there is any.
-    fn dispatch(&mut self, array_index: u32) {
-        let array = &mut self.arrays[array_index as usize];
-        if array.running.exists() {
+    #[inline(always)]
+    fn dispatch(&mut self, index: u32, shared: &mut Shared) {
+        if self.running.exists() {
             return;
         }
-        let behind = array.backlog() > self.options.gc_backlog_ops;
-        if array.suspended.exists() && (behind || array.queues[READS as usize].is_empty()) {
-            array.must_finish = behind;
-            return self.resume(array_index);
+        let behind = self.is_behind(shared);
+        if self.suspended.exists() && (behind || self.queues[READS as usize].is_empty()) {
+            self.must_finish = behind;
+            return self.resume(index, shared);
         }
-        match array.choose_queue(behind) {
-            Some(queue) => self.start(array_index, queue, behind),
-            None => self.idle(array_index),
+        match self.choose_queue(behind) {
+            Some(queue) => self.start(index, queue, behind, shared),
+            None => self.idle(shared.now),
         }
     }
 
     /// The backlog bound is exceeded: background work comes first.
     #[inline(always)]
-    fn is_behind(&self, array: &Array) -> bool {
-        array.backlog() > self.options.gc_backlog_ops
+    fn is_behind(&self, shared: &Shared) -> bool {
+        self.backlog() > shared.options.gc_backlog_ops
     }
 
-    fn idle(&mut self, array_index: u32) {
-        let array = &mut self.arrays[array_index as usize];
-        if array.busy_since != IDLE {
-            array.busy_ns += self.now - array.busy_since;
-            array.busy_since = IDLE;
+    #[inline(always)]
+    fn choose_queue(&self, behind: bool) -> Option<u8> {
+        if behind {
+            return Some(BACKGROUND);
+        }
+        (READS..=BACKGROUND).find(|&queue| !self.queues[queue as usize].is_empty())
+    }
+
+    fn idle(&mut self, now: u64) {
+        if self.busy_since != IDLE {
+            self.busy_ns += now - self.busy_since;
+            self.busy_since = IDLE;
         }
     }
 
     #[inline(always)]
-    fn start(&mut self, array_index: u32, queue: u8, behind: bool) {
-        let now = self.now;
-        let array = &mut self.arrays[array_index as usize];
-        let kind = array.queues[queue as usize].at(0).kind;
-        let count = if self.options.multi_plane { group_size(&array.queues[queue as usize]) } else { 1 };
-        array.running = Group { kind, queue, count, cursor: 0 };
-        array.busy_since = array.busy_since.min(now);
+    fn start(&mut self, index: u32, queue: u8, behind: bool, shared: &mut Shared) {
+        let fifo = &self.queues[queue as usize];
+        let kind = fifo.at(0).kind;
+        let count = if shared.options.multi_plane { group_size(fifo) } else { 1 };
+        self.running = Group { kind, queue, count, cursor: 0 };
+        self.busy_since = self.busy_since.min(shared.now);
         if kind == OpKind::Read {
-            return self.schedule(EventClass::ReadSensed, now + self.flash.read_ns, array_index);
+            return shared.schedule(EventClass::ReadSensed, shared.now + shared.flash.read_ns, index);
         }
-        array.suspensions = 0;
-        array.must_finish = behind;
+        self.suspensions = 0;
+        self.must_finish = behind;
         if kind == OpKind::Program {
-            self.ask_channel(array_index);
+            self.ask_channel(index, shared);
         } else {
-            self.start_array_phase(array_index, EventClass::Erased, now, self.flash.erase_ns);
+            let (now, erase_ns) = (shared.now, shared.flash.erase_ns);
+            self.start_phase(index, EventClass::Erased, now, erase_ns, &mut shared.events);
         }
     }
 
+    /// Begins the array phase of a program or erase.
     #[inline(always)]
-    fn start_array_phase(&mut self, array_index: u32, ends_as: EventClass, start: u64, duration_ns: u64) {
-        let array = &mut self.arrays[array_index as usize];
-        array.running.cursor = array.running.count;
-        array.phase_start = start;
-        array.phase_end = start + duration_ns;
-        let event = Event { time: array.phase_end, subject: array_index, generation: array.generation };
-        self.events.push(ends_as, event);
+    fn start_phase(&mut self, index: u32, ends_as: EventClass, start: u64, ns: u64, events: &mut EventQueue) {
+        self.running.cursor = self.running.count;
+        self.phase_start = start;
+        self.phase_end = start + ns;
+        events.push(ends_as, Event { time: self.phase_end, subject: index, generation: self.generation });
     }
 
-    /// tPROG or tBERS is over, unless a suspension has cancelled this end: the whole group has completed.
+    /// The cursor's operation wants the channel: it gets it now, or queues.
     #[inline(always)]
-    fn array_ended(&mut self, array_index: u32, generation: u32) {
-        if self.arrays[array_index as usize].generation != generation {
-            return;
+    fn ask_channel(&mut self, index: u32, shared: &mut Shared) {
+        let channel = &shared.channels[self.channel as usize];
+        if channel.free_at <= shared.now && !channel.contended {
+            self.grant(index, shared);
+        } else {
+            self.wait_for_channel(index, shared);
         }
-        for _ in 0..self.arrays[array_index as usize].running.count {
-            let op = self.arrays[array_index as usize].pop_member();
-            self.complete_op(op);
+    }
+
+    fn wait_for_channel(&self, index: u32, shared: &mut Shared) {
+        let channel = &mut shared.channels[self.channel as usize];
+        let urgent = self.running.queue == READS;
+        let queue = if urgent { &mut channel.urgent } else { &mut channel.waiting };
+        queue.push_back(index);
+        if !channel.contended {
+            channel.contended = true;
+            let free_at = channel.free_at;
+            shared.schedule(EventClass::ChannelFree, free_at, self.channel);
         }
-        self.dispatch(array_index);
-        self.wake_all();
+    }
+
+    /// Books the channel for the cursor's operation and schedules what follows.
+    #[inline(always)]
+    fn grant(&mut self, index: u32, shared: &mut Shared) {
+        let op = self.queues[self.running.queue as usize].at(u32::from(self.running.cursor));
+        let channel = &mut shared.channels[self.channel as usize];
+        let end = shared.now + u64::from(op.transfer_ns);
+        channel.busy_ns += u64::from(op.transfer_ns);
+        channel.free_at = end;
+        if self.running.kind == OpKind::Read {
+            return shared.schedule(EventClass::Transferred, end, index);
+        }
+        self.running.cursor += 1;
+        if self.running.cursor < self.running.count {
+            return shared.schedule(EventClass::Transferred, end, index);
+        }
+        let program_ns = shared.flash.program_ns;
+        self.start_phase(index, EventClass::Programmed, end, program_ns, &mut shared.events);
+        self.try_suspend(index, shared);
     }
 }
 
 // Suspension.
-impl EventEngine {
+impl Array {
     /// Suspends the program or erase under way if a host read waits and the options allow it.
     #[inline(always)]
-    fn try_suspend(&mut self, array_index: u32) {
-        if let Some(suspend) = self.options.suspend {
-            self.try_suspend_up_to(array_index, suspend.max_per_op);
+    fn try_suspend(&mut self, index: u32, shared: &mut Shared) {
+        if let Some(suspend) = shared.options.suspend {
+            self.try_suspend_up_to(index, suspend.max_per_op, shared);
         }
     }
 
-    fn try_suspend_up_to(&mut self, array_index: u32, max_per_op: u32) {
-        let array = &self.arrays[array_index as usize];
-        let running = array.running;
-        let reads_wait = !array.queues[READS as usize].is_empty();
+    fn try_suspend_up_to(&mut self, index: u32, max_per_op: u32, shared: &mut Shared) {
+        let running = self.running;
+        let reads_wait = !self.queues[READS as usize].is_empty();
         if !running.exists() || running.kind == OpKind::Read || !reads_wait {
             return;
         }
-        let refused = array.suspensions >= max_per_op || array.must_finish || self.is_behind(array);
+        let refused = self.suspensions >= max_per_op || self.must_finish || self.is_behind(shared);
         // Before its array phase, the grant of the channel will come back to this.
-        if refused || running.cursor < running.count || array.phase_end == self.now {
+        if refused || running.cursor < running.count || self.phase_end == shared.now {
             return;
         }
-        if self.now < array.phase_start {
-            self.schedule(EventClass::ArrayStarted, array.phase_start, array_index);
+        if shared.now < self.phase_start {
+            shared.schedule(EventClass::ArrayStarted, self.phase_start, index);
         } else {
-            self.suspend(array_index);
+            self.suspend(index, shared);
         }
     }
 
-    fn suspend(&mut self, array_index: u32) {
-        let array = &mut self.arrays[array_index as usize];
-        array.remaining_ns = array.phase_end - self.now;
-        array.generation += 1;
-        array.suspensions += 1;
-        array.suspended = std::mem::replace(&mut array.running, Group::NONE);
-        self.dispatch(array_index);
+    /// Sets the running group aside for the host reads that wait.
+    fn suspend(&mut self, index: u32, shared: &mut Shared) {
+        self.remaining_ns = self.phase_end - shared.now;
+        self.generation += 1;
+        self.suspensions += 1;
+        self.suspended = std::mem::replace(&mut self.running, Group::NONE);
+        let count = if shared.options.multi_plane { group_size(&self.queues[READS as usize]) } else { 1 };
+        self.running = Group { kind: OpKind::Read, queue: READS, count, cursor: 0 };
+        shared.schedule(EventClass::ReadSensed, shared.now + shared.flash.read_ns, index);
     }
 
-    fn resume(&mut self, array_index: u32) {
-        let array = &mut self.arrays[array_index as usize];
-        array.running = std::mem::replace(&mut array.suspended, Group::NONE);
-        let overhead = self.options.suspend.map_or(0, |suspend| suspend.overhead_ns);
-        let left = array.remaining_ns + overhead;
-        let erase = array.running.kind == OpKind::Erase;
+    fn resume(&mut self, index: u32, shared: &mut Shared) {
+        self.running = std::mem::replace(&mut self.suspended, Group::NONE);
+        let overhead = shared.options.suspend.map_or(0, |suspend| suspend.overhead_ns);
+        let erase = self.running.kind == OpKind::Erase;
         let class = if erase { EventClass::Erased } else { EventClass::Programmed };
-        self.start_array_phase(array_index, class, self.now, left);
+        self.start_phase(index, class, shared.now, self.remaining_ns + overhead, &mut shared.events);
     }
 }
 
@@ -606,79 +646,56 @@ fn group_size(queue: &OpQueue) -> u8 {
     size
 }
 
-// Channels.
+// Events that arrays and channels cause.
 impl EventEngine {
-    /// The cursor's operation wants its channel: it gets it now, or queues.
+    /// Gives an array that may be without an operation its next one.
     #[inline(always)]
-    fn ask_channel(&mut self, array_index: u32) {
-        let channel_index = self.arrays[array_index as usize].channel;
-        let channel = &self.channels[channel_index as usize];
-        if channel.free_at <= self.now && !channel.contended {
-            self.grant(array_index);
-        } else {
-            self.wait_for_channel(array_index, channel_index);
-        }
+    fn dispatch(&mut self, index: u32) {
+        self.arrays[index as usize].dispatch(index, &mut self.shared);
     }
 
-    fn wait_for_channel(&mut self, array_index: u32, channel_index: u32) {
-        let urgent = self.arrays[array_index as usize].running.queue == READS;
-        let channel = &mut self.channels[channel_index as usize];
-        let queue = if urgent { &mut channel.urgent } else { &mut channel.waiting };
-        queue.push_back(array_index);
-        if !channel.contended {
-            channel.contended = true;
-            let free_at = channel.free_at;
-            self.schedule(EventClass::ChannelFree, free_at, channel_index);
-        }
-    }
-
-    fn channel_freed(&mut self, channel_index: u32) {
-        let channel = &mut self.channels[channel_index as usize];
-        let next = channel.urgent.pop_front().or_else(|| channel.waiting.pop_front());
-        self.grant(next.expect("a channel reports only to those who wait"));
-        let channel = &mut self.channels[channel_index as usize];
-        channel.contended = !(channel.urgent.is_empty() && channel.waiting.is_empty());
-        if channel.contended {
-            let free_at = channel.free_at;
-            self.schedule(EventClass::ChannelFree, free_at, channel_index);
-        }
-    }
-
-    /// Books the channel for the cursor's operation and schedules what follows.
+    /// tPROG or tBERS is over, unless a suspension has cancelled this end: the whole group has completed.
     #[inline(always)]
-    fn grant(&mut self, array_index: u32) {
-        let array = &mut self.arrays[array_index as usize];
-        let running = &mut array.running;
-        let op = array.queues[running.queue as usize].at(u32::from(running.cursor));
-        let channel = &mut self.channels[array.channel as usize];
-        let end = self.now + u64::from(op.transfer_ns);
-        channel.busy_ns += u64::from(op.transfer_ns);
-        channel.free_at = end;
-        if running.kind == OpKind::Read {
-            return self.schedule(EventClass::Transferred, end, array_index);
+    fn array_ended(&mut self, index: u32, generation: u32) {
+        let array = &mut self.arrays[index as usize];
+        if array.generation != generation {
+            return;
         }
-        running.cursor += 1;
-        if running.cursor < running.count {
-            return self.schedule(EventClass::Transferred, end, array_index);
+        for _ in 0..array.running.count {
+            let op = self.arrays[index as usize].pop_member();
+            self.complete_op(op);
         }
-        self.start_array_phase(array_index, EventClass::Programmed, end, self.flash.program_ns);
-        self.try_suspend(array_index);
+        self.dispatch(index);
+        self.wake_all();
     }
 
     /// A page has left the die, or one of a group's pages (not the last) has entered it.
     #[inline(always)]
-    fn transferred(&mut self, array_index: u32) {
-        let array = &mut self.arrays[array_index as usize];
+    fn transferred(&mut self, index: u32) {
+        let array = &mut self.arrays[index as usize];
         if array.running.kind == OpKind::Program {
-            return self.ask_channel(array_index);
+            return array.ask_channel(index, &mut self.shared);
         }
         let op = array.pop_member();
         if array.running.exists() {
-            self.ask_channel(array_index);
+            array.ask_channel(index, &mut self.shared);
         }
         self.complete_op(op);
-        self.dispatch(array_index);
+        self.dispatch(index);
         self.wake_all();
+    }
+
+    fn channel_freed(&mut self, channel_index: u32) {
+        let channel = &mut self.shared.channels[channel_index as usize];
+        let next = channel.urgent.pop_front().or_else(|| channel.waiting.pop_front());
+        let next = next.expect("a channel reports only to those who wait");
+        self.arrays[next as usize].grant(next, &mut self.shared);
+        let channel = &mut self.shared.channels[channel_index as usize];
+        channel.contended = !(channel.urgent.is_empty() && channel.waiting.is_empty());
+        if channel.contended {
+            let free_at = channel.free_at;
+            self.shared.schedule(EventClass::ChannelFree, free_at, channel_index);
+        }
     }
 }
 
@@ -730,12 +747,12 @@ impl EventEngine {
 
     #[inline(always)]
     fn uses_buffer(&self, kind: RequestKind) -> bool {
-        kind == RequestKind::Write && self.options.buffered_writes > 0
+        kind == RequestKind::Write && self.shared.options.buffered_writes > 0
     }
 
     /// A write that has to be programmed arrives at the buffer.
     fn buffer(&mut self, slot: u32) {
-        if self.buffered < self.options.buffered_writes {
+        if self.buffered < self.shared.options.buffered_writes {
             self.buffered += 1;
             self.acknowledge(slot);
         } else {
@@ -762,9 +779,9 @@ impl EventEngine {
     /// Tells the host, after the controller overhead.
     #[inline(always)]
     fn acknowledge(&mut self, slot: u32) {
-        match self.options.controller_overhead_ns {
+        match self.shared.options.controller_overhead_ns {
             0 => self.acknowledged(slot),
-            overhead => self.schedule(EventClass::Acknowledged, self.now + overhead, slot),
+            overhead => self.shared.schedule(EventClass::Acknowledged, self.shared.now + overhead, slot),
         }
     }
 
@@ -773,7 +790,7 @@ impl EventEngine {
         let request = &mut self.requests[slot as usize];
         request.acknowledged = true;
         let Request { kind, number, arrival, pending, .. } = *request;
-        self.ledger.complete(kind, number, arrival, self.now);
+        self.ledger.complete(kind, number, arrival, self.shared.now);
         self.outstanding -= 1;
         if pending == 0 {
             self.free_requests.push(slot);

@@ -7,6 +7,8 @@
 //!
 //! Run with `cargo run --release -p wearwell --example timing_rate [host writes]`.
 
+#![expect(clippy::cast_sign_loss, reason = "arrival times are positive")]
+
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::time::Instant;

@@ -28,6 +28,8 @@
 //! - Between events, an array without a running group is idle and its queues are empty.
 //! - Simultaneous events run in order of class, then of array or channel number.
 
+#![expect(clippy::inline_always, reason = "measured: 25 % more operations per second than with plain hints")]
+
 use super::event_queue::{Event, EventClass, EventQueue};
 use super::latency::Ledger;
 use super::op_queue::{NONE, Op, OpQueue, Role, Waiter, WaiterSlab};

@@ -100,12 +100,11 @@ impl Reference {
     fn op(&self, flash: FlashOp, request: usize) -> Op {
         let plane = flash.plane.0;
         let per_array = if self.options.independent_planes { 1 } else { self.geometry.planes_per_die };
-        let queue = if flash.is_background() {
-            if self.options.gc_yields { 2 } else { 1 }
-        } else if flash.kind == OpKind::Read && self.options.read_priority {
-            0
-        } else {
-            1
+        let urgent = flash.kind == OpKind::Read && self.options.read_priority;
+        let queue = match flash.is_background() {
+            true if self.options.gc_yields => 2,
+            false if urgent => 0,
+            _ => 1,
         };
         Op { flash, request, queue, array: (plane / per_array) as usize, queued: false, followers: vec![] }
     }

@@ -3,7 +3,8 @@
 //! Nearly all delays of flash are constants (tR, tPROG, a page's transfer), so events of one class are created
 //! almost in the order in which they fall due. A ring that inserts from its tail therefore moves nothing in the
 //! common case, and a few entries where delays differ (mixed transfer sizes, resumed programs); the next event is
-//! the least of the ring heads. That beats a heap by about two to one here. The price: an insert is O(entries
+//! the least of the ring heads. A prototype ran 35-44 M events/s this
+//! way and 22-30 M with binary heaps. The price: an insert is O(entries
 //! behind it), bounded by the arrays of the device, since an array waits for one event at a time.
 //!
 //! Invariant: a ring is sorted by time, then subject. Simultaneous events thus come by [`EventClass`], then by

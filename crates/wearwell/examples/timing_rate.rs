@@ -5,7 +5,9 @@
 //! write costs about 6.8 flash operations. 64 dies on 8 channels, 4-KiB pages, tR 45 us, tPROG 400 us,
 //! tBERS 3.5 ms, 1 GB/s per channel.
 //!
-//! Run with `cargo run --release -p wearwell --example timing_rate [host writes]`.
+//! Run with `cargo run --release -p wearwell --example timing_rate [requests]`.
+
+#![expect(clippy::cast_sign_loss, reason = "arrival times are positive")]
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -53,6 +55,8 @@ fn write_with_collection(die: u32) -> Vec<FlashOp> {
 /// Host writes on random dies, each die collecting at its own phase.
 struct Load {
     lists: Vec<Vec<FlashOp>>,
+    reads: Vec<FlashOp>,
+    read_share: f64,
     writes: Vec<u32>,
     rng: Xoshiro256PlusPlus,
     gap_ns: f64,
@@ -60,8 +64,8 @@ struct Load {
 }
 
 impl Load {
-    /// Poisson arrivals that keep the arrays busy for `load` of the time.
-    fn new(load: f64) -> Self {
+    /// Poisson arrivals of which the writes keep the arrays busy for `load` of the time.
+    fn new(load: f64, read_share: f64) -> Self {
         let transfer = FLASH.transfer_ns(PAGE_BYTES);
         let copies = u64::from(COPIES_PER_COLLECTION);
         let program = transfer + FLASH.program_ns;
@@ -69,22 +73,27 @@ impl Load {
         let per_write = program as f64 + collection as f64 / f64::from(WRITES_PER_COLLECTION);
         Self {
             lists: (0..DIES).map(write_with_collection).collect(),
+            reads: (0..DIES).map(|die| op(die, OpKind::Read, Cause::Host, 0)).collect(),
+            read_share,
             writes: (0..DIES).map(|die| die % WRITES_PER_COLLECTION).collect(),
             rng: Xoshiro256PlusPlus::seed_from_u64(1),
-            gap_ns: per_write / f64::from(DIES) / load,
+            gap_ns: per_write / f64::from(DIES) / load * (1.0 - read_share),
             arrival: 0.0,
         }
     }
 
-    fn next_ops(&mut self) -> &[FlashOp] {
+    fn next_request(&mut self) -> (RequestKind, &[FlashOp]) {
         let die = self.rng.random_range(0..DIES as usize);
+        if self.read_share > 0.0 && self.rng.random_bool(self.read_share) {
+            return (RequestKind::Read, &self.reads[die..=die]);
+        }
         self.writes[die] += 1;
         let list = &self.lists[die];
         if self.writes[die] < WRITES_PER_COLLECTION {
-            return &list[list.len() - 1..];
+            return (RequestKind::Write, &list[list.len() - 1..]);
         }
         self.writes[die] = 0;
-        list
+        (RequestKind::Write, list)
     }
 
     fn next_arrival(&mut self) -> u64 {
@@ -97,9 +106,9 @@ fn open_loop(timing: &mut Timing, load: &mut Load, writes: u32) -> u64 {
     let mut ops = 0;
     for _ in 0..writes {
         let arrival = load.next_arrival();
-        let list = load.next_ops();
+        let (kind, list) = load.next_request();
         ops += list.len() as u64;
-        timing.submit(RequestKind::Write, arrival, list);
+        timing.submit(kind, arrival, list);
     }
     ops
 }
@@ -110,9 +119,9 @@ fn closed_loop(timing: &mut Timing, load: &mut Load, writes: u32) -> u64 {
         while timing.outstanding() >= 256 {
             timing.complete_one();
         }
-        let list = load.next_ops();
+        let (kind, list) = load.next_request();
         ops += list.len() as u64;
-        timing.submit(RequestKind::Write, timing.now_ns(), list);
+        timing.submit(kind, timing.now_ns(), list);
     }
     ops
 }
@@ -127,39 +136,65 @@ fn cpu_seconds(start: Instant) -> f64 {
 
 type Drive = fn(&mut Timing, &mut Load, u32) -> u64;
 
-fn measure(name: &str, mode: TimingMode, options: &TimingOptions, drive: Drive, writes: u32) {
-    let mut best = f64::MAX;
-    let mut last = None;
-    for _ in 0..3 {
-        let mut timing = Timing::new(mode, &geometry(), FLASH, options.clone());
-        let mut load = Load::new(0.6);
-        let start = Instant::now();
-        let before = cpu_seconds(start);
-        let ops = drive(&mut timing, &mut load, writes);
-        best = best.min((cpu_seconds(start) - before) / ops as f64);
-        last = Some((timing, ops));
+/// One line of the table: a mode, the requests, and how they arrive.
+struct Case<'a> {
+    name: &'a str,
+    mode: TimingMode,
+    options: &'a TimingOptions,
+    drive: Drive,
+    read_share: f64,
+}
+
+impl Case<'_> {
+    /// Best of three runs.
+    fn measure(&self, requests: u32) {
+        let mut best = f64::MAX;
+        let mut last = None;
+        for _ in 0..3 {
+            let mut timing = Timing::new(self.mode, &geometry(), FLASH, self.options.clone());
+            let mut load = Load::new(0.6, self.read_share);
+            let start = Instant::now();
+            let before = cpu_seconds(start);
+            let ops = (self.drive)(&mut timing, &mut load, requests);
+            best = best.min((cpu_seconds(start) - before) / ops as f64);
+            last = Some((timing, ops));
+        }
+        let (timing, ops) = last.expect("three runs");
+        self.print(best, f64::from(requests) / ops as f64, &timing);
     }
-    let (timing, ops) = last.expect("three runs");
-    let summary = LatencySummary::of(timing.latency(RequestKind::Write));
-    println!(
-        "{name:<34} {:>7.1} M flash ops/s {:>6.2} ns/op  {:>5.1} M writes/s  p50 {:>8.0} us  p99 {:>8.0} us",
-        1e-6 / best,
-        best * 1e9,
-        1e-6 / best * f64::from(writes) / ops as f64,
-        summary.p50_ns as f64 / 1e3,
-        summary.p99_ns as f64 / 1e3,
-    );
+
+    fn print(&self, seconds_per_op: f64, requests_per_op: f64, timing: &Timing) {
+        let kind = if self.read_share > 0.0 { RequestKind::Read } else { RequestKind::Write };
+        let summary = LatencySummary::of(timing.latency(kind));
+        println!(
+            "{:<38} {:>6.1} M flash ops/s {:>6.2} ns/op {:>5.1} M requests/s  {kind:?} p50 {:>9.0} us p99 {:>9.0} us",
+            self.name,
+            1e-6 / seconds_per_op,
+            seconds_per_op * 1e9,
+            1e-6 / seconds_per_op * requests_per_op,
+            summary.p50_ns as f64 / 1e3,
+            summary.p99_ns as f64 / 1e3,
+        );
+    }
 }
 
 fn main() {
-    let writes = std::env::args().nth(1).map_or(2_000_000, |text| text.parse().expect("a number of writes"));
-    let plain = TimingOptions::default();
+    let requests =
+        std::env::args().nth(1).map_or(2_000_000, |text| text.parse().expect("a number of requests"));
+    let plain = &TimingOptions::default();
     let suspend = Some(Suspend { overhead_ns: 20_000, max_per_op: 4 });
-    let suspending = TimingOptions { suspend, ..plain.clone() };
-    measure("none, open loop", TimingMode::None, &plain, open_loop, writes);
-    measure("timeline, open loop 60 %", TimingMode::Timeline, &plain, open_loop, writes);
-    measure("timeline, closed loop QD 256", TimingMode::Timeline, &plain, closed_loop, writes);
-    measure("event, open loop 60 %", TimingMode::Event, &plain, open_loop, writes);
-    measure("event + suspend, open loop 60 %", TimingMode::Event, &suspending, open_loop, writes);
-    measure("event, closed loop QD 256", TimingMode::Event, &plain, closed_loop, writes);
+    let suspending = &TimingOptions { suspend, ..plain.clone() };
+    let (open, closed): (Drive, Drive) = (open_loop, closed_loop);
+    let cases = [
+        ("none, open loop", TimingMode::None, plain, open, 0.0),
+        ("timeline, open loop 60 %", TimingMode::Timeline, plain, open, 0.0),
+        ("timeline, closed loop QD 256", TimingMode::Timeline, plain, closed, 0.0),
+        ("event, open loop 60 %", TimingMode::Event, plain, open, 0.0),
+        ("event, closed loop QD 256", TimingMode::Event, plain, closed, 0.0),
+        ("event, 70 % reads, open loop", TimingMode::Event, plain, open, 0.7),
+        ("event + suspend, 70 % reads, open loop", TimingMode::Event, suspending, open, 0.7),
+    ];
+    for (name, mode, options, drive, read_share) in cases {
+        Case { name, mode, options, drive, read_share }.measure(requests);
+    }
 }

@@ -21,6 +21,7 @@
 //! - The latency of a read on an idle device is exactly tR + transfer + controller overhead.
 //! - Same calls, same times: nothing here is random, and simultaneous events have a fixed order.
 
+mod array;
 mod event;
 mod event_queue;
 mod latency;

@@ -30,7 +30,7 @@ pub(super) struct Op {
     pub(super) waiters: u32,
     /// Request slot; meaningless for [`Role::Background`].
     pub(super) request: u32,
-    /// Time on the channel.
+    /// Time on the channel; saturates at 4.29 s.
     pub(super) transfer_ns: u32,
     pub(super) kind: OpKind,
     pub(super) role: Role,

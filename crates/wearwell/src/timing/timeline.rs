@@ -38,14 +38,39 @@ impl Lane {
     }
 }
 
+/// All lanes of a device.
 #[derive(Clone, Debug)]
-pub(super) struct TimelineEngine {
+struct Lanes {
     layout: Layout,
     flash: FlashTiming,
-    blocking_gc: bool,
-    controller_overhead_ns: u64,
     arrays: Vec<Lane>,
     channels: Vec<Lane>,
+}
+
+impl Lanes {
+    /// Books one operation and returns its end.
+    #[inline]
+    fn book(&mut self, op: &FlashOp, ready: u64) -> u64 {
+        let array_index = self.layout.planes[op.plane.index()].array as usize;
+        let array = &mut self.arrays[array_index];
+        let channel = &mut self.channels[self.layout.channel_of_array[array_index] as usize];
+        let start = array.free_at.max(ready);
+        let transfer = self.flash.transfer_ns(op.bytes);
+        let end = match op.kind {
+            OpKind::Read => channel.book(start + self.flash.read_ns, transfer) + transfer,
+            OpKind::Program => channel.book(start, transfer) + transfer + self.flash.program_ns,
+            OpKind::Erase => start + self.flash.erase_ns,
+        };
+        array.hold(start, end);
+        end
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct TimelineEngine {
+    lanes: Lanes,
+    blocking_gc: bool,
+    controller_overhead_ns: u64,
     /// End of each operation of the list at hand.
     ends: Vec<u64>,
     /// Completion times of requests that lie in the future.
@@ -58,10 +83,12 @@ pub(super) struct TimelineEngine {
 impl TimelineEngine {
     pub(super) fn new(layout: Layout, flash: FlashTiming, options: &TimingOptions) -> Self {
         Self {
-            arrays: vec![Lane::default(); layout.arrays()],
-            channels: vec![Lane::default(); layout.channels],
-            layout,
-            flash,
+            lanes: Lanes {
+                arrays: vec![Lane::default(); layout.arrays()],
+                channels: vec![Lane::default(); layout.channels],
+                layout,
+                flash,
+            },
             blocking_gc: options.blocking_gc,
             controller_overhead_ns: options.controller_overhead_ns,
             ends: Vec::new(),
@@ -97,8 +124,9 @@ impl TimelineEngine {
 
     /// Books a list and returns the time at which the host has what it waits for.
     fn book_all(&mut self, ops: &[FlashOp]) -> u64 {
-        self.ends.clear();
         self.completed_ops += ops.len() as u64;
+        self.ends.clear();
+        self.ends.resize(ops.len(), 0);
         let (mut host_end, mut gc_end) = (self.now, self.now);
         for (index, op) in ops.iter().enumerate() {
             let ready = match op.after as usize {
@@ -106,34 +134,17 @@ impl TimelineEngine {
                 back => self.ends[index - back],
             };
             let end = if op.is_background() {
-                let end = self.book(op, ready);
+                let end = self.lanes.book(op, ready);
                 gc_end = gc_end.max(end);
                 end
             } else {
-                let end = self.book(op, if self.blocking_gc { ready.max(gc_end) } else { ready });
+                let end = self.lanes.book(op, if self.blocking_gc { ready.max(gc_end) } else { ready });
                 host_end = host_end.max(end);
                 end
             };
-            self.ends.push(end);
+            self.ends[index] = end;
         }
         host_end
-    }
-
-    /// Books one operation and returns its end.
-    #[inline]
-    fn book(&mut self, op: &FlashOp, ready: u64) -> u64 {
-        let array_index = self.layout.planes[op.plane.index()].array as usize;
-        let array = &mut self.arrays[array_index];
-        let start = array.free_at.max(ready);
-        let transfer = self.flash.transfer_ns(op.bytes);
-        let channel = &mut self.channels[self.layout.channel_of_array[array_index] as usize];
-        let end = match op.kind {
-            OpKind::Read => channel.book(start + self.flash.read_ns, transfer) + transfer,
-            OpKind::Program => channel.book(start, transfer) + transfer + self.flash.program_ns,
-            OpKind::Erase => start + self.flash.erase_ns,
-        };
-        array.hold(start, end);
-        end
     }
 
     pub(super) fn complete_one(&mut self) -> Option<u64> {
@@ -144,7 +155,7 @@ impl TimelineEngine {
 
     pub(super) fn drain(&mut self) -> u64 {
         self.unfinished.clear();
-        let lanes = self.arrays.iter().chain(&self.channels);
+        let lanes = self.lanes.arrays.iter().chain(&self.lanes.channels);
         self.now = lanes.map(|lane| lane.free_at).fold(self.now, u64::max);
         self.now
     }
@@ -162,11 +173,11 @@ impl TimelineEngine {
     }
 
     pub(super) fn array_busy_ns(&self) -> Vec<u64> {
-        self.arrays.iter().map(|lane| lane.busy_ns).collect()
+        self.lanes.arrays.iter().map(|lane| lane.busy_ns).collect()
     }
 
     pub(super) fn channel_busy_ns(&self) -> Vec<u64> {
-        self.channels.iter().map(|lane| lane.busy_ns).collect()
+        self.lanes.channels.iter().map(|lane| lane.busy_ns).collect()
     }
 
     pub(super) fn ledger(&self) -> &Ledger {

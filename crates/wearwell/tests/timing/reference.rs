@@ -51,10 +51,11 @@ pub struct Reference {
     ops: Vec<Op>,
     arrays: Vec<Array>,
     channels: Vec<Channel>,
-    heap: BinaryHeap<Reverse<(u64, u8, u64, usize, u64)>>,
-    sequence: u64,
+    heap: BinaryHeap<Reverse<(u64, u8, usize, u64)>>,
     now: u64,
     left: Vec<usize>,
+    /// Arrays that got work at this event.
+    touched: Vec<usize>,
     /// Completion time per request.
     pub completed: Vec<Option<u64>>,
 }
@@ -70,9 +71,9 @@ impl Reference {
             arrays: (0..arrays).map(|_| Array::default()).collect(),
             channels: (0..geometry.channels).map(|_| Channel::default()).collect(),
             heap: BinaryHeap::new(),
-            sequence: 0,
             now: 0,
             left: Vec::new(),
+            touched: Vec::new(),
             completed: Vec::new(),
         }
     }
@@ -93,20 +94,17 @@ impl Reference {
                 back => self.follow(base + index, base + index - back),
             }
         }
-        for index in base..self.ops.len() {
-            self.consider(self.ops[index].array);
-        }
+        self.consider_touched();
     }
 
     fn op(&self, flash: FlashOp, request: usize) -> Op {
         let plane = flash.plane.0;
         let per_array = if self.options.independent_planes { 1 } else { self.geometry.planes_per_die };
-        let queue = if flash.is_background() {
-            if self.options.gc_yields { 2 } else { 1 }
-        } else if flash.kind == OpKind::Read && self.options.read_priority {
-            0
-        } else {
-            1
+        let urgent = flash.kind == OpKind::Read && self.options.read_priority;
+        let queue = match flash.is_background() {
+            true if self.options.gc_yields => 2,
+            false if urgent => 0,
+            _ => 1,
         };
         Op { flash, request, queue, array: (plane / per_array) as usize, queued: false, followers: vec![] }
     }
@@ -124,10 +122,20 @@ impl Reference {
         let op = &mut self.ops[id];
         op.queued = true;
         self.arrays[op.array].queues[op.queue].push_back(id);
+        // Work that changes nothing at a busy array gives it no place in the order of this event.
+        if self.arrays[op.array].running.is_empty() || op.queue == 0 {
+            self.touched.push(op.array);
+        }
+    }
+
+    fn consider_touched(&mut self) {
+        for array in std::mem::take(&mut self.touched) {
+            self.consider(array);
+        }
     }
 
     pub fn run(&mut self, until: u64) {
-        while let Some(&Reverse((time, class, _, subject, version))) = self.heap.peek() {
+        while let Some(&Reverse((time, class, subject, version))) = self.heap.peek() {
             if time > until {
                 return;
             }
@@ -146,9 +154,8 @@ impl Reference {
     }
 
     fn at(&mut self, delay: u64, class: u8, subject: usize) {
-        self.sequence += 1;
         let version = if class >= PROGRAMMED { self.arrays[subject].version } else { 0 };
-        self.heap.push(Reverse((self.now + delay, class, self.sequence, subject, version)));
+        self.heap.push(Reverse((self.now + delay, class, subject, version)));
     }
 
     fn behind(&self, array: usize) -> bool {
@@ -262,7 +269,8 @@ impl Reference {
                 self.want_channel(index);
             }
             self.complete(op);
-            return self.consider(index);
+            self.consider(index);
+            return self.consider_touched();
         }
         array.moved += 1;
         if array.moved < array.running.len() {
@@ -278,15 +286,12 @@ impl Reference {
             self.complete(op);
         }
         self.consider(index);
+        self.consider_touched();
     }
 
     fn complete(&mut self, id: usize) {
-        let followers = std::mem::take(&mut self.ops[id].followers);
-        for &follower in &followers {
+        for follower in std::mem::take(&mut self.ops[id].followers) {
             self.join(follower);
-        }
-        for follower in followers {
-            self.consider(self.ops[follower].array);
         }
         let op = &self.ops[id];
         if !op.flash.is_background() {

@@ -341,7 +341,7 @@ impl<'a> Run<'a> {
         let page_of =
             |request: &Request| Lpn((request.offset_bytes / self.page_bytes).min(last as u64) as u32);
         lpns.extend(batch.iter().filter(|request| request.op == Op::Write).map(page_of));
-        std::hint::black_box(self.device.ftl().warm(lpns));
+        std::hint::black_box(self.device.ftl().warm(lpns, &[]));
     }
 
     fn execute(&mut self, request: &mut Request) -> Result<(), Error> {

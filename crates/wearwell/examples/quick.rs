@@ -32,7 +32,7 @@ fn main() {
         for b in &mut batch {
             *b = Lpn(next());
         }
-        sum += dev.ftl().warm(&batch);
+        sum += dev.ftl().warm(&batch, &[]);
         for &b in &batch {
             dev.write_page(b, Descriptor::of(Fingerprint(1))).unwrap();
         }

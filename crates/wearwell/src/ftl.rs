@@ -199,10 +199,11 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Reads the map entries of pages that will be written soon, so that the memory accesses overlap. Worth it on
-    /// devices whose tables exceed the caches; changes nothing. Returns a value that depends on the reads.
+    /// Reads what the next writes will need, so that their memory accesses overlap: the first access to the tables is
+    /// the dearest step of a write on a device whose tables exceed the caches. `fingerprints` are those of the pages
+    /// to be written, where known. Changes nothing; returns a value that depends on the reads.
     #[inline]
-    pub fn warm(&self, upcoming: &[Lpn]) -> u64 {
+    pub fn warm(&self, upcoming: &[Lpn], fingerprints: &[Fingerprint]) -> u64 {
         let AnyMapping::Flat(flat) = &self.mapping else { return 0 };
         let mut places = [Ppn(0); 32];
         let mut sum = 0;
@@ -214,8 +215,21 @@ impl<N: Nand> Ftl<N> {
                 let valid = self.store.blocks().valid(self.store.block_of(place));
                 sum += u64::from(self.validity.is_valid(place)) + valid as u64;
             }
+            sum ^= self.warm_content(chunk, &places);
         }
-        sum
+        let Some(stage) = &self.recycle else { return sum };
+        fingerprints.iter().fold(sum, |sum, &fingerprint| sum ^ stage.part.warm_find(fingerprint))
+    }
+
+    /// The same for the content stage, in two rounds because the second depends on the first.
+    fn warm_content(&self, lpns: &[Lpn], places: &[Ppn; 32]) -> u64 {
+        let Some(stage) = &self.recycle else { return 0 };
+        let mut contents = [Fingerprint::default(); 32];
+        for (content, &place) in contents.iter_mut().zip(&places[..lpns.len()]) {
+            *content = self.store.nand().fingerprint(place);
+        }
+        let pages = lpns.iter().zip(places).zip(contents);
+        pages.fold(0, |sum, ((&lpn, &place), content)| sum ^ stage.part.warm(lpn, place, content))
     }
 
     /// Writes one page.

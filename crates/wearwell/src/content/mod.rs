@@ -80,7 +80,9 @@ impl Content<'_> {
     /// Size in bytes after an LZ4-class compressor, if known. Bytes cost one compression.
     pub fn compressed_bytes(&self) -> Option<usize> {
         match self {
-            Content::Descriptor(d) => (d.compressed_bytes != Descriptor::UNKNOWN).then_some(d.compressed_bytes as usize),
+            Content::Descriptor(d) => {
+                (d.compressed_bytes != Descriptor::UNKNOWN).then_some(d.compressed_bytes as usize)
+            }
             Content::Bytes(bytes) => Some(compressed_len(bytes)),
         }
     }

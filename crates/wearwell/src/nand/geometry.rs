@@ -45,7 +45,9 @@ pub enum GeometryError {
         page_bytes: u32,
     },
     /// More pages than a 32-bit page number can name.
-    #[error("geometry: {pages} pages; page numbers have 32 bits, so at most 4294967296 pages fit: use larger pages or fewer blocks")]
+    #[error(
+        "geometry: {pages} pages; page numbers have 32 bits, so at most 4294967296 pages fit: use larger pages or fewer blocks"
+    )]
     TooManyPages {
         /// The refused count.
         pages: u64,
@@ -59,7 +61,9 @@ pub enum GeometryError {
         planes: u32,
     },
     /// A block is larger than the engine's 16-bit valid counts.
-    #[error("geometry: a block of {pages} pages; valid counts have 16 bits, so at most 65535 pages per (super)block fit")]
+    #[error(
+        "geometry: a block of {pages} pages; valid counts have 16 bits, so at most 65535 pages per (super)block fit"
+    )]
     BlockTooLarge {
         /// Pages per block or superblock.
         pages: u64,

@@ -91,6 +91,14 @@ impl History {
         page(self.links[ppn.index()].older)
     }
 
+    /// Reads what the death of valid page `ppn` of `lpn` will need; see [`super::Recycle::warm`].
+    #[inline]
+    pub(super) fn warm(&self, lpn: Lpn, ppn: Ppn) -> u64 {
+        let newest = self.newest[lpn.index()];
+        let older = self.links.get(newest as usize).map_or(0, |link| link.older);
+        self.links[ppn.index()].newer as u64 + older as u64
+    }
+
     /// Dead pages of `lpn`, newest first.
     pub(super) fn versions(&self, lpn: Lpn) -> impl Iterator<Item = Ppn> + '_ {
         std::iter::successors(self.newest(lpn), |&ppn| self.older(ppn))

@@ -218,6 +218,20 @@ impl Recycle {
         Some(self.store.candidate(slot).ppn)
     }
 
+    /// Reads what a write of `lpn`, now at `ppn` with content `old`, will need. Calls for several writes overlap
+    /// their cache misses. Changes nothing; returns a value that depends on the reads.
+    #[inline]
+    pub fn warm(&self, lpn: Lpn, ppn: Ppn, old: Fingerprint) -> u64 {
+        let known = u64::from(self.store.find(old).is_some());
+        self.history.warm(lpn, ppn) + self.accesses.get(ppn) as u64 + known
+    }
+
+    /// Reads what looking for `fingerprint` will need; see [`Recycle::warm`].
+    #[inline]
+    pub fn warm_find(&self, fingerprint: Fingerprint) -> u64 {
+        u64::from(self.store.find(fingerprint).is_some())
+    }
+
     /// Dead page `ppn` becomes the valid page of `lpn`: out of the store and of its former owner's list. Its access
     /// count goes on from where it was.
     pub fn revive(&mut self, ppn: Ppn, former_owner: Lpn, lpn: Lpn) {

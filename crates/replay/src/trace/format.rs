@@ -2,7 +2,7 @@
 //!
 //! Binary formats are known by their magic numbers. For text, each parser is asked whether it reads the first
 //! [`SAMPLE_LINES`] lines; the columns differ enough that one answer remains. The exception is five blank-separated
-//! columns: `DiskSim` writes milliseconds with a fraction, MQSim integers in a unit of its own. A decimal point in the
+//! columns: `DiskSim` writes milliseconds with a fraction, `MQSim` integers in a unit of its own. A decimal point in the
 //! time column therefore means `DiskSim`; integers alone mean nothing (`DiskSim` writes whole milliseconds so, too), and
 //! the choice is left to the user, who settles it with the format or a time unit.
 
@@ -48,17 +48,17 @@ pub enum Format {
     Blktrace,
     /// MSR Cambridge CSV.
     Msr,
-    /// SPC, as of UMass.
+    /// SPC, as of `UMass`.
     Spc,
     /// `DiskSim` ASCII.
     #[serde(rename = "disksim")]
     DiskSim,
-    /// MQSim and SSDsim ASCII.
+    /// `MQSim` and `SSDsim` ASCII.
     #[serde(rename = "mqsim")]
     MqSim,
     /// fio iolog.
     Fio,
-    /// CloudPhysics vSCSI.
+    /// `CloudPhysics` vSCSI.
     Vscsi,
     /// libCacheSim oracleGeneral.
     OracleGeneral,
@@ -66,7 +66,7 @@ pub enum Format {
     Alibaba,
     /// Tencent cloud.
     Tencent,
-    /// WiscSee block events.
+    /// `WiscSee` block events.
     Wiscsee,
     /// NBD transaction log.
     Nbd,

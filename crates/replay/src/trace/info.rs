@@ -142,10 +142,15 @@ fn sha256(path: &Path) -> io::Result<String> {
     loop {
         let count = file.read(&mut chunk)?;
         if count == 0 {
-            return Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect());
+            return Ok(hex(&hasher.finalize()));
         }
         hasher.update(&chunk[..count]);
     }
+}
+
+fn hex(digest: &[u8]) -> String {
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).expect("a nibble is below 16");
+    digest.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// What 64 neighbouring pages went through.

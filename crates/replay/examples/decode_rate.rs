@@ -29,7 +29,7 @@ fn main() {
 fn simple(index: u64, request: &mut Request) {
     let random = mix(index);
     request.time_ns += 100 * (random % 1000);
-    request.op = if random >> 32 & 3 == 0 { Op::Read } else { Op::Write };
+    request.op = if (random >> 32).is_multiple_of(4) { Op::Read } else { Op::Write };
     request.offset_bytes = (random >> 40) * 4096;
     request.len_bytes = 4096;
 }
@@ -38,7 +38,7 @@ fn simple(index: u64, request: &mut Request) {
 fn with_content(index: u64, request: &mut Request) {
     simple(index, request);
     let random = mix(!index);
-    let of = if random & 3 == 0 { random % (index + 1) } else { index };
+    let of = if random.is_multiple_of(4) { random % (index + 1) } else { index };
     let descriptor = Descriptor {
         fingerprint: Fingerprint(mix(of + 1)),
         compressed_bytes: (mix(of) % 4097) as u16,
@@ -48,12 +48,12 @@ fn with_content(index: u64, request: &mut Request) {
     request.content = vec![descriptor];
 }
 
-fn native(fill: fn(u64, &mut Request)) -> Vec<u8> {
+fn native(next: fn(u64, &mut Request)) -> Vec<u8> {
     let mut file = Vec::new();
     let mut writer = NativeWriter::new(&mut file, "decode_rate").expect("memory takes everything");
     let mut request = Request::default();
     for index in 0..RECORDS {
-        fill(index, &mut request);
+        next(index, &mut request);
         writer.write(&request).expect("memory takes everything");
     }
     writer.finish().expect("memory takes everything");
@@ -61,11 +61,11 @@ fn native(fill: fn(u64, &mut Request)) -> Vec<u8> {
     file
 }
 
-fn msr(fill: fn(u64, &mut Request)) -> Vec<u8> {
+fn msr(next: fn(u64, &mut Request)) -> Vec<u8> {
     let mut text = String::new();
     let mut request = Request::default();
     for index in 0..RECORDS {
-        fill(index, &mut request);
+        next(index, &mut request);
         let time = 128_166_372_000_000_000 + request.time_ns / 100;
         let Request { op, offset_bytes, len_bytes, .. } = request;
         writeln!(text, "{time},host,0,{op:?},{offset_bytes},{len_bytes},{}", index % 10_000)

@@ -1,5 +1,8 @@
 //! Counting and compacting on traces small enough to check by hand.
 
+#![expect(clippy::float_cmp)] // quotients of the same small numbers are equal
+
+use std::fmt::Write as _;
 use std::io::Cursor;
 
 use wearwell_replay::trace::{Footprint, Op, OpenOptions, Request, TraceError, TraceInfo, open_stream};
@@ -59,9 +62,9 @@ fn content_is_forgotten_when_trimmed_or_overwritten_blindly() {
 
 #[test]
 fn damage_is_noted_with_the_counts_before_it() {
-    let text: String =
-        (0..40_000).map(|i| format!("{i},W,{},4096,0,{:x}\n", i * 7919 % 65_536 * 4096, i * i)).collect();
-    let packed = zstd::encode_all(Cursor::new(format!("{HEADER}{text}")), 1).unwrap();
+    let row = |i: u64| format!("{i},W,{},4096,0,{:x}\n", i * 7919 % 65_536 * 4096, i * i);
+    let text = (0..40_000).map(row).fold(HEADER.to_owned(), |text, row| text + &row);
+    let packed = zstd::encode_all(text.as_bytes(), 1).unwrap();
     let cut = packed[..packed.len() / 2].to_vec();
     let mut reader = open_stream(Cursor::new(cut), "cut", &OpenOptions::default()).unwrap();
     let info = TraceInfo::of(reader.as_mut()).unwrap();
@@ -115,12 +118,11 @@ fn compaction_keeps_order_and_places_inside_pages() {
 
 #[test]
 fn a_compacted_trace_repeats_the_counts_of_the_original() {
-    let rows: String = (0..3000_u64)
-        .map(|i| {
-            let op = ["W", "W", "R", "T", "Z"][(i % 5) as usize];
-            format!("{i},{op},{},{},{},\n", i * i * 512 % (1 << 34), i * 37 % 30_000, i % 3)
-        })
-        .collect();
+    let mut rows = String::new();
+    for i in 0..3000_u64 {
+        let op = ["W", "W", "R", "T", "Z"][(i % 5) as usize];
+        writeln!(rows, "{i},{op},{},{},{},", i * i * 512 % (1 << 34), i * 37 % 30_000, i % 3).unwrap();
+    }
     let footprint = Footprint::of(open(&rows).as_mut()).unwrap();
     let mut reader = open(&rows);
     let mut compacted = String::new();
@@ -133,7 +135,7 @@ fn a_compacted_trace_repeats_the_counts_of_the_original() {
         }
         assert!(request.end_bytes() <= u64::from(footprint.pages()) * 4096);
         let Request { time_ns, op, offset_bytes, len_bytes, .. } = request;
-        compacted += &format!("{time_ns},{},{offset_bytes},{len_bytes},0,\n", op.letter());
+        writeln!(compacted, "{time_ns},{},{offset_bytes},{len_bytes},0,", op.letter()).unwrap();
     }
     let (original, small) = (info(&rows), info(&compacted));
     assert_eq!(original.unique_pages_written, small.unique_pages_written);

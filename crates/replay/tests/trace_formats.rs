@@ -216,7 +216,7 @@ fn a_capture_finds_the_files_beside_it() {
 /// The message for one bad line after the good fixture, and that skipping counts it.
 fn assert_message(name: &str, bad_line: &str, expected: &str) {
     let mut fixture = fixture(name);
-    let line = fixture.bytes.iter().filter(|&&byte| byte == b'\n').count() + 1;
+    let line = fixture.bytes.split(|&byte| byte == b'\n').count();
     fixture.bytes.extend(bad_line.as_bytes());
     let (requests, end) = read_all(&fixture.bytes, &fixture.options);
     assert_eq!(requests.len(), fixture.rows.len(), "{name}");

@@ -12,7 +12,9 @@ use wearwell_replay::trace::{
 fn native(requests: &[Request]) -> Vec<u8> {
     let mut file = Vec::new();
     let mut writer = NativeWriter::new(&mut file, "a test").unwrap();
-    requests.iter().for_each(|request| writer.write(request).unwrap());
+    for request in requests {
+        writer.write(request).unwrap();
+    }
     assert_eq!(writer.finish().unwrap(), requests.len() as u64);
     drop(writer);
     file
@@ -21,8 +23,9 @@ fn native(requests: &[Request]) -> Vec<u8> {
 fn csv(requests: &[Request]) -> Vec<u8> {
     let mut file = Vec::new();
     let mut writer = CsvWriter::new(&mut file).unwrap();
-    requests.iter().for_each(|request| writer.write(request).unwrap());
-    drop(writer);
+    for request in requests {
+        writer.write(request).unwrap();
+    }
     file
 }
 
@@ -73,9 +76,13 @@ proptest! {
         prop_assert!(read(&native(&requests)) == requests);
         // Times of the CSV are relative to the first request.
         if let Some(base) = requests.first().map(|request| request.time_ns) {
-            requests.iter_mut().for_each(|request| request.time_ns = request.time_ns.max(base));
+            for request in &mut requests {
+                request.time_ns = request.time_ns.max(base);
+            }
             let file = csv(&requests);
-            requests.iter_mut().for_each(|request| request.time_ns -= base);
+            for request in &mut requests {
+                request.time_ns -= base;
+            }
             prop_assert!(read(&file) == requests);
         }
     }
@@ -84,13 +91,13 @@ proptest! {
 /// A trace with contents in several frames.
 fn long_trace() -> Vec<Request> {
     let content = |index: u64| Descriptor {
-        fingerprint: Fingerprint(if index % 3 == 0 {
+        fingerprint: Fingerprint(if index.is_multiple_of(3) {
             index / 9
         } else {
             index.wrapping_mul(0x9e37_79b9_7f4a_7c15)
         }),
         compressed_bytes: (index % 4096) as u16,
-        delta_bytes: if index % 7 == 0 { 5 } else { Descriptor::UNKNOWN },
+        delta_bytes: if index.is_multiple_of(7) { 5 } else { Descriptor::UNKNOWN },
     };
     let request = |index: u64| Request {
         time_ns: index * 1000 + index % 13,

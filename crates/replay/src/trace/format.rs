@@ -60,7 +60,7 @@ pub enum Format {
     Fio,
     /// `CloudPhysics` vSCSI.
     Vscsi,
-    /// libCacheSim oracleGeneral.
+    /// `libCacheSim` `oracleGeneral`.
     OracleGeneral,
     /// Alibaba cloud.
     Alibaba,

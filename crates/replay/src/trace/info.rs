@@ -107,7 +107,7 @@ impl TraceInfo {
     /// Opens, reads and hashes a file.
     ///
     /// # Errors
-    /// Those of [`open`] and of the reader; a damaged file is no error but noted in [`TraceInfo::damage`].
+    /// Those of [`open()`] and of the reader; a damaged file is no error but noted in [`TraceInfo::damage`].
     pub fn of_file(path: &Path, options: &OpenOptions) -> Result<Self, TraceError> {
         let mut info = Self::of(open(path, options)?.as_mut())?;
         let open_error = |source| TraceError::Open { file: path.display().to_string(), source };

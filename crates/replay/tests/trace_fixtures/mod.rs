@@ -1,5 +1,7 @@
 //! Small traces made by hand, one per format, with the requests that they stand for.
 
+#![allow(dead_code)] // every test binary uses its own part of them
+
 use wearwell_replay::trace::Op::{self, Flush, Read, Trim, Write, Zero};
 use wearwell_replay::trace::{
     Action, Assume, Format, OpenOptions, Request, TimeUnit, TraceError, open_stream,
@@ -38,10 +40,10 @@ pub fn row(request: &Request) -> Row {
 }
 
 /// 8:16 and 8:17 as the kernel packs them.
-const SDB: u32 = 8 << 20 | 16;
-const SDB1: u32 = 8 << 20 | 17;
-const FIU1: u32 = 8 << 20 | 1;
-const FIU2: u32 = 8 << 20 | 2;
+const SDB: u32 = 8 * (1 << 20) + 16;
+const SDB1: u32 = 8 * (1 << 20) + 17;
+const FIU1: u32 = 8 * (1 << 20) + 1;
+const FIU2: u32 = 8 * (1 << 20) + 2;
 
 fn text(name: &'static str, format: Format, bytes: &[u8], rows: &[Row]) -> Fixture {
     let options = OpenOptions::default();
@@ -447,7 +449,7 @@ fn nbd() -> Vec<u8> {
         let handle = handle as u64;
         let mut bytes =
             record(false, &[(0x2560_9513, 4), (flags, 2), (command, 2), (handle, 8), (offset, 8), (len, 4)]);
-        if handle % 2 == 0 {
+        if handle.is_multiple_of(2) {
             bytes.extend(record(false, &[(0x6744_6698, 4), (0, 4), (handle, 8)]));
         }
         bytes

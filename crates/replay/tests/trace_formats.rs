@@ -238,6 +238,7 @@ fn a_bad_line_is_named_by_line_column_and_expectation() {
         ("msr", "1,h,0,Read,-5,1,2", "column 12: expected an offset in bytes, found `-5,1,2`"),
         ("spc", "0,1,2,w,x", "column 9: expected a time in seconds, found `x`"),
         ("alibaba", "0,W,1,2,3,4", "column 11: expected five columns, found `4`"),
+        ("systor", "1.5,,X,0,1,2", "column 6: expected type R or W, found `X,0,1,2`"),
         ("tencent", "1,2,3,7,5", "column 7: expected type 0 (read) or 1 (write), found `7,5`"),
         ("disksim", "1.5 0 8 8", "column 10: expected flags, bit 0 set for a read, found ``"),
         ("mqsim", "1.5 0 8 8 0", "column 1: expected an integer time, found `1.5 0 8 8 0`"),

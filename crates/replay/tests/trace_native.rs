@@ -197,3 +197,21 @@ fn what_cannot_be_read_again_is_not_written() {
         assert!(matches!(write(request), Err(TraceError::Unwritable { request: 1, .. })));
     }
 }
+
+/// The example of `docs/TRACE-FORMAT.md`, byte by byte.
+#[test]
+fn the_documented_example_is_what_is_written() {
+    let content = Descriptor { compressed_bytes: 100, ..Descriptor::of(Fingerprint(5)) };
+    let request = Request { op: Op::Write, len_bytes: 4096, content: vec![content], ..Request::default() };
+    let file = native(&[request]);
+    let header = b"\x89WWT\r\n\x1a\n\x01\0\0\0\x00\x10\0\0\x06\0\0\0a test";
+    assert_eq!(file[..header.len()], header[..]);
+    let frame = &file[header.len() + 4..];
+    assert_eq!(frame[..12], [1, 0, 0, 0, 1, 0, 0, 0, 15, 0, 0, 0]);
+    let stored = u32::from_le_bytes(frame[12..16].try_into().unwrap()) as usize;
+    let raw = zstd::decode_all(&frame[20..20 + stored]).unwrap();
+    assert_eq!(raw, [0x31, 0, 0, 1, 0, 5, 0, 0, 0, 0, 0, 0, 0, 100, 0]);
+    let end = &frame[20 + stored..];
+    assert_eq!(end[..16], [2, 0, 0, 0, 0, 0, 0, 0, 24, 0, 0, 0, 24, 0, 0, 0]);
+    assert_eq!(end[20..], [1_u64, 1, 1].map(u64::to_le_bytes).concat());
+}

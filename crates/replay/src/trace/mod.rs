@@ -35,6 +35,7 @@ mod reader;
 mod sidecar;
 mod source;
 mod spc;
+mod systor;
 mod tencent;
 mod vscsi;
 mod wiscsee;

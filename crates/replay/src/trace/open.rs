@@ -21,6 +21,7 @@ use super::reader::{BinaryReader, Tally, TextReader};
 use super::sidecar::Sidecars;
 use super::source::{Source, decompress};
 use super::spc::Spc;
+use super::systor::Systor;
 use super::tencent::Tencent;
 use super::vscsi::Vscsi;
 use super::wiscsee::Wiscsee;
@@ -193,5 +194,6 @@ fn reader(
         Format::Tencent => Box::new(TextReader::new(source, Tencent, tally)),
         Format::Wiscsee => Box::new(TextReader::new(source, Wiscsee { action }, tally)),
         Format::Nbd => Box::new(BinaryReader::new(source, Nbd, tally)),
+        Format::Systor => Box::new(TextReader::new(source, Systor::default(), tally)),
     })
 }

@@ -95,6 +95,7 @@ fn text_fixtures() -> Vec<Fixture> {
         text("fiu", Format::Fiu, include_bytes!("../data/small.fiu"), &fiu_rows()),
         text("fiu tabs", Format::Fiu, include_bytes!("../data/small.fiu.tsv"), &fiu_rows()),
         text("capture", Format::Capture, include_bytes!("../data/small.ops"), &capture_rows()),
+        text("systor", Format::Systor, include_bytes!("../data/small.systor.csv"), &systor_rows()),
         text("csv", Format::Csv, include_bytes!("../data/small.csv"), &csv_rows()),
     ]
 }
@@ -200,6 +201,16 @@ fn disksim_rows() -> Vec<Row> {
 
 pub fn mqsim_rows() -> Vec<Row> {
     five_columns(1, [0, 250, 1000, 1500, 2750, 9000, 9001, 499_125, 999_000, 59_999_500])
+}
+
+fn systor_rows() -> Vec<Row> {
+    vec![
+        (0, Write, 4, 8192, 4096),
+        (2_000, Read, 4, 8192, 4096),
+        (499_999_000, Read, 5, 512, 1024),
+        (1_000_000_000, Write, 4, 1 << 40, 65_536),
+        (60_000_000_000, Write, 6, 5, 3),
+    ]
 }
 
 fn wiscsee_rows() -> Vec<Row> {

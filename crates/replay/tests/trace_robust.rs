@@ -95,3 +95,18 @@ fn random_bytes_behind_every_magic_number() {
         }
     }
 }
+
+/// The seeds of the fuzz targets, and what fuzzing may add to them.
+#[test]
+fn seeds_of_the_fuzz_targets() {
+    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    let mut count = 0;
+    for target in ["readers", "native"] {
+        for file in std::fs::read_dir(corpus.join(target)).unwrap() {
+            let input = std::fs::read(file.unwrap().path()).unwrap();
+            read_in_every_way(&input[1..]);
+            count += 1;
+        }
+    }
+    assert!(count >= 20, "only {count} seeds found");
+}

@@ -3,6 +3,8 @@
 //! The samples are not part of the repository (licences, size). `WEARWELL_TRACES` names their directory; without it
 //! `../shared/traces` beside the workspace is tried. The tests say so and pass when there is none.
 
+#![expect(clippy::float_cmp)] // both sides are rounded to the digits that are published
+
 use std::path::{Path, PathBuf};
 
 use wearwell_replay::trace::{
@@ -42,12 +44,10 @@ fn assert_facts(path: &str, format: Format, options: &OpenOptions, facts: &Facts
     assert_eq!(info.requests.total(), facts.requests, "requests");
     let digits = if facts.write_share < 0.001 { 4 } else { 3 };
     assert_eq!(round(info.write_share, digits), facts.write_share, "write share");
-    let digits = if facts.written_mib < 1.0 {
-        2
-    } else if facts.written_mib < 1000.0 {
-        1
-    } else {
-        0
+    let digits = match facts.written_mib {
+        small if small < 1.0 => 2,
+        medium if medium < 1000.0 => 1,
+        _ => 0,
     };
     assert_eq!(round(info.written_mib, digits), facts.written_mib, "MiB written");
     assert_eq!(info.unique_pages_written, facts.unique, "unique pages");

@@ -1,6 +1,6 @@
-//! DiskSim ASCII: `time device block blocks flags`, in milliseconds with a fraction and 512-byte blocks.
+//! `DiskSim` ASCII: `time device block blocks flags`, in milliseconds with a fraction and 512-byte blocks.
 //!
-//! The flags are hexadecimal; bit 0 marks a read. The columns are those of MQSim, which counts time in integers.
+//! The flags are hexadecimal; bit 0 marks a read. The columns are those of `MQSim`, which counts time in integers.
 
 use super::error::Bad;
 use super::fields::Blanks;

@@ -93,7 +93,7 @@ impl Fiu {
             let to = end.min(page_start + PAGE_BYTES);
             let units = ((from - start) / unit_bytes) as usize..((to - start).div_ceil(unit_bytes)) as usize;
             let whole = units.len() as u64 * unit_bytes == PAGE_BYTES && to - from == PAGE_BYTES;
-            let place = if whole { 0 } else { (from - page_start) << 32 | (from - start) % unit_bytes };
+            let place = if whole { 0 } else { ((from - page_start) << 32) | ((from - start) % unit_bytes) };
             into.content.push(Descriptor::of(page_fingerprint(&self.digests[units], whole, place)));
         }
     }

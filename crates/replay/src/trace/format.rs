@@ -2,7 +2,7 @@
 //!
 //! Binary formats are known by their magic numbers. For text, each parser is asked whether it reads the first
 //! [`SAMPLE_LINES`] lines; the columns differ enough that one answer remains. The exception is five blank-separated
-//! columns: `DiskSim` writes milliseconds with a fraction, MQSim integers in a unit of its own. A decimal point in the
+//! columns: `DiskSim` writes milliseconds with a fraction, `MQSim` integers in a unit of its own. A decimal point in the
 //! time column therefore means `DiskSim`; integers alone mean nothing (`DiskSim` writes whole milliseconds so, too), and
 //! the choice is left to the user, who settles it with the format or a time unit.
 
@@ -22,6 +22,7 @@ use super::nbd::Nbd;
 use super::open::{OpenOptions, TimeUnit};
 use super::reader::LineFormat;
 use super::spc::Spc;
+use super::systor::Systor;
 use super::tencent::Tencent;
 use super::vscsi::Vscsi;
 use super::wiscsee::Wiscsee;
@@ -48,33 +49,35 @@ pub enum Format {
     Blktrace,
     /// MSR Cambridge CSV.
     Msr,
-    /// SPC, as of UMass.
+    /// SPC, as of `UMass`.
     Spc,
     /// `DiskSim` ASCII.
     #[serde(rename = "disksim")]
     DiskSim,
-    /// MQSim and SSDsim ASCII.
+    /// `MQSim` and `SSDsim` ASCII.
     #[serde(rename = "mqsim")]
     MqSim,
     /// fio iolog.
     Fio,
-    /// CloudPhysics vSCSI.
+    /// `CloudPhysics` vSCSI.
     Vscsi,
-    /// libCacheSim oracleGeneral.
+    /// `libCacheSim` `oracleGeneral`.
     OracleGeneral,
     /// Alibaba cloud.
     Alibaba,
     /// Tencent cloud.
     Tencent,
-    /// WiscSee block events.
+    /// `WiscSee` block events.
     Wiscsee,
     /// NBD transaction log.
     Nbd,
+    /// SYSTOR '17.
+    Systor,
 }
 
 impl Format {
     /// Every format, in the order of a listing.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Native,
         Self::Csv,
         Self::Capture,
@@ -92,6 +95,7 @@ impl Format {
         Self::Tencent,
         Self::Wiscsee,
         Self::Nbd,
+        Self::Systor,
     ];
 
     /// The name on the command line.
@@ -142,6 +146,7 @@ impl Format {
                 ("wiscsee", "WiscSee block events: pid D|C operation offset size seconds gap pre")
             }
             Self::Nbd => ("nbd", "NBD transaction log (binary requests and replies, no times)"),
+            Self::Systor => ("systor", "SYSTOR '17 CSV: seconds,response,R|W,unit,offset,size"),
         }
     }
 
@@ -194,6 +199,7 @@ fn text_candidates(lines: &[&[u8]], options: &OpenOptions) -> Vec<Format> {
         (Format::Alibaba, reads(Alibaba, lines)),
         (Format::Tencent, reads(Tencent, lines)),
         (Format::Wiscsee, reads(Wiscsee { action }, lines)),
+        (Format::Systor, reads(Systor::default(), lines)),
     ];
     answers.into_iter().filter_map(|(format, fits)| fits.then_some(format)).collect()
 }

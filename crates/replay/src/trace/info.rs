@@ -107,7 +107,7 @@ impl TraceInfo {
     /// Opens, reads and hashes a file.
     ///
     /// # Errors
-    /// Those of [`open`] and of the reader; a damaged file is no error but noted in [`TraceInfo::damage`].
+    /// Those of [`open()`] and of the reader; a damaged file is no error but noted in [`TraceInfo::damage`].
     pub fn of_file(path: &Path, options: &OpenOptions) -> Result<Self, TraceError> {
         let mut info = Self::of(open(path, options)?.as_mut())?;
         let open_error = |source| TraceError::Open { file: path.display().to_string(), source };
@@ -142,10 +142,15 @@ pub fn sha256(path: &Path) -> io::Result<String> {
     loop {
         let count = file.read(&mut chunk)?;
         if count == 0 {
-            return Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect());
+            return Ok(hex(&hasher.finalize()));
         }
         hasher.update(&chunk[..count]);
     }
+}
+
+fn hex(digest: &[u8]) -> String {
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).expect("a nibble is below 16");
+    digest.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// What 64 neighbouring pages went through.

@@ -1,41 +1,41 @@
 //! Block traces: reading, writing, counting and compacting them.
 //!
-//! Every format is one file with a parser of one line or one record; [`reader`] turns it into a [`TraceReader`], and
-//! [`open`] finds out compression and format. A reader fills the same [`Request`] again and again, so replay does not
+//! Every format is one file with a parser of one line or one record; `reader` turns it into a [`TraceReader`], and
+//! [`open()`] finds out compression and format. A reader fills the same [`Request`] again and again, so replay does not
 //! allocate. Everything a reader accepts is bounded ([`LINE_MAX_BYTES`], [`REQUEST_MAX_BYTES`]), because traces come
 //! from strangers: no input may panic, hang or exhaust memory.
 //!
-//! - [`open`] with [`OpenOptions`]: any file to a reader; [`Format`] lists what is known.
+//! - [`open()`] with [`OpenOptions`]: any file to a reader; [`Format`] lists what is known.
 //! - [`TraceInfo`]: one pass that counts what a trace does to a device.
-//! - [`convert`] with [`NativeWriter`] or [`CsvWriter`]: any trace into ours (`docs/TRACE-FORMAT.md`).
+//! - [`convert()`] with [`NativeWriter`] or [`CsvWriter`]: any trace into ours (`docs/TRACE-FORMAT.md`).
 //! - [`Footprint`]: sparse addresses onto a small drive.
-
-pub mod convert;
-pub mod error;
-pub mod footprint;
-pub mod format;
-pub mod info;
-pub mod native;
-pub mod open;
-pub mod reader;
-pub mod source;
 
 mod alibaba;
 mod blkparse;
 mod blktrace;
 mod capture;
 mod chunk;
+mod convert;
 mod csv;
 mod disksim;
+mod error;
 mod fields;
 mod fio;
 mod fiu;
+mod footprint;
+mod format;
+mod info;
 mod mqsim;
 mod msr;
+mod native;
 mod nbd;
+mod open;
 mod oracle_general;
+mod reader;
 mod sidecar;
+mod source;
 mod spc;
+mod systor;
 mod tencent;
 mod vscsi;
 mod wiscsee;
@@ -47,13 +47,13 @@ use wearwell::content::Descriptor;
 pub use convert::{TraceWriter, convert};
 pub use csv::CsvWriter;
 pub use error::{Rejected, TraceError};
-pub use footprint::Footprint;
+pub use footprint::{Footprint, FootprintBuilder};
 pub use format::Format;
-pub use info::TraceInfo;
+pub use info::{ByOp, ContentInfo, TraceInfo};
 pub use native::NativeWriter;
 pub use open::{Action, Assume, OpenOptions, TimeUnit, open, open_stream};
-pub use reader::{REQUEST_MAX_BYTES, TraceReader};
-pub use source::LINE_MAX_BYTES;
+pub use reader::{ADDRESS_MAX_BYTES, REQUEST_MAX_BYTES, SPAN_MAX_BYTES, TraceReader};
+pub use source::{Compression, LINE_MAX_BYTES};
 
 /// The page size that content and counts refer to.
 pub const PAGE_BYTES: u64 = 4096;

@@ -1,7 +1,7 @@
-//! MQSim ASCII: `time device sector sectors type`; type 0 writes, 1 reads.
+//! `MQSim` ASCII: `time device sector sectors type`; type 0 writes, 1 reads.
 //!
-//! Times are integers. Their unit is not in the file but in MQSim's workload definition (`Time_Unit`), so it is an
-//! option; nanoseconds are the default because MQSim's own example traces use them. SSDsim traces look the same.
+//! Times are integers. Their unit is not in the file but in `MQSim`'s workload definition (`Time_Unit`), so it is an
+//! option; nanoseconds are the default because `MQSim`'s own example traces use them. `SSDsim` traces look the same.
 
 use super::disksim::parse_address;
 use super::error::Bad;

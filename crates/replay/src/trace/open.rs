@@ -21,6 +21,7 @@ use super::reader::{BinaryReader, Tally, TextReader};
 use super::sidecar::Sidecars;
 use super::source::{Source, decompress};
 use super::spc::Spc;
+use super::systor::Systor;
 use super::tencent::Tencent;
 use super::vscsi::Vscsi;
 use super::wiscsee::Wiscsee;
@@ -91,9 +92,9 @@ pub struct OpenOptions {
     pub format: Option<Format>,
     /// The stage to take from formats that have several.
     pub action: Action,
-    /// The unit of integer times (MQSim); also settles that five columns of integers are not `DiskSim`.
+    /// The unit of integer times (`MQSim`); also settles that five columns of integers are not `DiskSim`.
     pub time_unit: Option<TimeUnit>,
-    /// What to take requests without operation for (oracleGeneral).
+    /// What to take requests without operation for (`oracleGeneral`).
     pub assume: Option<Assume>,
     /// Count and skip bad lines and records instead of ending with an error.
     pub skip_bad_lines: bool,
@@ -116,7 +117,7 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn TraceReader>, 
 /// Opens a trace from a stream; `name` is for messages. A capture has then no files beside it.
 ///
 /// # Errors
-/// As [`open`].
+/// As [`open()`].
 pub fn open_stream(
     raw: impl Read + Send + 'static,
     name: &str,
@@ -193,5 +194,6 @@ fn reader(
         Format::Tencent => Box::new(TextReader::new(source, Tencent, tally)),
         Format::Wiscsee => Box::new(TextReader::new(source, Wiscsee { action }, tally)),
         Format::Nbd => Box::new(BinaryReader::new(source, Nbd, tally)),
+        Format::Systor => Box::new(TextReader::new(source, Systor::default(), tally)),
     })
 }

@@ -1,4 +1,4 @@
-//! libCacheSim oracleGeneral: little-endian records of 24 bytes, `time u32 (s), object u64, size u32, next i64`.
+//! `libCacheSim` `oracleGeneral`: little-endian records of 24 bytes, `time u32 (s), object u64, size u32, next i64`.
 //!
 //! The format has no operation and no signature: it is read only when named, and only when the user says whether
 //! the requests are reads or writes. The object number is taken as a 512-byte block address, as it is in traces that

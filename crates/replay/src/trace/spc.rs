@@ -1,4 +1,4 @@
-//! SPC traces (UMass Financial, WebSearch): `ASU,LBA,Size,Opcode,Timestamp`, perhaps with further columns.
+//! SPC traces (`UMass` Financial, `WebSearch`): `ASU,LBA,Size,Opcode,Timestamp`, perhaps with further columns.
 //!
 //! The address counts 512-byte blocks of one application storage unit, so each unit is a device. Sizes are bytes and
 //! times are seconds with a fraction.

@@ -1,4 +1,4 @@
-//! CloudPhysics vSCSI traces as libCacheSim stores them: little-endian records of 32 (v1) or 40 bytes (v2).
+//! `CloudPhysics` vSCSI traces as `libCacheSim` stores them: little-endian records of 32 (v1) or 40 bytes (v2).
 //!
 //! v1 is `sequence, length, segments u32; command, version u16; block, time u64`; v2 is `command, version u16;
 //! sequence, length, segments u32; block, time, response time u64`. Lengths are bytes, blocks 512 bytes, times

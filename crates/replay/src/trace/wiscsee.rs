@@ -1,4 +1,4 @@
-//! WiscSee block events: `pid D|C read|write|discard offset size time gap pre`.
+//! `WiscSee` block events: `pid D|C read|write|discard offset size time gap pre`.
 //!
 //! The tool's own extract of blkparse output, in bytes and seconds. `D` lines are requests given to the device and
 //! `C` lines their completions; one of the two is taken. A read at offset -8388608 is the tool's end-of-setup mark,

@@ -74,15 +74,17 @@ pub(crate) fn fits(head: &[u8]) -> bool {
 /// CRC-32 (as in gzip) of a frame header without its checksum, and of the stored payload.
 fn checksum(parts: [&[u8]; 2]) -> u32 {
     let mut crc = flate2::Crc::new();
-    parts.iter().for_each(|part| crc.update(part));
+    for part in parts {
+        crc.update(part);
+    }
     crc.sum()
 }
 
 /// A signed difference with small magnitudes first: 0, -1, 1, -2, ...
 #[inline]
 fn zigzag(difference: u64) -> u64 {
-    let signed = difference as i64;
-    ((signed << 1) ^ (signed >> 63)) as u64
+    let signed = difference.cast_signed();
+    ((signed << 1) ^ (signed >> 63)).cast_unsigned()
 }
 
 #[inline]

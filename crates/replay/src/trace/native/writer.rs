@@ -72,7 +72,7 @@ impl<W: Write> NativeWriter<W> {
         self.content_pages += content.len() as u64;
         self.contents.put(content, &mut self.raw);
         if has_deltas(content) {
-            content.iter().for_each(|descriptor| self.raw.extend(descriptor.delta_bytes.to_le_bytes()));
+            self.raw.extend(content.iter().flat_map(|descriptor| descriptor.delta_bytes.to_le_bytes()));
         }
     }
 
@@ -156,7 +156,8 @@ fn header(provenance: &str) -> Vec<u8> {
 
 /// Addresses count pages where they can.
 fn unit_bytes(request: &Request) -> u64 {
-    let whole = request.offset_bytes % PAGE_BYTES == 0 && request.len_bytes % PAGE_BYTES == 0;
+    let whole =
+        request.offset_bytes.is_multiple_of(PAGE_BYTES) && request.len_bytes.is_multiple_of(PAGE_BYTES);
     if whole { PAGE_BYTES } else { 1 }
 }
 

@@ -1,0 +1,106 @@
+//! Records per CPU second of the readers that large replays use.
+//!
+//! `cargo run --release -p wearwell-replay --example decode_rate`. Traces are made in memory and read as files are,
+//! decompression and format detection included. CPU time is the kernel's count for this thread, since the wall clock
+//! of a shared machine says little; the best of five passes is printed.
+
+use std::fmt::Write as _;
+use std::io::Cursor;
+use std::time::Instant;
+
+use wearwell::content::{Descriptor, Fingerprint, mix};
+use wearwell_replay::trace::{NativeWriter, Op, OpenOptions, Request, TraceWriter, open_stream};
+
+const RECORDS: u64 = 3_000_000;
+const PASSES: usize = 5;
+
+fn main() {
+    println!("{:<28}{:>12}{:>16}{:>20}", "trace", "records", "bytes/record", "M records/CPU s");
+    report("native, one page", &native(simple));
+    report("native, one page + content", &native(with_content));
+    report("MSR CSV", &msr(simple));
+    report(
+        "MSR CSV in zstd",
+        &zstd::encode_all(Cursor::new(msr(simple)), 1).expect("memory takes everything"),
+    );
+}
+
+/// One page at a random address, at irregular times.
+fn simple(index: u64, request: &mut Request) {
+    let random = mix(index);
+    request.time_ns += 100 * (random % 1000);
+    request.op = if (random >> 32).is_multiple_of(4) { Op::Read } else { Op::Write };
+    request.offset_bytes = (random >> 40) * 4096;
+    request.len_bytes = 4096;
+}
+
+/// The same as writes with sizes; every fourth content has occurred before.
+fn with_content(index: u64, request: &mut Request) {
+    simple(index, request);
+    let random = mix(!index);
+    let of = if random.is_multiple_of(4) { random % (index + 1) } else { index };
+    let descriptor = Descriptor {
+        fingerprint: Fingerprint(mix(of + 1)),
+        compressed_bytes: (mix(of) % 4097) as u16,
+        delta_bytes: (random % 4097) as u16,
+    };
+    request.op = Op::Write;
+    request.content = vec![descriptor];
+}
+
+fn native(next: fn(u64, &mut Request)) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut writer = NativeWriter::new(&mut file, "decode_rate").expect("memory takes everything");
+    let mut request = Request::default();
+    for index in 0..RECORDS {
+        next(index, &mut request);
+        writer.write(&request).expect("memory takes everything");
+    }
+    writer.finish().expect("memory takes everything");
+    drop(writer);
+    file
+}
+
+fn msr(next: fn(u64, &mut Request)) -> Vec<u8> {
+    let mut text = String::new();
+    let mut request = Request::default();
+    for index in 0..RECORDS {
+        next(index, &mut request);
+        let time = 128_166_372_000_000_000 + request.time_ns / 100;
+        let Request { op, offset_bytes, len_bytes, .. } = request;
+        writeln!(text, "{time},host,0,{op:?},{offset_bytes},{len_bytes},{}", index % 10_000)
+            .expect("a string grows");
+    }
+    text.into_bytes()
+}
+
+fn report(name: &str, file: &[u8]) {
+    let best = (0..PASSES).map(|_| pass(file.to_vec())).fold(f64::INFINITY, f64::min);
+    let rate = RECORDS as f64 / best / 1e6;
+    println!("{name:<28}{RECORDS:>12}{:>16.1}{rate:>20.1}", file.len() as f64 / RECORDS as f64);
+}
+
+/// CPU seconds to read everything once.
+fn pass(file: Vec<u8>) -> f64 {
+    let mut request = Request::default();
+    let start = cpu_seconds();
+    let mut reader =
+        open_stream(Cursor::new(file), "memory", &OpenOptions::default()).expect("it was just written");
+    let mut sum = 0_u64;
+    while reader.next(&mut request).expect("it was just written") {
+        sum = sum.wrapping_add(request.offset_bytes ^ request.time_ns);
+        sum = sum.wrapping_add(request.content.first().map_or(0, |descriptor| descriptor.fingerprint.0));
+    }
+    std::hint::black_box(sum);
+    assert_eq!(reader.requests(), RECORDS);
+    cpu_seconds() - start
+}
+
+/// CPU time of this process where the system tells it (Linux), else time since the first call.
+fn cpu_seconds() -> f64 {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    let start = START.get_or_init(Instant::now);
+    let schedule = std::fs::read_to_string("/proc/self/schedstat").ok();
+    let nanoseconds = schedule.and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
+    nanoseconds.map_or_else(|| start.elapsed().as_secs_f64(), |nanoseconds| nanoseconds / 1e9)
+}

@@ -1,0 +1,44 @@
+//! Every reader on arbitrary input.
+//!
+//! The first byte chooses format (or detection) and options, the rest is the file. What is checked is what consumers
+//! rely on: no panic, no endless loop, requests inside the limits.
+
+#![no_main]
+
+use std::io::Cursor;
+
+use libfuzzer_sys::fuzz_target;
+use wearwell_replay::trace::{
+    Action, Assume, Format, OpenOptions, REQUEST_MAX_BYTES, Request, TimeUnit, TraceInfo, open_stream,
+};
+
+fn options(choice: u8) -> OpenOptions {
+    OpenOptions {
+        format: Format::ALL.get(usize::from(choice & 31)).copied(),
+        action: if choice & 32 == 0 { Action::Issue } else { Action::Queue },
+        time_unit: (choice & 64 != 0).then_some(TimeUnit::Microseconds),
+        assume: Some(Assume::Writes),
+        skip_bad_lines: choice & 128 != 0,
+        bytes: false,
+    }
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&choice, file)) = input.split_first() else { return };
+    let options = options(choice);
+    let open = || open_stream(Cursor::new(file.to_vec()), "input", &options);
+    let Ok(mut reader) = open() else { return };
+    let mut request = Request::default();
+    let mut pages = 0;
+    while let Ok(true) = reader.next(&mut request) {
+        let touched = request.pages();
+        let count = touched.end - touched.start;
+        assert!(request.content.is_empty() || request.content.len() as u64 == count);
+        assert!(request.len_bytes <= REQUEST_MAX_BYTES << 14);
+        pages += count;
+    }
+    // Counting is proportional to the pages touched, which a short file can make as many as it likes.
+    if pages < 10_000 {
+        let _ = TraceInfo::of(open().expect("it opened before").as_mut());
+    }
+});

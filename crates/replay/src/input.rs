@@ -114,7 +114,7 @@ impl Survey {
     }
 
     fn of_trace(requests: &mut Requests) -> Result<Self, TraceError> {
-        let mut builder = trace::footprint::FootprintBuilder::default();
+        let mut builder = trace::FootprintBuilder::default();
         let mut request = Request::default();
         let mut survey = Self {
             requests: 0,

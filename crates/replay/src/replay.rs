@@ -102,7 +102,7 @@ impl<'a> Plan<'a> {
             .parse()
             .map_err(|error: crate::workload::SpecError| ReplayError::Content(error.to_string()))?;
         let sha256 = match input {
-            Input::Trace { path, .. } => crate::trace::info::sha256(path).ok(),
+            Input::Trace { path, .. } => crate::trace::sha256(path).ok(),
             Input::Workload(_) => None,
         };
         Ok(Self { config, input, survey, resolved, content, sha256 })

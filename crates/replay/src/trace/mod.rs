@@ -49,6 +49,7 @@ pub use csv::CsvWriter;
 pub use error::{Rejected, TraceError};
 pub use footprint::{Footprint, FootprintBuilder};
 pub use format::Format;
+pub use info::sha256;
 pub use info::{ByOp, ContentInfo, TraceInfo};
 pub use native::NativeWriter;
 pub use open::{Action, Assume, OpenOptions, TimeUnit, open, open_stream};

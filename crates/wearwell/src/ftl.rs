@@ -456,11 +456,12 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn choose_victim(&mut self, pool: u32) -> Option<BlockId> {
+        if self.store.free_blocks(pool) == 0 {
+            return self.fitting_victim(pool);
+        }
         let Self { store, validity, recycle, collector, .. } = self;
         let recycle = &*recycle;
-        if store.free_blocks(pool) <= collector.options.urgent_blocks
-            && collector.options.policy == VictimPolicy::RecycleAware
-        {
+        if store.free_blocks(pool) <= collector.options.urgent_blocks {
             return store.blocks_mut().least_valid(pool);
         }
         let geometry = store.geometry().clone();
@@ -475,6 +476,18 @@ impl<N: Nand> Ftl<N> {
             }
         };
         collector.chooser.choose(store.blocks_mut(), pool, now, dirtiness)
+    }
+
+    /// Without a free block (a failed erase or a power cut took the reserve): the emptiest block whose live pages fit
+    /// into the open block of their stream.
+    fn fitting_victim(&self, pool: u32) -> Option<BlockId> {
+        let blocks = self.store.blocks();
+        let room = |block: BlockId| match blocks.kind(block) {
+            PageKind::Data => self.store.frontier_left(Stream::Gc, pool),
+            PageKind::Translation => self.store.frontier_left(Stream::Translation, pool),
+        };
+        let gains = |block: BlockId| blocks.valid(block) < blocks.block_pages();
+        blocks.closed_by_valid(pool).into_iter().find(|&b| gains(b) && blocks.valid(b) <= room(b))
     }
 
     /// Moves the live pages of a closed block and erases it.

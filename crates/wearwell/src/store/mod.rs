@@ -520,6 +520,17 @@ impl<N: Nand> Store<N> {
         }
     }
 
+    /// Of two partly programmed blocks the copies get the roomier one: without a free block they have nothing else.
+    pub(crate) fn favour_copies(&mut self) {
+        for pool in 0..self.pools {
+            let (host, copies) =
+                (self.frontier_index(Stream::Host, pool), self.frontier_index(Stream::Gc, pool));
+            if self.frontiers[copies].left < self.frontiers[host].left {
+                self.frontiers.swap(host, copies);
+            }
+        }
+    }
+
     /// Erases a block that recovery found unreadable, and adopts it.
     pub(crate) fn erase_unreadable(&mut self, block: BlockId) -> Result<()> {
         self.adopt(

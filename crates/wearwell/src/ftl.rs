@@ -576,12 +576,12 @@ impl<N: Nand> Ftl<N> {
     /// # Errors
     /// As [`Ftl::write`].
     pub fn write_back(&mut self) -> Result<()> {
-        loop {
+        // With nothing to write, no room is made: recovery repeats this step on a store that it has half forgotten.
+        while self.mapping.has_unwritten() {
             self.require_metadata_page()?;
-            if !self.mapping.write_back(&mut self.store)? {
-                return Ok(());
-            }
+            self.mapping.write_back(&mut self.store)?;
         }
+        Ok(())
     }
 
     /// Bytes of RAM a controller holds for this design, by structure.

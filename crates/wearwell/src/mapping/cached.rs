@@ -228,6 +228,12 @@ impl Cached {
         Ok(())
     }
 
+    /// The first translation page with a dirty entry.
+    fn first_dirty(&self) -> Option<u32> {
+        let pages = self.directory.len() as u32;
+        (self.write_back_from..pages).find(|&id| self.dirty_heads[id as usize] != NIL)
+    }
+
     fn clean_all(&mut self, id: u32) {
         let mut slot = std::mem::replace(&mut self.dirty_heads[id as usize], NIL);
         while slot != NIL {
@@ -307,10 +313,13 @@ impl Mapping for Cached {
         Ok(over)
     }
 
+    fn has_unwritten(&self) -> bool {
+        self.first_dirty().is_some()
+    }
+
     fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        let pages = self.directory.len() as u32;
-        let dirty = (self.write_back_from..pages).find(|&id| self.dirty_heads[id as usize] != NIL);
-        self.write_back_from = dirty.unwrap_or(pages);
+        let dirty = self.first_dirty();
+        self.write_back_from = dirty.unwrap_or(self.directory.len() as u32);
         if let Some(id) = dirty {
             self.synchronise(io, id)?;
         }

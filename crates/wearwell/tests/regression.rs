@@ -108,3 +108,25 @@ fn translation_victim_was_taken_without_room_for_it() {
         survives_cut_after_cut("dftl 1 entry", "one_block_spare", outcome);
     }
 }
+
+/// A page that left the write buffer while the flash refused it was dropped: the next flush succeeded without it.
+#[test]
+fn buffered_page_was_dropped_by_a_failed_eviction() {
+    let world = world("tiny");
+    // Every block fails its second erase, so that the device is soon full.
+    let nand = full_medium(&world).with_endurance(1);
+    let buffer = BufferOptions { pages: 3, ..NO_BUFFER };
+    let mut device = device(&world, &parts("page-map greedy"), buffer, nand);
+    let mut oracle = Oracle::of(&device, 9);
+    let mut random = Random::new(7);
+    let error = loop {
+        if let Err(error) = write_page(&mut device, &mut oracle, &mut random) {
+            break error;
+        }
+    };
+    assert!(matches!(error, Error::Full { .. }), "{error}");
+    for _ in 0..3 {
+        assert!(matches!(device.flush(), Err(Error::Full { .. })), "what is not on flash is not flushed");
+        oracle.compare_all(&mut device).expect("a full device reads");
+    }
+}

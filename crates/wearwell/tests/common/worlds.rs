@@ -10,15 +10,15 @@ use wearwell::{Error, Ftl};
 pub struct World {
     pub name: &'static str,
     pub geometry: Geometry,
-    /// Logical pages as a share of the most that the design accepts; 1 leaves the least spare space.
-    fill: f64,
+    /// Logical pages in percent of the most that the design accepts; 100 leaves the least spare space.
+    fill_percent: u32,
 }
 
 impl World {
     /// Logical pages of a device of this world under a design.
     pub fn logical_pages(&self, parts: &Parts) -> u32 {
         let most = largest_logical(&self.geometry, parts);
-        ((most as f64 * self.fill) as u32).max(1)
+        (most * self.fill_percent / 100).max(1)
     }
 }
 
@@ -55,13 +55,13 @@ pub fn worlds() -> Vec<World> {
     let superblocks = Geometry { superblock_planes: 2, ..layout([1, 4, 10, 4, 512]) };
     let wide = Geometry { superblock_planes: 4, ..layout([2, 4, 9, 2, 1024]) };
     vec![
-        World { name: "tiny", geometry: layout([1, 1, 8, 4, 1024]), fill: 0.9 },
-        World { name: "slc", geometry: layout([1, 1, 40, 16, 512]), fill: 0.85 },
-        World { name: "many_planes", geometry: layout([2, 4, 10, 8, 1024]), fill: 0.85 },
-        World { name: "superblocks", geometry: superblocks, fill: 0.9 },
-        World { name: "wide_superblocks", geometry: wide, fill: 0.9 },
-        World { name: "large_pages", geometry: layout([1, 1, 10, 4, 16384]), fill: 0.85 },
-        World { name: "one_block_spare", geometry: layout([1, 1, 10, 8, 512]), fill: 1.0 },
-        World { name: "odd", geometry: layout([1, 2, 11, 6, 2048]), fill: 0.9 },
+        World { name: "tiny", geometry: layout([1, 1, 8, 4, 1024]), fill_percent: 90 },
+        World { name: "slc", geometry: layout([1, 1, 40, 16, 512]), fill_percent: 85 },
+        World { name: "many_planes", geometry: layout([2, 4, 10, 8, 1024]), fill_percent: 85 },
+        World { name: "superblocks", geometry: superblocks, fill_percent: 90 },
+        World { name: "wide_superblocks", geometry: wide, fill_percent: 90 },
+        World { name: "large_pages", geometry: layout([1, 1, 10, 4, 16384]), fill_percent: 85 },
+        World { name: "one_block_spare", geometry: layout([1, 1, 10, 8, 512]), fill_percent: 100 },
+        World { name: "odd", geometry: layout([1, 2, 11, 6, 2048]), fill_percent: 90 },
     ]
 }

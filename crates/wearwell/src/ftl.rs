@@ -53,7 +53,7 @@ impl<N: Nand> Ftl<N> {
     /// [`Error::NoSpareSpace`] if data, metadata and reserve do not fit; contradictory options.
     pub fn new(nand: N, logical_pages: u32, parts: &Parts) -> Result<Self> {
         let store = Store::new(nand, parts.gc.wear.free_order());
-        let mapping = Self::new_mapping(&store, logical_pages, &parts.mapping);
+        let mapping = Self::new_mapping(&store, logical_pages, parts.mapping);
         let recycle = Self::new_recycle(&store, logical_pages, &parts.content)?;
         let mut ftl = Self {
             validity: RamBitmap::new(store.geometry().pages()),
@@ -69,8 +69,8 @@ impl<N: Nand> Ftl<N> {
         Ok(ftl)
     }
 
-    fn new_mapping(store: &Store<N>, logical_pages: u32, part: &MappingPart) -> AnyMapping {
-        match *part {
+    fn new_mapping(store: &Store<N>, logical_pages: u32, part: MappingPart) -> AnyMapping {
+        match part {
             MappingPart::Flat => AnyMapping::Flat(Flat::new(logical_pages)),
             MappingPart::Cached(options) => {
                 let page_bytes = store.geometry().page_bytes;

@@ -150,9 +150,9 @@ impl Cached {
             .collect()
     }
 
-    /// The place of `lpn` if the cache knows it.
-    pub(crate) fn cached(&self, lpn: Lpn) -> Option<Option<Ppn>> {
-        self.find(lpn).map(|slot| self.slots[slot as usize].ppn.some())
+    /// The place of `lpn` if the cache knows it; [`Ppn::NONE`] if it knows that there is none.
+    pub(crate) fn cached(&self, lpn: Lpn) -> Option<Ppn> {
+        self.find(lpn).map(|slot| self.slots[slot as usize].ppn)
     }
 
     #[inline]

@@ -44,7 +44,7 @@ impl<N: Nand> Ftl<N> {
                 }
                 for lpn in (0..self.logical_pages).map(Lpn) {
                     if let Some(newer) = cached.cached(lpn) {
-                        map[lpn.index()] = newer.unwrap_or(Ppn::NONE);
+                        map[lpn.index()] = newer;
                     }
                 }
             }

@@ -13,7 +13,7 @@ use crate::ftl::Ftl;
 use crate::nand::Nand;
 use crate::recovery::RecoveryReport;
 use crate::timing::FlashOp;
-use crate::write_buffer::{BufferOptions, Buffered, PageData, SectorMask, WriteBuffer};
+use crate::write_buffer::{BufferOptions, PageData, SectorMask, WriteBuffer};
 
 /// Bytes of a sector, the unit of host addresses.
 pub const SECTOR_BYTES: u64 = 512;
@@ -151,33 +151,45 @@ impl<N: Nand> Device<N> {
 
     fn write_piece(&mut self, lpn: Lpn, data: PageData, mask: SectorMask) -> Result<()> {
         if self.buffer.is_off() {
-            return self.store_page(lpn, data, mask);
+            return self.store_page(lpn, &data, mask);
         }
-        match self.buffer.put(lpn, data, mask) {
-            Some(Buffered { lpn, data, mask, .. }) => self.store_page(lpn, data, mask),
-            None => Ok(()),
+        if self.buffer.is_full_for(lpn) {
+            self.evict()?;
         }
+        self.buffer.put(lpn, data, mask);
+        Ok(())
+    }
+
+    /// Writes the oldest page of the buffer out. If that fails the page stays: it was acknowledged.
+    fn evict(&mut self) -> Result<()> {
+        let Some(page) = self.buffer.take_oldest() else { return Ok(()) };
+        let stored = self.store_page(page.lpn, &page.data, page.mask);
+        if stored.is_err() {
+            self.buffer.put_back(page);
+        }
+        stored
     }
 
     /// Hands a page to the FTL, completed if only a part of it was written.
-    fn store_page(&mut self, lpn: Lpn, data: PageData, mask: SectorMask) -> Result<()> {
-        let whole = if mask.is_full(self.page_sectors()) { data } else { self.complete(lpn, &data, mask)? };
+    fn store_page(&mut self, lpn: Lpn, data: &PageData, mask: SectorMask) -> Result<()> {
+        if mask.is_full(self.page_sectors()) {
+            return self.ftl.write(lpn, data.content());
+        }
+        let whole = self.complete(lpn, data, mask)?;
         self.ftl.write(lpn, whole.content())
     }
 
     /// The page as the FTL holds it, with the written sectors laid over it.
     fn complete(&mut self, lpn: Lpn, data: &PageData, mask: SectorMask) -> Result<PageData> {
-        let mut page = std::mem::take(&mut self.page);
-        let read = self.ftl.read_for_modify(lpn, &mut page);
+        let Self { ftl, page, .. } = self;
+        ftl.read_for_modify(lpn, page)?;
         let mut whole = match data {
             PageData::Bytes(_) => PageData::Bytes(page.clone()),
             PageData::Descriptor(_) => {
-                let old = self.ftl.fingerprint_of(lpn)?.unwrap_or(Fingerprint::ZERO_PAGE);
+                let old = ftl.fingerprint_of(lpn)?.unwrap_or(Fingerprint::ZERO_PAGE);
                 PageData::Descriptor(Descriptor::of(old))
             }
         };
-        self.page = page;
-        read?;
         whole.overlay(data, mask);
         Ok(whole)
     }
@@ -245,8 +257,8 @@ impl<N: Nand> Device<N> {
     /// # Errors
     /// What [`Ftl::write`] says.
     pub fn flush(&mut self) -> Result<()> {
-        while let Some(Buffered { lpn, data, mask, .. }) = self.buffer.take_oldest() {
-            self.store_page(lpn, data, mask)?;
+        while self.buffer.len() > 0 {
+            self.evict()?;
         }
         Ok(())
     }

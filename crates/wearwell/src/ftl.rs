@@ -53,7 +53,7 @@ impl<N: Nand> Ftl<N> {
     /// [`Error::NoSpareSpace`] if data, metadata and reserve do not fit; contradictory options.
     pub fn new(nand: N, logical_pages: u32, parts: &Parts) -> Result<Self> {
         let store = Store::new(nand, parts.gc.wear.free_order());
-        let mapping = Self::new_mapping(&store, logical_pages, &parts.mapping);
+        let mapping = Self::new_mapping(&store, logical_pages, parts.mapping);
         let recycle = Self::new_recycle(&store, logical_pages, &parts.content)?;
         let mut ftl = Self {
             validity: RamBitmap::new(store.geometry().pages()),
@@ -69,8 +69,8 @@ impl<N: Nand> Ftl<N> {
         Ok(ftl)
     }
 
-    fn new_mapping(store: &Store<N>, logical_pages: u32, part: &MappingPart) -> AnyMapping {
-        match *part {
+    fn new_mapping(store: &Store<N>, logical_pages: u32, part: MappingPart) -> AnyMapping {
+        match part {
             MappingPart::Flat => AnyMapping::Flat(Flat::new(logical_pages)),
             MappingPart::Cached(options) => {
                 let page_bytes = store.geometry().page_bytes;
@@ -499,11 +499,12 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn choose_victim(&mut self, pool: u32) -> Option<BlockId> {
+        if self.store.free_blocks(pool) == 0 {
+            return self.fitting_victim(pool);
+        }
         let Self { store, validity, recycle, collector, .. } = self;
         let recycle = &*recycle;
-        if store.free_blocks(pool) <= collector.options.urgent_blocks
-            && collector.options.policy == VictimPolicy::RecycleAware
-        {
+        if store.free_blocks(pool) <= collector.options.urgent_blocks {
             return store.blocks_mut().least_valid(pool);
         }
         let geometry = store.geometry().clone();
@@ -518,6 +519,18 @@ impl<N: Nand> Ftl<N> {
             }
         };
         collector.chooser.choose(store.blocks_mut(), pool, now, dirtiness)
+    }
+
+    /// Without a free block (a failed erase or a power cut took the reserve): the emptiest block whose live pages fit
+    /// into the open block of their stream.
+    fn fitting_victim(&self, pool: u32) -> Option<BlockId> {
+        let blocks = self.store.blocks();
+        let room = |block: BlockId| match blocks.kind(block) {
+            PageKind::Data => self.store.frontier_left(Stream::Gc, pool),
+            PageKind::Translation => self.store.frontier_left(Stream::Translation, pool),
+        };
+        let gains = |block: BlockId| blocks.valid(block) < blocks.block_pages();
+        blocks.closed_by_valid(pool).into_iter().find(|&b| gains(b) && blocks.valid(b) <= room(b))
     }
 
     /// Moves the live pages of a closed block and erases it.
@@ -603,12 +616,12 @@ impl<N: Nand> Ftl<N> {
     /// # Errors
     /// As [`Ftl::write`].
     pub fn write_back(&mut self) -> Result<()> {
-        loop {
+        // With nothing to write, no room is made: recovery repeats this step on a store that it has half forgotten.
+        while self.mapping.has_unwritten() {
             self.require_metadata_page()?;
-            if !self.mapping.write_back(&mut self.store)? {
-                return Ok(());
-            }
+            self.mapping.write_back(&mut self.store)?;
         }
+        Ok(())
     }
 
     /// Bytes of RAM a controller holds for this design, by structure.

@@ -48,6 +48,20 @@ impl Recency {
         self.len += 1;
     }
 
+    /// Puts a slot that is not on the list at its oldest end.
+    pub(crate) fn push_oldest(&mut self, slot: u32) {
+        if self.links.len() <= slot as usize {
+            self.links.resize(slot as usize + 1, Links { newer: NIL, older: NIL });
+        }
+        let newer = std::mem::replace(&mut self.oldest, slot);
+        self.links[slot as usize] = Links { newer, older: NIL };
+        match newer {
+            NIL => self.newest = slot,
+            newer => self.links[newer as usize].older = slot,
+        }
+        self.len += 1;
+    }
+
     /// Takes a slot off the list.
     pub(crate) fn remove(&mut self, slot: u32) {
         let Links { newer, older } = self.links[slot as usize];

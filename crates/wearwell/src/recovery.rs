@@ -147,6 +147,7 @@ impl<N: Nand> Ftl<N> {
                 self.store.adopt(block, found);
             }
         }
+        self.store.favour_copies();
         let policy = self.collector.options.policy;
         self.set_victim_policy(policy);
         Ok(())

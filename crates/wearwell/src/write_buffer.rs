@@ -152,23 +152,37 @@ impl WriteBuffer {
         self.slots[slot as usize].as_ref()
     }
 
-    /// Takes a page in, merged with what is there of it, and returns what has to leave.
-    pub(crate) fn put(&mut self, lpn: Lpn, data: PageData, mask: SectorMask) -> Option<Buffered> {
+    /// Whether a page has to leave before `lpn` can come in.
+    pub(crate) fn is_full_for(&self, lpn: Lpn) -> bool {
+        self.index.len() >= self.options.pages as usize && !self.index.contains_key(&lpn)
+    }
+
+    /// Takes a page in, merged with what is there of it. There is room for it: [`WriteBuffer::is_full_for`].
+    pub(crate) fn put(&mut self, lpn: Lpn, data: PageData, mask: SectorMask) {
         if let Some(&slot) = self.index.get(&lpn) {
             self.absorbed += 1;
             self.merge(slot, data, mask);
             self.use_again(slot);
-            return None;
+            return;
         }
-        let leaving = if self.index.len() >= self.options.pages as usize { self.take_oldest() } else { None };
+        let slot = self.insert(Buffered { lpn, data, mask, protected: false });
+        self.probation.push(slot);
+    }
+
+    /// A page that could not be written out is the next to leave again.
+    pub(crate) fn put_back(&mut self, page: Buffered) {
+        let slot = self.insert(Buffered { protected: false, ..page });
+        self.probation.push_oldest(slot);
+    }
+
+    fn insert(&mut self, page: Buffered) -> u32 {
         let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
         if slot as usize == self.slots.len() {
             self.slots.push(None);
         }
-        self.slots[slot as usize] = Some(Buffered { lpn, data, mask, protected: false });
-        self.index.insert(lpn, slot);
-        self.probation.push(slot);
-        leaving
+        self.index.insert(page.lpn, slot);
+        self.slots[slot as usize] = Some(page);
+        slot
     }
 
     fn merge(&mut self, slot: u32, data: PageData, mask: SectorMask) {

@@ -28,7 +28,7 @@ impl Fingerprint {
     }
 }
 
-/// 64-bit finaliser (Stafford's "variant 13" constants, as SplitMix64 uses them).
+/// 64-bit finaliser (Stafford's "variant 13" constants, as `SplitMix64` uses them).
 #[inline]
 pub fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -23,7 +23,8 @@ pub struct GcOptions {
     /// A pool at or below this many free blocks is collected before a host write goes to it; at least
     /// [`RESERVE_BLOCKS`].
     pub low_blocks: u32,
-    /// With at most this many free blocks a policy that prefers other victims falls back to greedy.
+    /// With at most this many free blocks, and fewer than `low_blocks`, every policy falls back to greedy: only a
+    /// device that is nearly full, failing or just recovered comes so low, and then the next copies must fit.
     pub urgent_blocks: u32,
     /// A pool below this many free blocks is collected in idle time; 0 = no background GC.
     pub background_blocks: u32,
@@ -91,7 +92,9 @@ pub(crate) struct Collector {
 
 impl Collector {
     pub(crate) fn new(options: GcOptions) -> Self {
-        let options = GcOptions { low_blocks: options.low_blocks.max(RESERVE_BLOCKS), ..options };
+        let low_blocks = options.low_blocks.max(RESERVE_BLOCKS);
+        let urgent_blocks = options.urgent_blocks.min(low_blocks - 1);
+        let options = GcOptions { low_blocks, urgent_blocks, ..options };
         Self {
             chooser: Chooser::new(options.policy, options.seed),
             options,

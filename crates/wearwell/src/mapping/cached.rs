@@ -150,9 +150,9 @@ impl Cached {
             .collect()
     }
 
-    /// The place of `lpn` if the cache knows it.
-    pub(crate) fn cached(&self, lpn: Lpn) -> Option<Option<Ppn>> {
-        self.find(lpn).map(|slot| self.slots[slot as usize].ppn.some())
+    /// The place of `lpn` if the cache knows it; [`Ppn::NONE`] if it knows that there is none.
+    pub(crate) fn cached(&self, lpn: Lpn) -> Option<Ppn> {
+        self.find(lpn).map(|slot| self.slots[slot as usize].ppn)
     }
 
     #[inline]
@@ -226,6 +226,12 @@ impl Cached {
             io.discard(old);
         }
         Ok(())
+    }
+
+    /// The first translation page with a dirty entry.
+    fn first_dirty(&self) -> Option<u32> {
+        let pages = self.directory.len() as u32;
+        (self.write_back_from..pages).find(|&id| self.dirty_heads[id as usize] != NIL)
     }
 
     fn clean_all(&mut self, id: u32) {
@@ -307,10 +313,13 @@ impl Mapping for Cached {
         Ok(over)
     }
 
+    fn has_unwritten(&self) -> bool {
+        self.first_dirty().is_some()
+    }
+
     fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        let pages = self.directory.len() as u32;
-        let dirty = (self.write_back_from..pages).find(|&id| self.dirty_heads[id as usize] != NIL);
-        self.write_back_from = dirty.unwrap_or(pages);
+        let dirty = self.first_dirty();
+        self.write_back_from = dirty.unwrap_or(self.directory.len() as u32);
         if let Some(id) = dirty {
             self.synchronise(io, id)?;
         }

@@ -64,6 +64,10 @@ impl Mapping for Flat {
         Ok(false)
     }
 
+    fn has_unwritten(&self) -> bool {
+        false
+    }
+
     fn write_back<N: Nand>(&mut self, _: &mut Store<N>) -> Result<bool> {
         Ok(false)
     }

@@ -54,6 +54,9 @@ pub trait Mapping {
     /// Whatever the flash answers.
     fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
 
+    /// Whether something exists only in RAM. O(metadata pages) at worst.
+    fn has_unwritten(&self) -> bool;
+
     /// Writes one page of what exists only in RAM (battery flush, shutdown); `false` once all is on flash.
     ///
     /// # Errors
@@ -114,6 +117,9 @@ impl Mapping for AnyMapping {
     #[inline]
     fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         delegate!(self, m => m.settle(io))
+    }
+    fn has_unwritten(&self) -> bool {
+        delegate!(self, m => m.has_unwritten())
     }
     fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         delegate!(self, m => m.write_back(io))

@@ -95,7 +95,7 @@ impl Geometry {
         if pages > 1 << 32 {
             return Err(GeometryError::TooManyPages { pages: u64::try_from(pages).unwrap_or(u64::MAX) });
         }
-        if planes % self.superblock_planes as u128 != 0 {
+        if !planes.is_multiple_of(self.superblock_planes as u128) {
             return Err(GeometryError::Superblock {
                 superblock_planes: self.superblock_planes,
                 planes: planes as u32,

@@ -53,7 +53,11 @@ impl Candidates {
         self.entries += 1;
     }
 
-    fn clear_above(&mut self, limit: u16) {
+    /// The limit only ever tightens here: between the old limit and a higher one blocks are missing from the stacks.
+    fn tighten(&mut self, limit: u16) {
+        if limit >= self.limit {
+            return;
+        }
         self.limit = limit;
         for stack in self.stacks.iter_mut().skip(limit as usize + 1) {
             self.entries -= stack.len() as u32;
@@ -277,7 +281,7 @@ impl BlockTable {
             self.top_candidate(pool)
         })?;
         let valid = self.valid[found.index()];
-        self.candidates[pool as usize].clear_above(valid.saturating_add(SLACK));
+        self.candidates[pool as usize].tighten(valid.saturating_add(SLACK));
         (valid < self.block_pages).then_some(found)
     }
 

@@ -520,6 +520,17 @@ impl<N: Nand> Store<N> {
         }
     }
 
+    /// Of two partly programmed blocks the copies get the roomier one: without a free block they have nothing else.
+    pub(crate) fn favour_copies(&mut self) {
+        for pool in 0..self.pools {
+            let (host, copies) =
+                (self.frontier_index(Stream::Host, pool), self.frontier_index(Stream::Gc, pool));
+            if self.frontiers[copies].left < self.frontiers[host].left {
+                self.frontiers.swap(host, copies);
+            }
+        }
+    }
+
     /// Erases a block that recovery found unreadable, and adopts it.
     pub(crate) fn erase_unreadable(&mut self, block: BlockId) -> Result<()> {
         self.adopt(
@@ -543,7 +554,7 @@ impl<N: Nand> Store<N> {
     /// an interrupted erase is repeated.
     pub(crate) fn reconcile(&mut self) -> Result<()> {
         for index in 0..self.frontiers.len() {
-            self.reconcile_frontier(index)?;
+            self.reconcile_frontier(index);
         }
         for block in (0..self.geometry.blocks()).map(BlockId) {
             if self.blocks.state(block) == BlockState::Erasing {
@@ -553,16 +564,19 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    fn reconcile_frontier(&mut self, index: usize) -> Result<()> {
-        let Frontier { block, next, left } = self.frontiers[index];
-        if left == 0 || next == self.geometry.first_page(block) {
-            return Ok(());
+    /// Gives back the pages that were not programmed: one of the interrupted program, and one of each request that the
+    /// host sent after it.
+    fn reconcile_frontier(&mut self, index: usize) {
+        let Frontier { block, mut next, mut left } = self.frontiers[index];
+        if left == 0 {
+            return;
         }
-        let last = Ppn(next.0 - 1);
-        if self.nand.probe(last) == Ok(None) {
-            self.frontiers[index] = Frontier { block, next: last, left: left + 1 };
+        let first = self.geometry.first_page(block);
+        while next > first && self.nand.probe(Ppn(next.0 - 1)) == Ok(None) {
+            next.0 -= 1;
+            left += 1;
         }
-        Ok(())
+        self.frontiers[index] = Frontier { block, next, left };
     }
 
     /// Good blocks, but for the one that holds the page number kept back as "none" on a device of 2^32 pages.

@@ -1,0 +1,67 @@
+//! The designs that every test runs: one line each.
+
+use wearwell::content::recycle::{RecycleOptions, StorePolicy};
+use wearwell::design::{DftlOptions, Parts, RecycleDesign, dftl, page_map, recyclable};
+use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
+
+/// A named list of parts.
+#[derive(Clone)]
+pub struct DesignUnderTest {
+    pub name: &'static str,
+    pub parts: Parts,
+}
+
+const FAST_LOADING: StorePolicy = StorePolicy::ProbabilityFastLoading { window: 1 };
+const GREEDY: VictimPolicy = VictimPolicy::Greedy;
+const RC_GC: VictimPolicy = VictimPolicy::RecycleAware;
+
+fn collected_by(policy: VictimPolicy) -> GcOptions {
+    GcOptions { policy, ..GcOptions::default() }
+}
+
+fn worn_evenly() -> GcOptions {
+    GcOptions { wear: WearOptions { dynamic: true, static_gap: 4 }, ..GcOptions::default() }
+}
+
+/// A store of `entries` (`None` = unbounded); few enough that entries are evicted in tiny worlds.
+fn recycling(victims: VictimPolicy, policy: StorePolicy, entries: Option<u32>, verify_on_hit: bool) -> Parts {
+    let options = RecycleOptions { capacity_entries: entries, policy, ..RecycleOptions::default() };
+    recyclable(collected_by(victims), RecycleDesign { options, verify_on_hit })
+}
+
+fn demand_paged(cache_entries: u32) -> Parts {
+    dftl(GcOptions::default(), DftlOptions { cache_entries })
+}
+
+/// All designs. A new one joins every test by a line here.
+pub fn designs() -> Vec<DesignUnderTest> {
+    let unbounded = StorePolicy::Probability;
+    [
+        ("page-map greedy", page_map(collected_by(GREEDY))),
+        ("page-map cost-benefit", page_map(collected_by(VictimPolicy::CostBenefit))),
+        ("page-map random", page_map(collected_by(VictimPolicy::DChoices { d: 1 }))),
+        ("page-map 3-choices", page_map(collected_by(VictimPolicy::DChoices { d: 3 }))),
+        ("page-map fifo", page_map(collected_by(VictimPolicy::Fifo))),
+        ("page-map wear-leveled", page_map(worn_evenly())),
+        ("recyclable lru greedy", recycling(GREEDY, StorePolicy::Lru, Some(6), false)),
+        ("recyclable lru rc-gc", recycling(RC_GC, StorePolicy::Lru, Some(6), true)),
+        ("recyclable prob greedy", recycling(GREEDY, StorePolicy::Probability, Some(6), true)),
+        ("recyclable prob rc-gc", recycling(RC_GC, StorePolicy::Probability, Some(6), false)),
+        ("recyclable prob+fl greedy", recycling(GREEDY, FAST_LOADING, Some(6), false)),
+        ("recyclable prob+fl rc-gc", recycling(RC_GC, FAST_LOADING, Some(6), true)),
+        ("recyclable unbounded greedy", recycling(GREEDY, unbounded, None, true)),
+        ("recyclable unbounded rc-gc", recycling(RC_GC, unbounded, None, false)),
+        ("dftl 1 entry", demand_paged(1)),
+        ("dftl 4 entries", demand_paged(4)),
+        ("dftl 16 entries", demand_paged(16)),
+        ("dftl all entries", demand_paged(u32::MAX)),
+    ]
+    .into_iter()
+    .map(|(name, parts)| DesignUnderTest { name, parts })
+    .collect()
+}
+
+/// The designs whose name begins with `family`.
+pub fn designs_of(family: &str) -> Vec<DesignUnderTest> {
+    designs().into_iter().filter(|design| design.name.starts_with(family)).collect()
+}

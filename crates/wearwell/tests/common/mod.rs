@@ -1,0 +1,196 @@
+//! What the test files share: named worlds, the list of designs, a deterministic source of operations, and the plain
+//! map that every device must agree with.
+//!
+//! A new design joins all tests by one line in [`designs`]. Every run is a function of its seed; a failure prints the
+//! design, the world, the seed and the number of the operation, which is all that a replay needs.
+
+// Each test file compiles this module for itself and uses a part of it.
+#![allow(dead_code, unused_imports)]
+
+mod designs;
+mod operations;
+mod worlds;
+
+pub use designs::{DesignUnderTest, designs, designs_of};
+pub use operations::{Mix, Op, Random};
+pub use worlds::{World, largest_logical, worlds};
+
+use wearwell::content::mix;
+use wearwell::design::Parts;
+use wearwell::device::{HostData, SECTOR_BYTES};
+use wearwell::nand::{Nand, Retain, SimNand};
+use wearwell::write_buffer::{BufferOptions, BufferPolicy};
+use wearwell::{Device, DeviceOptions, Result};
+
+/// Bytes of a sector as an index.
+pub const SECTOR: usize = SECTOR_BYTES as usize;
+
+/// No write buffer, and the two policies with a few pages.
+pub const BUFFERS: [BufferOptions; 3] = [
+    BufferOptions { pages: 0, policy: BufferPolicy::Fifo },
+    BufferOptions { pages: 5, policy: BufferPolicy::Fifo },
+    BufferOptions { pages: 4, policy: BufferPolicy::Slru },
+];
+
+/// A medium that keeps everything.
+pub fn full_medium(world: &World) -> SimNand {
+    SimNand::new(world.geometry.clone(), Retain::ALL)
+}
+
+/// A device of the world's logical size over `nand`.
+pub fn device<N: Nand>(world: &World, parts: &Parts, buffer: BufferOptions, nand: N) -> Device<N> {
+    let logical = world.logical_pages(parts);
+    Device::new(nand, logical, parts, DeviceOptions { buffer }).expect("a world fits every design")
+}
+
+/// Prints where a run stands if it panics, so that an assertion deep in the engine can be replayed.
+pub struct Scene<'a> {
+    pub what: &'a str,
+    pub world: &'a str,
+    pub seed: u64,
+    pub operation: u64,
+}
+
+impl Drop for Scene<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let Self { what, world, seed, operation } = self;
+            eprintln!("replay: design {what}, world {world}, seed {seed}, operation {operation}");
+        }
+    }
+}
+
+/// The sectors that the tests write: sector `position` of a page with content `id`. Content 0 is zeros, and the same
+/// id gives the same bytes for every logical page, so that pages with equal content are common.
+pub struct Patterns {
+    sectors: Vec<[u8; SECTOR]>,
+    page_sectors: usize,
+}
+
+impl Patterns {
+    pub fn new(contents: usize, page_sectors: usize) -> Self {
+        let sector = |k: usize| {
+            let (id, position) = (k / page_sectors, k % page_sectors);
+            let mut bytes = [0; SECTOR];
+            if id > 0 {
+                for (word, at) in bytes.chunks_exact_mut(8).zip(0u64..) {
+                    word.copy_from_slice(&mix((id * 256 + position) as u64 * 64 + at).to_le_bytes());
+                }
+            }
+            bytes
+        };
+        Self { sectors: (0..contents * page_sectors).map(sector).collect(), page_sectors }
+    }
+
+    pub fn sector(&self, id: u16, sector: u64) -> &[u8; SECTOR] {
+        &self.sectors[id as usize * self.page_sectors + sector as usize % self.page_sectors]
+    }
+}
+
+/// The plain map: the content id of every sector.
+pub struct Oracle {
+    pub patterns: Patterns,
+    ids: Vec<u16>,
+    page_sectors: u64,
+    buffer: Vec<u8>,
+}
+
+impl Oracle {
+    pub fn new(sectors: u64, page_sectors: u64, contents: usize) -> Self {
+        Self {
+            patterns: Patterns::new(contents, page_sectors as usize),
+            ids: vec![0; sectors as usize],
+            page_sectors,
+            buffer: Vec::new(),
+        }
+    }
+
+    pub fn of<N: Nand>(device: &Device<N>, contents: usize) -> Self {
+        let page_sectors = device.ftl().store().geometry().page_bytes as u64 / SECTOR_BYTES;
+        Self::new(device.bytes() / SECTOR_BYTES, page_sectors, contents)
+    }
+
+    pub fn sectors(&self) -> u64 {
+        self.ids.len() as u64
+    }
+
+    pub fn page_sectors(&self) -> u64 {
+        self.page_sectors
+    }
+
+    /// The contents of a page, one id per sector.
+    pub fn page(&self, lpn: u64) -> &[u16] {
+        let first = (lpn * self.page_sectors) as usize;
+        &self.ids[first..first + self.page_sectors as usize]
+    }
+
+    /// The bytes of a write of content `id` to `sectors` sectors from `first`.
+    pub fn fill(&mut self, first: u64, sectors: u64, id: u16) -> &[u8] {
+        self.buffer.clear();
+        for sector in first..first + sectors {
+            self.buffer.extend_from_slice(self.patterns.sector(id, sector));
+        }
+        &self.buffer
+    }
+
+    /// A write was accepted.
+    pub fn note_write(&mut self, first: u64, sectors: u64, id: u16) {
+        self.ids[first as usize..(first + sectors) as usize].fill(id);
+    }
+
+    /// A trim was accepted: whole pages become zeros, parts of pages keep their data.
+    pub fn note_trim(&mut self, first: u64, sectors: u64) {
+        let from = first.next_multiple_of(self.page_sectors);
+        let to = (first + sectors) / self.page_sectors * self.page_sectors;
+        if from < to {
+            self.ids[from as usize..to as usize].fill(0);
+        }
+    }
+
+    /// Reads a range of the device and compares it, sector by sector.
+    pub fn compare<N: Nand>(&mut self, device: &mut Device<N>, first: u64, sectors: u64) -> Result<()> {
+        let mut got = std::mem::take(&mut self.buffer);
+        got.clear();
+        // Bytes that nobody writes must not look like data.
+        got.resize(sectors as usize * SECTOR, 0xa5);
+        device.read(first * SECTOR_BYTES, sectors * SECTOR_BYTES, &mut got)?;
+        for (sector, bytes) in (first..).zip(got.chunks_exact(SECTOR)) {
+            let id = self.ids[sector as usize];
+            assert!(bytes == self.patterns.sector(id, sector), "sector {sector} does not hold content {id}");
+        }
+        self.buffer = got;
+        Ok(())
+    }
+
+    /// Compares the whole device.
+    pub fn compare_all<N: Nand>(&mut self, device: &mut Device<N>) -> Result<()> {
+        self.compare(device, 0, self.sectors())
+    }
+
+    /// Does an operation on the device; the map follows if the device accepted it.
+    pub fn apply<N: Nand>(&mut self, device: &mut Device<N>, op: Op) -> Result<()> {
+        match op {
+            Op::Write { first, sectors, id } => {
+                let bytes = self.fill(first, sectors, id);
+                device.write(first * SECTOR_BYTES, sectors * SECTOR_BYTES, HostData::Bytes(bytes))?;
+                self.note_write(first, sectors, id);
+            }
+            Op::Read { first, sectors } => self.compare(device, first, sectors)?,
+            Op::Trim { first, sectors } => {
+                device.trim(first * SECTOR_BYTES, sectors * SECTOR_BYTES)?;
+                self.note_trim(first, sectors);
+            }
+            Op::Flush => device.flush()?,
+            Op::Victims(policy) => device.ftl_mut().set_victim_policy(policy),
+            Op::Fingerprints(policy, entries) => device.ftl_mut().set_store_policy(policy, entries),
+        }
+        Ok(())
+    }
+}
+
+/// Audits a device; the violation is the message.
+pub fn audit<N: Nand>(device: &mut Device<N>) {
+    if let Err(violation) = device.ftl_mut().check() {
+        panic!("audit: {violation}");
+    }
+}

@@ -1,0 +1,67 @@
+//! Tiny devices with names. Each is small enough that garbage collection, full pools and evictions happen all the
+//! time, and each has one odd feature.
+
+use wearwell::design::Parts;
+use wearwell::nand::{Geometry, Retain, SimNand};
+use wearwell::{Error, Ftl};
+
+/// A geometry and how full the host makes it.
+#[derive(Clone)]
+pub struct World {
+    pub name: &'static str,
+    pub geometry: Geometry,
+    /// Logical pages in percent of the most that the design accepts; 100 leaves the least spare space.
+    fill_percent: u32,
+}
+
+impl World {
+    /// Logical pages of a device of this world under a design.
+    pub fn logical_pages(&self, parts: &Parts) -> u32 {
+        let most = largest_logical(&self.geometry, parts);
+        (most * self.fill_percent / 100).max(1)
+    }
+}
+
+/// The most logical pages that a design accepts on a geometry.
+pub fn largest_logical(geometry: &Geometry, parts: &Parts) -> u32 {
+    let accepts = |pages: u32| match Ftl::new(SimNand::new(geometry.clone(), Retain::default()), pages, parts)
+    {
+        Ok(_) => true,
+        Err(Error::NoSpareSpace { .. }) => false,
+        Err(error) => panic!("{error}"),
+    };
+    let pages = geometry.pages() as u32;
+    (1..=pages).rev().find(|&pages| accepts(pages)).expect("the geometry holds a page")
+}
+
+/// Layout in the order planes, blocks per plane, pages per block, page bytes.
+fn layout([channels, planes, blocks_per_plane, pages_per_block, page_bytes]: [u32; 5]) -> Geometry {
+    Geometry {
+        channels,
+        dies_per_channel: 1,
+        planes_per_die: planes / channels,
+        blocks_per_plane,
+        pages_per_block,
+        page_bytes,
+        spare_bytes: 64,
+        superblock_planes: 1,
+    }
+    .checked()
+    .expect("the worlds are valid")
+}
+
+/// All worlds.
+pub fn worlds() -> Vec<World> {
+    let superblocks = Geometry { superblock_planes: 2, ..layout([1, 4, 10, 4, 512]) };
+    let wide = Geometry { superblock_planes: 4, ..layout([2, 4, 9, 2, 1024]) };
+    vec![
+        World { name: "tiny", geometry: layout([1, 1, 8, 4, 1024]), fill_percent: 90 },
+        World { name: "slc", geometry: layout([1, 1, 40, 16, 512]), fill_percent: 85 },
+        World { name: "many_planes", geometry: layout([2, 4, 10, 8, 1024]), fill_percent: 85 },
+        World { name: "superblocks", geometry: superblocks, fill_percent: 90 },
+        World { name: "wide_superblocks", geometry: wide, fill_percent: 90 },
+        World { name: "large_pages", geometry: layout([1, 1, 10, 4, 16384]), fill_percent: 85 },
+        World { name: "one_block_spare", geometry: layout([1, 1, 10, 8, 512]), fill_percent: 100 },
+        World { name: "odd", geometry: layout([1, 2, 11, 6, 2048]), fill_percent: 90 },
+    ]
+}

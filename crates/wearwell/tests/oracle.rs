@@ -1,0 +1,90 @@
+//! Every design equals a plain map, on every world, with and without a write buffer, whatever the host does.
+//!
+//! Per design more than a million operations, spread over the worlds: writes of whole pages and of sectors, reads,
+//! trims, flushes, and switches of victim policy and fingerprint store. The bytes of every read are compared, and
+//! the audit runs after every operation for the first thousands of each run, then after every 16th.
+
+mod common;
+
+use common::{
+    BUFFERS, DesignUnderTest, Mix, Oracle, Random, Scene, World, audit, designs, device, full_medium,
+};
+use wearwell::write_buffer::BufferOptions;
+
+/// Content ids in use: few, so that the same content dies and comes back all the time.
+const CONTENTS: u16 = 9;
+/// Operations of a run that are audited one by one.
+const AUDITED: u64 = 6_000;
+
+fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operations: u64, seed: u64) {
+    let mut device = device(world, &design.parts, buffer, full_medium(world));
+    let mut oracle = Oracle::of(&device, CONTENTS as usize);
+    let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
+    let mut mix =
+        Mix { random: Random::new(seed), sectors, page_sectors, contents: CONTENTS, switches: true };
+    let mut scene = Scene { what: design.name, world: world.name, seed, operation: 0 };
+    for operation in 0..operations {
+        scene.operation = operation;
+        let op = mix.draw();
+        oracle.apply(&mut device, op).unwrap_or_else(|error| panic!("{op:?}: {error}"));
+        if operation < AUDITED || operation % 16 == 0 {
+            audit(&mut device);
+        }
+    }
+    oracle.compare_all(&mut device).expect("a healthy medium reads");
+    let stats = device.ftl().stats();
+    assert!(stats.gc_victims > operations / 1000, "garbage collection has to be at work");
+    if device.ftl().recycle().is_some() {
+        assert!(stats.recycled_writes > operations / 1000, "recycling has to be at work");
+    }
+}
+
+/// Every design on one world, split evenly over the buffers.
+fn every_design_on(name: &str, operations: u64) {
+    let world = common::worlds().into_iter().find(|world| world.name == name).expect("a known world");
+    for (number, design) in (0u64..).zip(designs()) {
+        for (k, buffer) in (0u64..).zip(BUFFERS) {
+            run(&design, &world, buffer, operations / BUFFERS.len() as u64, 1000 * number + k);
+        }
+    }
+}
+
+#[test]
+fn every_design_equals_a_plain_map_on_tiny() {
+    every_design_on("tiny", 480_000);
+}
+
+#[test]
+fn every_design_equals_a_plain_map_on_slc() {
+    every_design_on("slc", 90_000);
+}
+
+#[test]
+fn every_design_equals_a_plain_map_on_many_planes() {
+    every_design_on("many_planes", 90_000);
+}
+
+#[test]
+fn every_design_equals_a_plain_map_on_superblocks() {
+    every_design_on("superblocks", 120_000);
+}
+
+#[test]
+fn every_design_equals_a_plain_map_on_wide_superblocks() {
+    every_design_on("wide_superblocks", 90_000);
+}
+
+#[test]
+fn every_design_equals_a_plain_map_on_large_pages() {
+    every_design_on("large_pages", 30_000);
+}
+
+#[test]
+fn every_design_equals_a_plain_map_with_one_block_to_spare() {
+    every_design_on("one_block_spare", 120_000);
+}
+
+#[test]
+fn every_design_equals_a_plain_map_on_odd() {
+    every_design_on("odd", 60_000);
+}

@@ -1,0 +1,343 @@
+//! Power is lost after every program and erase of a scenario, and nothing that was promised is lost with it.
+//!
+//! A scenario of 300 operations (duplicate contents, partial writes, trims, flushes, garbage collection at work) runs
+//! on a device that is nearly full. For each of its programs and erases, and for each state that the interrupted
+//! operation may leave, a copy of the device loses power there, gets it back and recovers. Then every page must hold
+//! its last durable version or one issued later, never a mix of two versions and never another page's data, and
+//! fifty more operations must agree with a plain map.
+//!
+//! What each design promises rests on its hardware:
+//! - page-map: nothing but flash. The map comes from the OOB; trims are not durable, so a page that was trimmed since
+//!   its last durable write (or whose last durable state is a trim) may read as any earlier version.
+//! - recyclable: a battery keeps map, history and access counts in RAM; recovery brings them in line with the flash.
+//! - dftl: a battery writes the dirty map entries when power fails, here at the beginning of [`Device::recover`]. A cut
+//!   among the battery's own writes is outside its promise, so second cuts come after them.
+//!
+//! Without a write buffer a write is on flash when it is acknowledged, and the tests hold the designs to that.
+
+mod common;
+
+use common::{BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, SECTOR, Scene, World, audit, designs_of};
+use common::{device, full_medium, worlds};
+use wearwell::design::Persistence;
+use wearwell::device::SECTOR_BYTES;
+use wearwell::nand::{CutOutcome, PowerCut, SimNand};
+use wearwell::write_buffer::BufferOptions;
+use wearwell::{Device, Error, Result};
+
+const CONTENTS: u16 = 12;
+const SCENARIO: u64 = 300;
+const AFTERWARDS: u64 = 50;
+
+type Fragile = Device<PowerCut<SimNand>>;
+
+/// Every version of a page since the device was new, and from which on one must be there after a cut.
+#[derive(Clone)]
+struct Versions {
+    issued: Vec<Box<[u16]>>,
+    /// Versions that were made by a trim.
+    trims: Vec<bool>,
+    durable: usize,
+}
+
+impl Versions {
+    fn new(page_sectors: u64) -> Self {
+        // A page that was never written is no trim: nothing older can return.
+        Self { issued: vec![vec![0; page_sectors as usize].into()], trims: vec![false], durable: 0 }
+    }
+
+    fn allowed(&self, trims_are_durable: bool) -> &[Box<[u16]>] {
+        let trimmed = self.trims[self.durable..].contains(&true);
+        let oldest = if trimmed && !trims_are_durable { 0 } else { self.durable };
+        &self.issued[oldest..]
+    }
+
+    fn make_durable(&mut self) {
+        self.durable = self.issued.len() - 1;
+    }
+}
+
+/// What the host knows: the plain map and the versions behind it.
+struct Witness {
+    oracle: Oracle,
+    pages: Vec<Versions>,
+    trims_are_durable: bool,
+    acknowledged_is_durable: bool,
+}
+
+impl Witness {
+    fn new(device: &Fragile, design: &DesignUnderTest, buffer: BufferOptions) -> Self {
+        let oracle = Oracle::of(device, CONTENTS as usize);
+        let pages = oracle.sectors() / oracle.page_sectors();
+        Self {
+            pages: vec![Versions::new(oracle.page_sectors()); pages as usize],
+            oracle,
+            trims_are_durable: design.parts.persistence != Persistence::OobScan,
+            acknowledged_is_durable: buffer.pages == 0,
+        }
+    }
+
+    /// The host issues an operation: from now on its versions may be found on flash.
+    fn issue(&mut self, op: Op) {
+        match op {
+            Op::Write { first, sectors, id } => {
+                self.oracle.note_write(first, sectors, id);
+                self.append(first, sectors, false);
+            }
+            Op::Trim { first, sectors } => {
+                self.oracle.note_trim(first, sectors);
+                self.append(first, sectors, true);
+            }
+            _ => {}
+        }
+    }
+
+    fn append(&mut self, first: u64, sectors: u64, trim: bool) {
+        let page = self.oracle.page_sectors();
+        for lpn in first / page..(first + sectors).div_ceil(page) {
+            let partly = first > lpn * page || first + sectors < (lpn + 1) * page;
+            if trim && partly {
+                continue;
+            }
+            let versions = &mut self.pages[lpn as usize];
+            versions.issued.push(self.oracle.page(lpn).into());
+            versions.trims.push(trim);
+        }
+    }
+
+    /// The device acknowledged an operation.
+    fn acknowledge(&mut self, op: Op) {
+        if self.acknowledged_is_durable || matches!(op, Op::Flush) {
+            self.pages.iter_mut().for_each(Versions::make_durable);
+        }
+    }
+
+    /// Compares every page of a recovered device with what it may hold; returns what it does hold.
+    fn judge(&self, device: &mut Fragile) -> Vec<u16> {
+        let page_bytes = self.oracle.page_sectors() as usize * SECTOR;
+        let mut found = Vec::new();
+        let mut bytes = vec![0xa5; page_bytes];
+        for (lpn, versions) in (0u64..).zip(&self.pages) {
+            device
+                .read(lpn * page_bytes as u64, page_bytes as u64, &mut bytes)
+                .expect("a recovered page reads");
+            let holds = |version: &[u16]| {
+                let expected = version.iter().zip(0u64..).map(|(&id, k)| self.oracle.patterns.sector(id, k));
+                bytes.chunks_exact(SECTOR).zip(expected).all(|(got, expected)| got == expected)
+            };
+            let allowed = versions.allowed(self.trims_are_durable);
+            let version = allowed.iter().rev().find(|version| holds(version)).unwrap_or_else(|| {
+                let earlier = versions.issued.iter().any(|version| holds(version));
+                panic!(
+                    "logical page {lpn} holds {}",
+                    if earlier { "a stale version" } else { "foreign or torn data" }
+                )
+            });
+            found.extend_from_slice(version);
+        }
+        found
+    }
+}
+
+/// What a run of cuts did.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    cuts: u64,
+    second_cuts: u64,
+    pages: u64,
+    /// Blocks that the uncut scenarios collected.
+    victims: u64,
+    scenarios: u64,
+}
+
+struct Scenario<'a> {
+    design: &'a DesignUnderTest,
+    world: &'a World,
+    buffer: BufferOptions,
+    outcome: CutOutcome,
+    seed: u64,
+    tally: Tally,
+}
+
+impl Scenario<'_> {
+    /// Runs the scenario uncut; before each operation that touches the flash, copies of the device are cut at each of
+    /// its programs and erases.
+    fn explore(&mut self) -> Tally {
+        let nand = PowerCut::new(full_medium(self.world), None, self.outcome);
+        let mut device = device(self.world, &self.design.parts, self.buffer, nand);
+        let mut witness = Witness::new(&device, self.design, self.buffer);
+        let mut mix = self.mix(&witness.oracle);
+        self.precondition(&mut device, &mut witness);
+        let mut scene =
+            Scene { what: self.design.name, world: self.world.name, seed: self.seed, operation: 0 };
+        for operation in 0..SCENARIO {
+            scene.operation = operation;
+            let op = mix.draw();
+            let mut before = device.clone();
+            device.ftl_mut().store_mut().nand_mut().restore(None);
+            witness.issue(op);
+            perform(&mut device, &mut witness.oracle, op).expect("the scenario fits the device");
+            for cut_at in 0..device.ftl().store().nand().operations() {
+                self.cut(&mut before, &mut witness, op, cut_at);
+            }
+            witness.acknowledge(op);
+        }
+        self.tally.victims += device.ftl().stats().gc_victims;
+        self.tally
+    }
+
+    fn mix(&self, oracle: &Oracle) -> Mix {
+        Mix {
+            random: Random::new(self.seed),
+            sectors: oracle.sectors(),
+            page_sectors: oracle.page_sectors(),
+            contents: CONTENTS,
+            switches: false,
+        }
+    }
+
+    /// Every page written, a part of them again, so that the pools are low when the scenario begins.
+    fn precondition(&self, device: &mut Fragile, witness: &mut Witness) {
+        let page = witness.oracle.page_sectors();
+        let pages = witness.pages.len() as u64;
+        let mut random = Random::new(self.seed + 1);
+        for k in 0..3 * pages {
+            let lpn = if k < pages { k } else { random.below(pages) };
+            let id = 1 + random.below(CONTENTS as u64 - 1) as u16;
+            let op = Op::Write { first: lpn * page, sectors: page, id };
+            witness.issue(op);
+            perform(device, &mut witness.oracle, op).expect("the pages fit");
+        }
+        device.flush().expect("the pages fit");
+        witness.acknowledge(Op::Flush);
+    }
+
+    fn cut(&mut self, before: &mut Fragile, witness: &mut Witness, op: Op, cut_at: u64) {
+        let mut device = before.clone();
+        device.ftl_mut().store_mut().nand_mut().restore(Some(cut_at));
+        let error =
+            perform(&mut device, &mut witness.oracle, op).expect_err("the cut is inside the operation");
+        assert!(error.is_power_loss(), "a cut is reported as {error}");
+        self.tally.cuts += 1;
+        if self.tally.cuts.is_multiple_of(7) {
+            self.cut_recovery(&device, witness);
+        }
+        recover(&mut device, None).expect("power stays on");
+        let found = self.judge(&mut device, witness);
+        self.go_on(device, &found, cut_at);
+    }
+
+    fn judge(&mut self, device: &mut Fragile, witness: &Witness) -> Vec<u16> {
+        audit(device);
+        self.tally.pages += witness.pages.len() as u64;
+        witness.judge(device)
+    }
+
+    /// Power is lost again at each program and erase of the recovery, and recovery starts again: same contents.
+    fn cut_recovery(&mut self, lost: &Fragile, witness: &Witness) {
+        let mut once = lost.clone();
+        recover(&mut once, None).expect("power stays on");
+        let operations = once.ftl().store().nand().operations();
+        let expected = self.judge(&mut once, witness);
+        for cut_at in self.battery_writes(lost)..operations {
+            let mut device = lost.clone();
+            let error = recover(&mut device, Some(cut_at)).expect_err("the cut is inside recovery");
+            assert!(error.is_power_loss(), "a cut is reported as {error}");
+            recover(&mut device, None).expect("power stays on");
+            assert!(self.judge(&mut device, witness) == expected, "recovery is idempotent");
+            self.tally.second_cuts += 1;
+        }
+    }
+
+    /// Programs and erases that a battery pays for: they come first and cannot be cut.
+    fn battery_writes(&self, lost: &Fragile) -> u64 {
+        if self.design.parts.persistence != Persistence::BatteryFlush {
+            return 0;
+        }
+        let mut device = lost.clone();
+        device.ftl_mut().store_mut().nand_mut().restore(None);
+        let report = device.recover().expect("power stays on");
+        let scan_erases = device.ftl().stats().erases[wearwell::timing::Cause::Recovery as usize];
+        let before = lost.ftl().stats().erases[wearwell::timing::Cause::Recovery as usize];
+        let all = device.ftl().store().nand().operations();
+        assert!(report.battery_programs <= all);
+        // Erases of the scan come last; erases that the battery repeats count as its own.
+        all - (scan_erases - before).min(u64::from(all > report.battery_programs))
+    }
+
+    /// The recovered device is as good as any other.
+    fn go_on(&mut self, mut device: Fragile, found: &[u16], cut_at: u64) {
+        let mut oracle = Oracle::of(&device, CONTENTS as usize);
+        for (sector, &id) in (0u64..).zip(found) {
+            oracle.note_write(sector, 1, id);
+        }
+        let mut mix = self.mix(&oracle);
+        mix.random = Random::new(self.seed ^ (cut_at << 20) ^ self.tally.cuts);
+        for _ in 0..AFTERWARDS {
+            oracle.apply(&mut device, mix.draw()).expect("a recovered device works");
+        }
+        audit(&mut device);
+        oracle.compare_all(&mut device).expect("a recovered device reads");
+    }
+}
+
+fn recover(device: &mut Fragile, cut_at: Option<u64>) -> Result<()> {
+    device.ftl_mut().store_mut().nand_mut().restore(cut_at);
+    device.recover().map(|_| ())
+}
+
+/// Does an operation without noting it; reads are not compared here.
+fn perform(device: &mut Fragile, oracle: &mut Oracle, op: Op) -> Result<()> {
+    let bytes = |sectors: u64| sectors * SECTOR_BYTES;
+    match op {
+        Op::Write { first, sectors, id } => {
+            let data = wearwell::device::HostData::Bytes(oracle.fill(first, sectors, id));
+            device.write(bytes(first), bytes(sectors), data)
+        }
+        Op::Read { first, sectors } => {
+            let mut into = vec![0; sectors as usize * SECTOR];
+            device.read(bytes(first), bytes(sectors), &mut into)
+        }
+        Op::Trim { first, sectors } => device.trim(bytes(first), bytes(sectors)),
+        Op::Flush => device.flush(),
+        Op::Victims(_) | Op::Fingerprints(..) => Err(Error::Options("a scenario has no switches".into())),
+    }
+}
+
+fn every_cut_of(family: &str, worlds: &[World]) {
+    let mut total = Tally::default();
+    for (number, design) in (0u64..).zip(designs_of(family)) {
+        for (k, world) in worlds.iter().enumerate() {
+            // Each pair of design and world meets one of the buffers; over the worlds a design meets all.
+            let buffer = BUFFERS[(number as usize + k) % BUFFERS.len()];
+            for outcome in CutOutcome::ALL {
+                let seed = 100 * number + k as u64;
+                let tally = Tally::default();
+                let tally = Scenario { design: &design, world, buffer, outcome, seed, tally }.explore();
+                total.cuts += tally.cuts;
+                total.second_cuts += tally.second_cuts;
+                total.pages += tally.pages;
+                total.victims += tally.victims;
+                total.scenarios += 1;
+            }
+        }
+    }
+    let Tally { cuts, second_cuts, pages, victims, scenarios } = total;
+    println!("{family}: {cuts} cuts, {second_cuts} cuts of recoveries, {pages} pages compared");
+    assert!(victims > 10 * scenarios, "garbage collection has to be at work");
+}
+
+#[test]
+fn page_map_keeps_its_promise_at_every_cut() {
+    every_cut_of("page-map", &worlds());
+}
+
+#[test]
+fn recyclable_keeps_its_promise_at_every_cut() {
+    every_cut_of("recyclable", &worlds());
+}
+
+#[test]
+fn dftl_keeps_its_promise_at_every_cut() {
+    every_cut_of("dftl", &worlds());
+}

@@ -163,10 +163,14 @@ struct Run<'a> {
     compacts: bool,
     looks_at_content: bool,
     page_bytes: u64,
+    page_shift: u32,
     exported_bytes: u64,
     /// Time of the current request and completion of the last one, nanoseconds.
     clock: Clock,
     descriptors: Vec<Descriptor>,
+    /// First pages of the batch's writes, and their contents where known.
+    upcoming: Vec<Lpn>,
+    upcoming_contents: Vec<Fingerprint>,
     series: Vec<SeriesPoint>,
     measured: u64,
     aged: u64,
@@ -196,6 +200,7 @@ impl<'a> Run<'a> {
         Ok(Self {
             looks_at_content: device.ftl().looks_at_content(),
             page_bytes: resolved.geometry.page_bytes as u64,
+            page_shift: resolved.geometry.page_bytes.trailing_zeros(),
             exported_bytes: device.bytes(),
             requests: plan.input.open()?,
             content: ContentModel::new(&plan.content, plan.config.seed()),
@@ -203,6 +208,8 @@ impl<'a> Run<'a> {
             compacts: plan.compacts(),
             clock: Clock::default(),
             descriptors: Vec::new(),
+            upcoming: Vec::with_capacity(BATCH),
+            upcoming_contents: Vec::with_capacity(BATCH),
             series: Vec::new(),
             measured: 0,
             aged: 0,
@@ -290,14 +297,13 @@ impl<'a> Run<'a> {
     /// Executes up to `total` requests.
     fn pump(&mut self, total: u64, phase: Phase, on_progress: OnProgress<'_>) -> Result<Ended, ReplayError> {
         let mut batch: Vec<Request> = vec![Request::default(); BATCH];
-        let mut warm = Vec::with_capacity(BATCH);
         let series_every = (total / SERIES_POINTS).max(1);
         let mut done = 0;
         while done < total {
             let wanted = (total - done).min(BATCH as u64) as usize;
             let (read, damage) = self.read_batch(&mut batch[..wanted]);
-            self.warm(&batch[..read], &mut warm);
-            for request in &mut batch[..read] {
+            self.warm(&batch[..read]);
+            for request in &batch[..read] {
                 if let Err(error) = self.execute(request) {
                     return Ok(Some(error.to_string()));
                 }
@@ -323,7 +329,7 @@ impl<'a> Run<'a> {
     fn read_batch(&mut self, batch: &mut [Request]) -> (usize, Option<TraceError>) {
         for (k, request) in batch.iter_mut().enumerate() {
             match self.requests.next(request) {
-                Ok(true) => {}
+                Ok(true) => self.prepare(request),
                 Ok(false) => return (k, None),
                 Err(error) => return (k, Some(error)),
             }
@@ -331,28 +337,47 @@ impl<'a> Run<'a> {
         (batch.len(), None)
     }
 
-    /// Looks up the first page of each write, so that the memory accesses of the batch overlap.
-    fn warm(&self, batch: &[Request], lpns: &mut Vec<Lpn>) {
-        if self.compacts {
-            return;
+    /// What is done to a request before it is executed: content where it lacks some, dense addresses.
+    #[inline]
+    fn prepare(&mut self, request: &mut Request) {
+        if self.looks_at_content {
+            self.give_content(request);
         }
-        let last = self.device.ftl().logical_pages() - 1;
-        lpns.clear();
-        let page_of =
-            |request: &Request| Lpn((request.offset_bytes / self.page_bytes).min(last as u64) as u32);
-        lpns.extend(batch.iter().filter(|request| request.op == Op::Write).map(page_of));
-        std::hint::black_box(self.device.ftl().warm(lpns, &[]));
-    }
-
-    fn execute(&mut self, request: &mut Request) -> Result<(), Error> {
-        let time_ns = request.time_ns;
-        self.first_ns.get_or_insert(time_ns);
-        self.last_ns = time_ns;
         if self.compacts
             && let Some(footprint) = &self.plan.survey.footprint
         {
             footprint.compact(request);
         }
+    }
+
+    /// Content from the model for a write that comes without, drawn when the request is read, in order.
+    fn give_content(&mut self, request: &mut Request) {
+        match request.op {
+            Op::Write if request.content.is_empty() && request.bytes.is_empty() => {
+                self.content.fill(request.pages(), &mut request.content);
+            }
+            Op::Trim | Op::Zero => self.content.forget(request.whole_pages()),
+            _ => {}
+        }
+    }
+
+    /// Lets the device look up what the first page of each write needs, so that the memory accesses of the batch
+    /// overlap.
+    fn warm(&mut self, batch: &[Request]) {
+        let last = self.device.ftl().logical_pages() as u64 - 1;
+        let Self { upcoming, upcoming_contents, page_shift, .. } = self;
+        let writes = || batch.iter().filter(|request| request.op == Op::Write);
+        upcoming.clear();
+        upcoming.extend(writes().map(|request| Lpn((request.offset_bytes >> *page_shift).min(last) as u32)));
+        upcoming_contents.clear();
+        upcoming_contents.extend(writes().filter_map(|request| Some(request.content.first()?.fingerprint)));
+        std::hint::black_box(self.device.ftl().warm(&self.upcoming, &self.upcoming_contents));
+    }
+
+    fn execute(&mut self, request: &Request) -> Result<(), Error> {
+        let time_ns = request.time_ns;
+        self.first_ns.get_or_insert(time_ns);
+        self.last_ns = time_ns;
         if self.timing.is_some() {
             self.arrive(time_ns)?;
         }
@@ -414,6 +439,26 @@ impl<'a> Run<'a> {
 
     #[inline]
     fn perform(&mut self, request: &Request) -> Result<RequestKind, Error> {
+        if let Some(lpn) = self.as_plain_page_write(request) {
+            let anything = Descriptor::of(Fingerprint::ZERO_PAGE);
+            return self.device.write_page(lpn, anything).map(|()| RequestKind::Write);
+        }
+        self.perform_any(request)
+    }
+
+    /// The page of a write that covers exactly one and whose content nobody looks at: the bulk of a counts-only run.
+    #[inline]
+    fn as_plain_page_write(&self, request: &Request) -> Option<Lpn> {
+        let plain = request.op == Op::Write
+            && request.len_bytes == self.page_bytes
+            && request.offset_bytes & (self.page_bytes - 1) == 0
+            && request.offset_bytes < self.exported_bytes
+            && !self.looks_at_content
+            && request.bytes.is_empty();
+        plain.then_some(Lpn((request.offset_bytes >> self.page_shift) as u32))
+    }
+
+    fn perform_any(&mut self, request: &Request) -> Result<RequestKind, Error> {
         let (offset, len) = self.sectors_of(request);
         match request.op {
             Op::Read => self.device.read(offset, len, &mut []).map(|()| RequestKind::Read),
@@ -424,10 +469,7 @@ impl<'a> Run<'a> {
                 self.descriptors.resize(pages, Descriptor::of(Fingerprint::ZERO_PAGE));
                 self.write_descriptors(offset, len).map(|()| RequestKind::Write)
             }
-            Op::Trim | Op::Zero => {
-                self.content.forget(request.whole_pages());
-                self.device.trim(offset, len).map(|()| RequestKind::Trim)
-            }
+            Op::Trim | Op::Zero => self.device.trim(offset, len).map(|()| RequestKind::Trim),
             Op::Flush => self.device.flush().map(|()| RequestKind::Flush),
         }
     }
@@ -441,22 +483,16 @@ impl<'a> Run<'a> {
         (start, request.end_bytes().div_ceil(SECTOR_BYTES) * SECTOR_BYTES - start)
     }
 
-    #[inline]
     fn write(&mut self, request: &Request, offset: u64, len: u64) -> Result<(), Error> {
         if !request.bytes.is_empty() {
             return self.device.write(offset, len, wearwell::device::HostData::Bytes(&request.bytes));
         }
-        let one_page = len == self.page_bytes && offset.is_multiple_of(self.page_bytes);
-        if one_page && !self.looks_at_content && offset < self.exported_bytes {
-            let lpn = Lpn((offset / self.page_bytes) as u32);
-            return self.device.write_page(lpn, Descriptor::of(Fingerprint::ZERO_PAGE));
-        }
         self.descriptors.clear();
-        if request.content.is_empty() {
-            self.content.fill(request.pages(), &mut self.descriptors);
-        } else {
-            self.descriptors.extend_from_slice(&request.content);
+        if !self.looks_at_content || request.content.is_empty() {
+            self.descriptors.push(Descriptor::of(Fingerprint::ZERO_PAGE));
+            return self.write_descriptors(offset, len);
         }
+        self.descriptors.extend_from_slice(&request.content);
         if self.page_bytes != PAGE_BYTES {
             self.regroup(offset, len);
         }

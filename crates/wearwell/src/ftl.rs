@@ -561,11 +561,8 @@ impl<N: Nand> Ftl<N> {
     fn relocate(&mut self, victim: BlockId, batch: &Batch) {
         // The map is written at random places: loading all of them first lets the cache misses overlap.
         std::hint::black_box(self.mapping.warm(&batch.owners));
-        for ((&lpn, &from), &to) in batch.owners.iter().zip(&batch.from).zip(&batch.to) {
-            self.mapping.relocate(lpn, to);
-            self.validity.clear(from);
-            self.validity.set(to);
-        }
+        batch.owners.iter().zip(&batch.to).for_each(|(&lpn, &to)| self.mapping.relocate(lpn, to));
+        self.move_valid_bits(batch);
         self.store.discard_many(victim, batch.to.len() as u32);
         if let Some(stage) = &mut self.recycle {
             for ((&lpn, &from), &to) in batch.owners.iter().zip(&batch.from).zip(&batch.to) {
@@ -581,6 +578,19 @@ impl<N: Nand> Ftl<N> {
         match &self.recycle {
             Some(stage) => stage.part.owner(ppn, spare_owner),
             None => spare_owner,
+        }
+    }
+
+    /// What was copied is a prefix of the victim's live pages, and lies in runs: both sides change by ranges.
+    fn move_valid_bits(&mut self, batch: &Batch) {
+        let moved = &batch.from[..batch.to.len()];
+        let [first, .., last] = moved else {
+            moved.iter().for_each(|&from| self.validity.clear(from));
+            return batch.to.iter().for_each(|&to| self.validity.set(to));
+        };
+        self.validity.clear_range(*first, last.0 - first.0 + 1);
+        for run in batch.to.chunk_by(|a, b| a.0 + 1 == b.0) {
+            self.validity.set_range(run[0], run.len() as u32);
         }
     }
 

@@ -32,6 +32,28 @@ impl RamBitmap {
         *word &= !bit;
     }
 
+    /// `count` pages from `first` on hold valid data. O(count / 64).
+    pub fn set_range(&mut self, first: Ppn, count: u32) {
+        self.change_range(first, count, |word, mask| *word |= mask);
+    }
+
+    /// `count` pages from `first` on hold nothing that is needed. O(count / 64).
+    pub fn clear_range(&mut self, first: Ppn, count: u32) {
+        self.change_range(first, count, |word, mask| *word &= !mask);
+    }
+
+    fn change_range(&mut self, first: Ppn, count: u32, change: impl Fn(&mut u64, u64)) {
+        let mut page = first.0 as u64;
+        let end = page + count as u64;
+        while page < end {
+            let shift = page % 64;
+            let span = (64 - shift).min(end - page);
+            let mask = if span == 64 { u64::MAX } else { ((1 << span) - 1) << shift };
+            change(&mut self.words[(page / 64) as usize], mask);
+            page += span;
+        }
+    }
+
     /// Whether the page holds valid data.
     #[inline]
     pub fn is_valid(&self, ppn: Ppn) -> bool {

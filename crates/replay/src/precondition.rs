@@ -92,12 +92,14 @@ pub fn construct<N: Nand>(device: &mut Device<N>, seed: u64) -> Result<(), Error
 /// Appends a block with `valid` pages of the permutation, spread evenly, and dead ones between.
 fn build_block<N: Nand>(ftl: &mut Ftl<N>, pool: u32, valid: u32, pages: &mut Pages) -> Result<(), Error> {
     let block_pages = ftl.store().geometry().block_pages();
+    let lpns: Vec<Lpn> = std::iter::from_fn(|| pages.next()).take(valid as usize).collect();
+    std::hint::black_box(ftl.warm(&lpns, &[]));
+    let mut placed = lpns.iter();
     for offset in 0..block_pages {
         let is_valid = (offset + 1) * valid / block_pages > offset * valid / block_pages;
-        match is_valid.then(|| pages.next()).flatten() {
-            Some(lpn) => ftl.construct_page(pool, Some(lpn), unique_content(lpn.0 as u64, 0))?,
-            None => ftl.construct_page(pool, None, unique_content(offset as u64, 1))?,
-        }
+        let lpn = if is_valid { placed.next().copied() } else { None };
+        let page = lpn.map_or(u64::from(offset) | 1 << 39, |lpn| lpn.0 as u64);
+        ftl.construct_page(pool, lpn, unique_content(page, 0))?;
     }
     Ok(())
 }

@@ -25,6 +25,7 @@ mod recency;
 pub mod recovery;
 pub mod stats;
 pub mod store;
+mod table;
 pub mod timing;
 pub mod validity;
 pub mod write_buffer;

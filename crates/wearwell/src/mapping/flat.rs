@@ -5,28 +5,29 @@ use crate::address::{Address, Lpn, Ppn};
 use crate::error::Result;
 use crate::nand::Nand;
 use crate::store::Store;
+use crate::table::Table;
 
 /// Flat L2P table.
 #[derive(Clone, Debug)]
 pub struct Flat {
-    table: Vec<Ppn>,
+    table: Table<u32>,
 }
 
 impl Flat {
     /// A table of `pages` unmapped pages.
     pub fn new(pages: u32) -> Self {
-        Self { table: vec![Ppn::NONE; pages as usize] }
+        Self { table: Table::filled(pages as usize, Ppn::NONE.0) }
     }
 
     /// The place of `lpn`.
     #[inline]
     pub fn get(&self, lpn: Lpn) -> Option<Ppn> {
-        self.table[lpn.index()].some()
+        Ppn(self.table.get(lpn.index())).some()
     }
 
     /// Stores a place; recovery and direct construction use it.
     pub fn set(&mut self, lpn: Lpn, ppn: Option<Ppn>) {
-        self.table[lpn.index()] = ppn.unwrap_or(Ppn::NONE);
+        self.table.set(lpn.index(), ppn.unwrap_or(Ppn::NONE).0);
     }
 }
 
@@ -38,17 +39,17 @@ impl Mapping for Flat {
 
     #[inline]
     fn update<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn, new: Option<Ppn>) -> Result<Option<Ppn>> {
-        Ok(std::mem::replace(&mut self.table[lpn.index()], new.unwrap_or(Ppn::NONE)).some())
+        Ok(Ppn(self.table.replace(lpn.index(), new.unwrap_or(Ppn::NONE).0)).some())
     }
 
     #[inline]
     fn relocate(&mut self, lpn: Lpn, new: Ppn) {
-        self.table[lpn.index()] = new;
+        self.table.set(lpn.index(), new.0);
     }
 
     #[inline]
     fn warm(&self, lpns: &[Lpn]) -> u64 {
-        lpns.iter().map(|lpn| self.table[lpn.index()].0 as u64).sum()
+        lpns.iter().map(|lpn| self.table.get(lpn.index()) as u64).sum()
     }
 
     fn owns(&self, _: u32, _: Ppn) -> bool {

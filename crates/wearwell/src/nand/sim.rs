@@ -11,6 +11,7 @@ use super::{CopyRun, Fragile, Geometry, Nand, NandError, Oob, PageKind};
 use crate::address::{BlockId, Ppn};
 use crate::content::{Content, Fingerprint};
 use crate::divide::Divider;
+use crate::table::Table;
 
 /// What the medium keeps of each data page beyond its owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -35,9 +36,9 @@ pub struct SimNand {
     block_pages: u32,
     divider: Divider,
     blocks: Vec<BlockRow>,
-    owner: Vec<u32>,
-    sequence: Vec<u64>,
-    fingerprint: Vec<Fingerprint>,
+    owner: Table<u32>,
+    sequence: Table<u64>,
+    fingerprint: Table<u64>,
     bytes: FxHashMap<u32, Box<[u8]>>,
     torn: FxHashSet<u32>,
     retain: Retain,
@@ -75,9 +76,9 @@ impl SimNand {
             block_pages: geometry.block_pages(),
             divider: Divider::new(geometry.block_pages()),
             blocks: vec![fresh; blocks],
-            owner: vec![0; pages],
-            sequence: vec![0; if retain.sequence { pages } else { 0 }],
-            fingerprint: vec![Fingerprint::default(); if retain.fingerprint { pages } else { 0 }],
+            owner: Table::zeroed(pages),
+            sequence: Table::zeroed(if retain.sequence { pages } else { 0 }),
+            fingerprint: Table::zeroed(if retain.fingerprint { pages } else { 0 }),
             bytes: FxHashMap::default(),
             torn: FxHashSet::default(),
             retain,
@@ -134,8 +135,8 @@ impl SimNand {
     fn oob(&self, ppn: Ppn, block: usize) -> Oob {
         Oob {
             kind: self.blocks[block].kind.expect("a readable page gave its block a kind"),
-            owner: self.owner[ppn.index()],
-            sequence: self.sequence.get(ppn.index()).copied().unwrap_or(0),
+            owner: self.owner.get(ppn.index()),
+            sequence: if self.retain.sequence { self.sequence.get(ppn.index()) } else { 0 },
             fingerprint: self.fingerprint(ppn),
         }
     }
@@ -174,18 +175,15 @@ impl SimNand {
     }
 
     fn copy_spares(&mut self, run: &CopyRun<'_>) {
-        let to = run.to.index()..run.to.index() + run.from.len();
-        for (owner, lpn) in self.owner[to.clone()].iter_mut().zip(run.owners) {
-            *owner = lpn.0;
-        }
+        let to = run.to.index();
+        self.owner.set_run(to, run.owners.iter().map(|lpn| lpn.0));
         if self.retain.sequence {
-            self.sequence[to.clone()]
-                .iter_mut()
-                .zip(run.sequence..)
-                .for_each(|(to, sequence)| *to = sequence);
+            (to..).zip(run.sequence..).take(run.from.len()).for_each(|(to, sequence)| self.sequence.set(to, sequence));
         }
         if self.retain.fingerprint {
-            to.zip(run.from).for_each(|(to, from)| self.fingerprint[to] = self.fingerprint[from.index()]);
+            for (to, from) in (to..).zip(run.from) {
+                self.fingerprint.set(to, self.fingerprint.get(from.index()));
+            }
         }
     }
 
@@ -200,7 +198,7 @@ impl SimNand {
 
     #[inline]
     fn keep(&mut self, ppn: Ppn, oob: &Oob, content: &Content<'_>) {
-        self.owner[ppn.index()] = oob.owner;
+        self.owner.set(ppn.index(), oob.owner);
         if self.keeps_owner_only && oob.kind == PageKind::Data {
             return;
         }
@@ -209,10 +207,10 @@ impl SimNand {
 
     fn keep_rest(&mut self, ppn: Ppn, oob: &Oob, content: &Content<'_>) {
         if self.retain.sequence {
-            self.sequence[ppn.index()] = oob.sequence;
+            self.sequence.set(ppn.index(), oob.sequence);
         }
         if self.retain.fingerprint {
-            self.fingerprint[ppn.index()] = oob.fingerprint;
+            self.fingerprint.set(ppn.index(), oob.fingerprint.0);
         }
         if let Content::Bytes(bytes) = content
             && (self.retain.bytes || oob.kind != PageKind::Data)
@@ -323,12 +321,12 @@ impl Nand for SimNand {
 
     #[inline]
     fn owner(&self, ppn: Ppn) -> u32 {
-        self.owner[ppn.index()]
+        self.owner.get(ppn.index())
     }
 
     #[inline]
     fn fingerprint(&self, ppn: Ppn) -> Fingerprint {
-        self.fingerprint.get(ppn.index()).copied().unwrap_or_default()
+        if self.retain.fingerprint { Fingerprint(self.fingerprint.get(ppn.index())) } else { Fingerprint::default() }
     }
 }
 

@@ -4,52 +4,55 @@
 //! themselves (their owner knows where each of them is). Flash-resident validity stores join this seam later.
 
 use crate::address::Ppn;
+use crate::table::Table;
 
 /// One bit per physical page: 1 = holds data that is needed.
 #[derive(Clone, Debug)]
 pub struct RamBitmap {
-    words: Vec<u64>,
+    words: Table<u64>,
 }
 
 impl RamBitmap {
     /// All pages invalid.
     pub fn new(pages: u64) -> Self {
-        Self { words: vec![0; pages.div_ceil(64) as usize] }
+        Self { words: Table::zeroed(pages.div_ceil(64) as usize) }
     }
 
     /// The page holds valid data from now on. O(1).
     #[inline]
     pub fn set(&mut self, ppn: Ppn) {
-        self.words[ppn.index() / 64] |= 1 << (ppn.0 % 64);
+        let at = ppn.index() / 64;
+        self.words.set(at, self.words.get(at) | 1 << (ppn.0 % 64));
     }
 
     /// The page's data is not needed any more. O(1), one random access.
     #[inline]
     pub fn clear(&mut self, ppn: Ppn) {
-        let word = &mut self.words[ppn.index() / 64];
-        let bit = 1 << (ppn.0 % 64);
-        assert!(*word & bit != 0, "page {ppn} is invalidated twice");
-        *word &= !bit;
+        let (at, bit) = (ppn.index() / 64, 1 << (ppn.0 % 64));
+        let word = self.words.get(at);
+        assert!(word & bit != 0, "page {ppn} is invalidated twice");
+        self.words.set(at, word & !bit);
     }
 
     /// `count` pages from `first` on hold valid data. O(count / 64).
     pub fn set_range(&mut self, first: Ppn, count: u32) {
-        self.change_range(first, count, |word, mask| *word |= mask);
+        self.change_range(first, count, |word, mask| word | mask);
     }
 
     /// `count` pages from `first` on hold nothing that is needed. O(count / 64).
     pub fn clear_range(&mut self, first: Ppn, count: u32) {
-        self.change_range(first, count, |word, mask| *word &= !mask);
+        self.change_range(first, count, |word, mask| word & !mask);
     }
 
-    fn change_range(&mut self, first: Ppn, count: u32, change: impl Fn(&mut u64, u64)) {
+    fn change_range(&mut self, first: Ppn, count: u32, change: impl Fn(u64, u64) -> u64) {
         let mut page = first.0 as u64;
         let end = page + count as u64;
         while page < end {
             let shift = page % 64;
             let span = (64 - shift).min(end - page);
             let mask = if span == 64 { u64::MAX } else { ((1 << span) - 1) << shift };
-            change(&mut self.words[(page / 64) as usize], mask);
+            let at = (page / 64) as usize;
+            self.words.set(at, change(self.words.get(at), mask));
             page += span;
         }
     }
@@ -57,7 +60,7 @@ impl RamBitmap {
     /// Whether the page holds valid data.
     #[inline]
     pub fn is_valid(&self, ppn: Ppn) -> bool {
-        self.words[ppn.index() / 64] >> (ppn.0 % 64) & 1 == 1
+        self.words.get(ppn.index() / 64) >> (ppn.0 % 64) & 1 == 1
     }
 
     /// Appends the valid pages of `first .. first + count` to `out`, in order. O(count / 64 + found).
@@ -67,7 +70,7 @@ impl RamBitmap {
         while page < end {
             let shift = page % 64;
             let span = (64 - shift).min(end - page);
-            let mut word = self.words[(page / 64) as usize] >> shift;
+            let mut word = self.words.get((page / 64) as usize) >> shift;
             if span < 64 {
                 word &= (1 << span) - 1;
             }

@@ -1,0 +1,156 @@
+//! Dense tables of numbers on large memory pages.
+//!
+//! A page-mapped FTL is a handful of tables that are read and written at random, so the time of a host write is
+//! cache and TLB misses. With 4-KiB memory pages a table of some megabytes already exceeds what the TLB reaches;
+//! 2-MiB pages make random access 1.4 to 1.7 times faster. Most systems grant them on request only, and the request
+//! needs memory of its own: an anonymous mapping, which reads as zeros and costs nothing until it is touched. Where
+//! the system has no such pages the table is an ordinary one.
+//!
+//! Cost of an access: one bounds check, as for a slice.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use memmap2::MmapMut;
+
+/// A number that a [`Table`] holds.
+pub(crate) trait Word: Copy {
+    /// Bytes of it.
+    const BYTES: usize;
+    /// From exactly [`Word::BYTES`] bytes.
+    fn load(bytes: &[u8]) -> Self;
+    /// Into exactly [`Word::BYTES`] bytes.
+    fn store(self, bytes: &mut [u8]);
+}
+
+macro_rules! word {
+    ($($number:ty),*) => {$(
+        impl Word for $number {
+            const BYTES: usize = size_of::<$number>();
+            #[inline]
+            fn load(bytes: &[u8]) -> Self {
+                Self::from_ne_bytes(bytes.try_into().expect("a slice of one word"))
+            }
+            #[inline]
+            fn store(self, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&self.to_ne_bytes());
+            }
+        }
+    )*};
+}
+word!(u32, u64);
+
+/// A table of fixed length.
+pub(crate) struct Table<W> {
+    memory: MmapMut,
+    len: usize,
+    word: PhantomData<W>,
+}
+
+impl<W: Word> Table<W> {
+    /// `len` zeros.
+    ///
+    /// # Panics
+    /// If the system has not enough address space.
+    pub(crate) fn zeroed(len: usize) -> Self {
+        let bytes = (len * W::BYTES).max(W::BYTES);
+        let memory = MmapMut::map_anon(bytes).expect("the system has no memory for a table");
+        request_large_pages(&memory);
+        Self { memory, len, word: PhantomData }
+    }
+
+    /// `len` times `value`.
+    pub(crate) fn filled(len: usize, value: W) -> Self {
+        let mut table = Self::zeroed(len);
+        table.memory.chunks_exact_mut(W::BYTES).for_each(|bytes| value.store(bytes));
+        table
+    }
+
+    /// Number of words.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The word at `index`; panics beyond the end.
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> W {
+        let at = index * W::BYTES;
+        W::load(&self.memory[at..at + W::BYTES])
+    }
+
+    /// Stores a word; panics beyond the end.
+    #[inline]
+    pub(crate) fn set(&mut self, index: usize, value: W) {
+        let at = index * W::BYTES;
+        value.store(&mut self.memory[at..at + W::BYTES]);
+    }
+
+    /// Stores a word and returns the one before.
+    #[inline]
+    pub(crate) fn replace(&mut self, index: usize, value: W) -> W {
+        let at = index * W::BYTES;
+        let place = &mut self.memory[at..at + W::BYTES];
+        let old = W::load(place);
+        value.store(place);
+        old
+    }
+
+    /// Stores words from `first` on.
+    #[inline]
+    pub(crate) fn set_run(&mut self, first: usize, values: impl ExactSizeIterator<Item = W>) {
+        let at = first * W::BYTES;
+        let run = &mut self.memory[at..at + values.len() * W::BYTES];
+        run.chunks_exact_mut(W::BYTES).zip(values).for_each(|(bytes, value)| value.store(bytes));
+    }
+}
+
+impl<W: Word> Clone for Table<W> {
+    fn clone(&self) -> Self {
+        let mut copy = Self::zeroed(self.len);
+        copy.memory.copy_from_slice(&self.memory);
+        copy
+    }
+}
+
+impl<W> fmt::Debug for Table<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Table of {} words", self.len)
+    }
+}
+
+/// A refusal changes nothing but speed.
+#[cfg(target_os = "linux")]
+fn request_large_pages(memory: &MmapMut) {
+    const LARGE_PAGE_BYTES: usize = 2 << 20;
+    if memory.len() >= 2 * LARGE_PAGE_BYTES {
+        let _ = memory.advise(memmap2::Advice::HugePage);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn request_large_pages(_: &MmapMut) {}
+
+#[cfg(test)]
+mod tests {
+    use super::Table;
+
+    #[test]
+    fn a_table_is_a_vector() {
+        for len in [0, 1, 7, 1_100_000] {
+            let mut table = Table::<u32>::filled(len, u32::MAX);
+            let mut model = vec![u32::MAX; len];
+            for (k, word) in model.iter_mut().enumerate().step_by(3) {
+                *word = k as u32;
+                assert_eq!(table.replace(k, k as u32), u32::MAX);
+            }
+            let copy = table.clone();
+            assert!((0..len).all(|k| copy.get(k) == model[k]), "length {len}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "range end index")]
+    fn an_index_beyond_the_end_panics() {
+        Table::<u64>::zeroed(4).get(4);
+    }
+}

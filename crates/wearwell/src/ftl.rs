@@ -565,9 +565,9 @@ impl<N: Nand> Ftl<N> {
         self.move_valid_bits(batch);
         self.store.discard_many(victim, batch.to.len() as u32);
         if let Some(stage) = &mut self.recycle {
-            for ((&lpn, &from), &to) in batch.owners.iter().zip(&batch.from).zip(&batch.to) {
-                stage.part.moved(lpn, from, to);
-            }
+            let geometry = self.store.geometry();
+            let (first, pages) = (geometry.first_page(victim), geometry.block_pages());
+            stage.part.moved_block(first, pages, &batch.owners, &batch.from, &batch.to);
         }
     }
 

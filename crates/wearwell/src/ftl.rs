@@ -367,16 +367,23 @@ impl<N: Nand> Ftl<N> {
         self.store.frontier_left(Stream::Host, pool) > 0 || self.store.free_blocks(pool) > RESERVE_BLOCKS
     }
 
-    /// The pool whose turn it is holds valid data only: the page goes to the next one that has room.
+    /// The pool whose turn it is holds valid data only: the page goes to the next one that has room. Settling the
+    /// mapping after a round may leave new garbage, so rounds go on while they collect something.
     fn find_writable_pool(&mut self) -> Result<u32> {
-        for _ in 0..self.store.pools() {
-            let pool = self.store.turn(Stream::Host);
-            self.collect_until_ready(pool)?;
-            if self.is_writable(pool) {
-                return Ok(pool);
+        loop {
+            let victims = self.store.stats.gc_victims;
+            for _ in 0..self.store.pools() {
+                let pool = self.store.turn(Stream::Host);
+                self.collect_until_ready(pool)?;
+                self.make_room_for_metadata()?;
+                if self.is_writable(pool) {
+                    return Ok(pool);
+                }
+            }
+            if self.store.stats.gc_victims == victims {
+                return Err(Error::Full { free_blocks: self.store.total_free_blocks() });
             }
         }
-        Err(Error::Full { free_blocks: self.store.total_free_blocks() })
     }
 
     fn collect_until_ready(&mut self, pool: u32) -> Result<()> {
@@ -406,7 +413,8 @@ impl<N: Nand> Ftl<N> {
         while !self.has_metadata_page() {
             self.collect_anywhere()?;
         }
-        Ok(())
+        // Opened now, so that the host page of the same request cannot take the block and leave GC without reserve.
+        self.store.open_ahead(Stream::Translation)
     }
 
     fn has_metadata_page(&self) -> bool {

@@ -230,20 +230,30 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     pub fn read(&mut self, lpn: Lpn, into: &mut [u8]) -> Result<bool> {
         self.require_in_range(lpn)?;
-        self.make_room_for_metadata()?;
+        let place = self.locate(lpn)?;
         self.store.stats.host_page_reads += 1;
-        self.read_mapped(lpn, into)
+        self.read_place(place, into)
     }
 
     /// As [`Ftl::read`], for the old part of a partial write: no host read is counted.
     pub(crate) fn read_for_modify(&mut self, lpn: Lpn, into: &mut [u8]) -> Result<bool> {
         self.require_in_range(lpn)?;
-        self.make_room_for_metadata()?;
-        self.read_mapped(lpn, into)
+        let place = self.locate(lpn)?;
+        self.read_place(place, into)
     }
 
-    fn read_mapped(&mut self, lpn: Lpn, into: &mut [u8]) -> Result<bool> {
-        let Some(ppn) = self.mapping.lookup(&mut self.store, lpn)? else {
+    /// Where a page is. A device that is full can write no translation page any more, but it still reads.
+    #[inline]
+    fn locate(&mut self, lpn: Lpn) -> Result<Option<Ppn>> {
+        match self.make_room_for_metadata() {
+            Ok(()) => self.mapping.lookup(&mut self.store, lpn),
+            Err(Error::Full { .. }) => self.mapping.peek(&mut self.store, lpn),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn read_place(&mut self, place: Option<Ppn>, into: &mut [u8]) -> Result<bool> {
+        let Some(ppn) = place else {
             into.fill(0);
             return Ok(false);
         };
@@ -256,7 +266,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Identity of a page's current content where the medium keeps it; for merging partial writes.
     pub(crate) fn fingerprint_of(&mut self, lpn: Lpn) -> Result<Option<Fingerprint>> {
-        let place = self.mapping.lookup(&mut self.store, lpn)?;
+        let place = self.locate(lpn)?;
         Ok(place.map(|ppn| self.store.nand().fingerprint(ppn)))
     }
 

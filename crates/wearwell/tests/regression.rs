@@ -173,3 +173,16 @@ fn full_was_reported_with_garbage_from_settling() {
     let parts = dftl(GcOptions::default(), DftlOptions { cache_entries: 9 });
     fill_to_the_brim(&parts, &flat_geometry([2, 12, 8, 512]), "dftl of 9");
 }
+
+/// A full device with a demand-paged map refused reads whose map entry was not cached: a place in the cache could
+/// only be had by writing a translation page.
+#[test]
+fn full_device_with_a_demand_paged_map_refused_reads() {
+    let world = world("large_pages");
+    let nand = full_medium(&world).with_endurance(3);
+    let mut device = device(&world, &parts("dftl 1 entry"), NO_BUFFER, nand);
+    let mut oracle = Oracle::of(&device, 9);
+    let mut random = Random::new(13);
+    while write_page(&mut device, &mut oracle, &mut random).is_ok() {}
+    oracle.compare_all(&mut device).expect("a full device reads");
+}

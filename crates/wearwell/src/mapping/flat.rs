@@ -36,6 +36,10 @@ impl Mapping for Flat {
         Ok(self.get(lpn))
     }
 
+    fn peek<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn) -> Result<Option<Ppn>> {
+        Ok(self.get(lpn))
+    }
+
     #[inline]
     fn update<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn, new: Option<Ppn>) -> Result<Option<Ppn>> {
         Ok(std::mem::replace(&mut self.table[lpn.index()], new.unwrap_or(Ppn::NONE)).some())

@@ -493,11 +493,16 @@ fn apply(table: &mut toml::Table, setting: &str) -> Result<(), ConfigError> {
     Ok(())
 }
 
+/// A value as TOML would read it. Words are strings, also those that TOML takes for numbers (`inf`, `nan`).
 fn literal(text: &str) -> toml::Value {
+    let is_word =
+        text.chars().all(|c| c.is_ascii_alphabetic() || c == '-') && text != "true" && text != "false";
     let parsed: Result<toml::Table, _> = toml::from_str(&format!("value = {text}"));
     match parsed {
-        Ok(mut table) => table.remove("value").unwrap_or_else(|| toml::Value::String(text.to_owned())),
-        Err(_) => toml::Value::String(text.to_owned()),
+        Ok(mut table) if !is_word => {
+            table.remove("value").unwrap_or_else(|| toml::Value::String(text.to_owned()))
+        }
+        _ => toml::Value::String(text.to_owned()),
     }
 }
 
@@ -529,7 +534,7 @@ pub struct Resolved {
     pub gc: GcOptions,
 }
 
-/// Layout of the `auto` device before it is resized: 4 dies on 2 channels, timing as in the LX paper.
+/// The device that is made to fit the workload.
 const AUTO: &str = "auto";
 
 impl Config {
@@ -545,7 +550,7 @@ impl Config {
     pub fn resolve(&self, footprint_pages: u64) -> Result<Resolved, ConfigError> {
         self.require_ranges()?;
         let name = self.device.preset.as_deref().unwrap_or(AUTO);
-        let device = named_device(name)?;
+        let device = if name == AUTO { auto_device(footprint_pages) } else { named_device(name)? };
         let geometry = self.layout(device.geometry.clone()).checked()?;
         let fit = self.device.fit.or((name == AUTO && self.device.logical_pages.is_none()).then_some(0.9));
         let spare = self.device.over_provisioning.unwrap_or(device.over_provisioning);
@@ -748,24 +753,34 @@ impl TimingConfig {
 }
 
 fn named_device(name: &str) -> Result<preset::Device, ConfigError> {
-    let small = preset::by_name("lx-40g").expect("the preset is in the list");
-    if name == AUTO {
-        let geometry = Geometry {
-            channels: 2,
-            dies_per_channel: 2,
-            planes_per_die: 1,
-            blocks_per_plane: 64,
-            ..small.geometry
-        };
-        return Ok(preset::Device { name: AUTO, geometry, gc_free_share: 0.0, ..small });
-    }
-    let known = || {
-        [AUTO.to_owned()].into_iter().chain(preset::all().into_iter().map(|device| device.name.to_owned()))
-    };
     preset::by_name(name).ok_or_else(|| {
-        let known: Vec<String> = known().collect();
-        ConfigError::unknown("device", name, known.iter().map(String::as_str))
+        let presets = preset::all();
+        ConfigError::unknown(
+            "device",
+            name,
+            [AUTO].into_iter().chain(presets.iter().map(|device| device.name)),
+        )
     })
+}
+
+/// A small drive for a workload of `footprint_pages`: timing of the LX paper, four dies on two channels, or one die
+/// and smaller blocks where four would leave a pool too few blocks to collect.
+fn auto_device(footprint_pages: u64) -> preset::Device {
+    /// Blocks a pool needs so that 15 % of spare space is several blocks.
+    const POOL_BLOCKS: u64 = 64;
+    let model = preset::by_name("lx-40g").expect("the preset is in the list");
+    let pages_per_block = model.geometry.pages_per_block as u64;
+    let is_large = footprint_pages >= 4 * POOL_BLOCKS * pages_per_block;
+    let fitting = (footprint_pages / POOL_BLOCKS).max(1).next_power_of_two().clamp(4, pages_per_block);
+    let geometry = Geometry {
+        channels: if is_large { 2 } else { 1 },
+        dies_per_channel: if is_large { 2 } else { 1 },
+        planes_per_die: 1,
+        blocks_per_plane: POOL_BLOCKS as u32,
+        pages_per_block: if is_large { pages_per_block } else { fitting } as u32,
+        ..model.geometry
+    };
+    preset::Device { name: AUTO, geometry, gc_free_share: 0.0, ..model }
 }
 
 /// Share of the physical pages that is exported.
@@ -797,7 +812,7 @@ fn fitted(
     let per_plane = pages / (geometry.planes() as f64 * geometry.pages_per_block as f64);
     // On a tiny device a share of the blocks is not enough: each pool needs a free block, a block for copies, one for
     // metadata, and one whose pages can die.
-    let least_for_gc = (4.0 / (1.0 - exported)).ceil();
+    let least_for_gc = (4.0 / (1.0 - exported)).ceil().max(48.0);
     let blocks_per_plane = per_plane.ceil().max(least_for_gc) as u32;
     Ok(Geometry { blocks_per_plane, ..geometry }.checked()?)
 }

@@ -502,23 +502,26 @@ impl<'a> Run<'a> {
 
     #[inline]
     fn perform(&mut self, request: &Request) -> Result<RequestKind, Error> {
-        if let Some(lpn) = self.as_plain_page_write(request) {
-            let anything = Descriptor::of(Fingerprint::ZERO_PAGE);
-            return self.device.write_page(lpn, anything).map(|()| RequestKind::Write);
+        if let Some((lpn, descriptor)) = self.as_page_write(request) {
+            return self.device.write_page(lpn, descriptor).map(|()| RequestKind::Write);
         }
         self.perform_any(request)
     }
 
-    /// The page of a write that covers exactly one and whose content nobody looks at: the bulk of a counts-only run.
+    /// A write that covers exactly one page: the bulk of most runs, spared the way through sectors.
     #[inline]
-    fn as_plain_page_write(&self, request: &Request) -> Option<Lpn> {
+    fn as_page_write(&self, request: &Request) -> Option<(Lpn, Descriptor)> {
         let plain = request.op == Op::Write
             && request.len_bytes == self.page_bytes
             && request.offset_bytes & (self.page_bytes - 1) == 0
             && request.offset_bytes < self.exported_bytes
-            && !self.looks_at_content
             && request.bytes.is_empty();
-        plain.then_some(Lpn((request.offset_bytes >> self.page_shift) as u32))
+        let descriptor = match (self.looks_at_content, &request.content[..]) {
+            (false, _) => Descriptor::of(Fingerprint::ZERO_PAGE),
+            (true, [one]) if self.page_bytes == PAGE_BYTES => *one,
+            _ => return None,
+        };
+        plain.then_some((Lpn((request.offset_bytes >> self.page_shift) as u32), descriptor))
     }
 
     fn perform_any(&mut self, request: &Request) -> Result<RequestKind, Error> {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use wearwell::gc::VictimPolicy;
 use wearwell::nand::preset;
-use wearwell_replay::config::{Config, ConfigError, Policy, Resolved};
+use wearwell_replay::config::{Config, ConfigError, Policy, RecyclePolicy, Resolved};
 
 const GIB: u64 = 1 << 30;
 
@@ -98,8 +98,14 @@ fn impossible_geometries_are_refused_with_field_and_bound() {
         (vec!["device.page_bytes=3000"], vec!["page_bytes is 3000", "power of two"]),
         (vec!["device.page_bytes=256"], vec!["page_bytes is 256", "512"]),
         (vec!["device.preset=gk-2t", "device.channels=16"], vec!["8589934592 pages", "32 bits"]),
-        (vec!["device.superblock_planes=3"], vec!["superblock_planes is 3", "does not divide the 4 planes"]),
-        (vec!["device.superblock_planes=4", "device.pages_per_block=20000"], vec!["80000 pages", "65535"]),
+        (
+            vec!["device.preset=bench-8g", "device.superblock_planes=3"],
+            vec!["superblock_planes is 3", "does not divide the 64 planes"],
+        ),
+        (
+            vec!["device.preset=bench-8g", "device.superblock_planes=4", "device.pages_per_block=20000"],
+            vec!["80000 pages", "65535"],
+        ),
         (
             vec!["device.channels=4294967295", "device.dies_per_channel=4294967295", "device.planes_per_die=9"],
             vec!["32 bits"],
@@ -124,7 +130,7 @@ fn over_provisioning_has_two_definitions() {
 
 #[test]
 fn over_provisioning_out_of_range_is_refused() {
-    for share in ["0", "-0.1", "nan", "inf"] {
+    for share in ["0", "-0.1", "+nan", "+inf"] {
         let setting = format!("device.over_provisioning={share}");
         assert_says(&sentence(resolve(&[&setting])), &["device.over_provisioning is"]);
     }
@@ -148,22 +154,22 @@ fn exported_pages_must_be_some_and_not_all() {
 fn numbers_out_of_range_are_refused_and_not_bent() {
     for setting in [
         "device.read_us=-1",
-        "device.erase_us=nan",
-        "device.program_us=inf",
+        "device.erase_us=+nan",
+        "device.program_us=+inf",
         "device.channel_mb_per_s=0",
-        "device.channel_mb_per_s=nan",
+        "device.channel_mb_per_s=+nan",
         "device.factory_bad_share=0.5",
         "device.factory_bad_share=-0.01",
         "device.endurance_cycles=0",
         "device.fit=1.5",
         "device.fit=0",
-        "device.fit=nan",
+        "device.fit=+nan",
         "gc.d=0",
         "gc.free_share=0.5",
         "gc.background_share=-0.1",
         "dftl.cache_entries=0",
         "timing.hash_us=-5",
-        "timing.suspend_overhead_us=nan",
+        "timing.suspend_overhead_us=+nan",
         "precondition.share=1",
         "precondition.overwrite=-1",
         "replay.queue_depth=0",
@@ -242,6 +248,12 @@ fn settings_take_strings_with_and_without_quotes_and_blanks() {
     assert_eq!(whole.device.over_provisioning, Some(1.0));
     assert!(whole.wear.dynamic);
     assert_eq!(whole.device.blocks_per_plane, Some(1000));
+}
+
+/// The policy `inf` used to be read as the number infinity.
+#[test]
+fn words_in_settings_are_strings_even_where_toml_has_a_number_of_that_name() {
+    assert_eq!(of_settings(&["recycle.policy=inf"]).recycle.policy, RecyclePolicy::Inf);
 }
 
 #[test]

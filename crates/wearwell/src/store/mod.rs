@@ -301,6 +301,12 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
+    /// Opens the block that the stream's next page needs, if it needs one.
+    pub(crate) fn open_ahead(&mut self, stream: Stream) -> Result<()> {
+        let pool = self.richest_pool(stream);
+        if self.frontier_left(stream, pool) > 0 { Ok(()) } else { self.open(stream, pool) }
+    }
+
     fn close(&mut self, index: usize) {
         let block = self.frontiers[index].block;
         self.frontiers[index] = Frontier::NONE;

@@ -5,7 +5,7 @@ mod common;
 use common::{audit, flat_geometry};
 use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::content::recycle::{Recycle, RecycleOptions, StorePolicy};
-use wearwell::content::{Content, Descriptor, Fingerprint};
+use wearwell::content::{Descriptor, Fingerprint};
 use wearwell::design::{Parts, RecycleDesign, recyclable};
 use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::nand::{Nand, Retain, SimNand};
@@ -216,25 +216,26 @@ fn gc_makes_progress_when_all_weights_are_about_zero() {
     assert_eq!(drive.device.ftl().store().total_free_blocks(), free + 1);
 }
 
+/// Block 0 holds four pages that were read often, block 1 four pages that were never read.
+fn two_closed_blocks(urgent_blocks: u32) -> Drive {
+    let policy = VictimPolicy::RecycleAware;
+    let gc = GcOptions { policy, low_blocks: 11, urgent_blocks, ..GcOptions::default() };
+    let gc = GcOptions { background_blocks: u32::MAX, ..gc };
+    let mut drive = Drive::new(&parts(gc, StorePolicy::Probability, Some(30)));
+    for lpn in 0..8 {
+        assert!(!drive.write(lpn, 10 + lpn as u64));
+    }
+    for lpn in 0..4 {
+        drive.read(lpn, 15);
+    }
+    drive
+}
+
 /// R27: a pool at the urgent threshold takes the emptiest block, whatever its dead pages are worth.
 #[test]
 fn an_urgent_pool_takes_the_emptiest_block() {
-    let victim = |urgent_blocks: u32| {
-        let policy = VictimPolicy::RecycleAware;
-        let gc = GcOptions { policy, low_blocks: 11, urgent_blocks, ..GcOptions::default() };
-        let gc = GcOptions { background_blocks: u32::MAX, ..gc };
-        let mut drive = Drive::new(&parts(gc, StorePolicy::Probability, Some(30)));
-        // Block 0: four dead pages, all often read. Block 1: two dead pages, never read. Block 2: what replaced them.
-        (0..4).for_each(|lpn| drop(drive.device.ftl_mut().write(Lpn(lpn), content(10 + lpn as u64))));
-        (0..4).for_each(|lpn| drive.read(lpn, 15));
-        (4..8).for_each(|lpn| drop(drive.device.ftl_mut().write(Lpn(lpn), content(10 + lpn as u64))));
-        drive
-    };
-    fn content(id: u64) -> Content<'static> {
-        Content::Descriptor(Descriptor::of(Fingerprint(id)))
-    }
     for (urgent_blocks, expected) in [(0, BlockId(1)), (10, BlockId(0))] {
-        let mut drive = victim(urgent_blocks);
+        let mut drive = two_closed_blocks(urgent_blocks);
         for lpn in [0, 1, 2, 3, 4, 5] {
             drive.device.ftl_mut().trim(Lpn(lpn)).expect("a trim needs no room");
         }

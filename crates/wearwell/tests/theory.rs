@@ -1,10 +1,11 @@
 //! Write amplification under uniform random writes, against closed forms.
 //!
 //! With a = physical / logical, u = 1 / a and b pages per block:
-//! - FIFO cleaning: A = a / (a + W0(-a exp(-a))) (Desnoyers, SYSTOR 2012);
-//! - greedy at finite b: m and tau with u = (b - m + m tau) / (b (H_b - H_m + tau)), X = m - m tau, A = b / (b - X);
-//! - d random choices: S_{b+1} = 0, (b - X) i (S_i - S_{i+1}) / (u b) = 1 - S_i^d, X such that the sum of S_i is u b
-//!   (Van Houdt, SIGMETRICS 2013); d = 1 gives A = 1 / (1 - u).
+//! - FIFO cleaning: `A = a / (a + W0(-a exp(-a)))` (Desnoyers, SYSTOR 2012);
+//! - greedy at finite b: m and tau with `u = (b - m + m tau) / (b (H_b - H_m + tau))`, `X = m - m tau`,
+//!   `A = b / (b - X)`, with H the harmonic numbers;
+//! - d random choices: `S_{b+1} = 0`, `(b - X) i (S_i - S_{i+1}) / (u b) = 1 - S_i^d`, X such that the sum of all
+//!   `S_i` is `u b` (Van Houdt, SIGMETRICS 2013); d = 1 gives `A = 1 / (1 - u)`.
 //!
 //! The forms know neither free blocks nor half-filled ones, so u is the *effective* utilisation: free blocks and the
 //! unwritten part of open blocks, both as the engine holds them on average, are no part of the physical space.
@@ -21,6 +22,8 @@ use wearwell::nand::{Geometry, Retain, SimNand};
 use wearwell::timing::Cause;
 use wearwell::{Device, DeviceOptions};
 
+/// How often the unused space is looked at during a measurement.
+const SAMPLES: u64 = 4000;
 /// Over-provisioning, physical / logical - 1.
 const SPARES: [f64; 4] = [0.07, 0.15, 0.28, 0.4286];
 
@@ -67,7 +70,7 @@ fn occupancy(b: u32, u: f64, d: u32, valid: f64) -> f64 {
     let mut sum = 0.0;
     for i in (1..=b).rev() {
         let rate = (pages - valid) * i as f64 / (u * pages);
-        above = bisect(above, 1.0, |share| 1.0 - share.powi(d as i32) - rate * (share - above));
+        above = bisect(above, 1.0, |share| 1.0 - share.powf(d as f64) - rate * (share - above));
         sum += above;
     }
     sum
@@ -133,7 +136,6 @@ impl Run {
         self.overwrite(warm);
         self.device.ftl_mut().clear_stats();
         let mut unused = 0.0;
-        const SAMPLES: u64 = 4000;
         for _ in 0..SAMPLES {
             self.overwrite(stretch / SAMPLES);
             let store = self.device.ftl().store();

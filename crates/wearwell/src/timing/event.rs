@@ -522,7 +522,8 @@ impl EventEngine {
         let array = &mut self.arrays[index as usize];
         let op = array.pop_member::<PLAIN>();
         self.completed_ops += 1;
-        if op.concerns_nobody() {
+        // Other members of a group may have given work to other arrays.
+        if op.concerns_nobody() && (PLAIN || self.woken.is_empty()) {
             return array.dispatch::<PLAIN>(index, &mut self.shared);
         }
         self.complete_op(op);

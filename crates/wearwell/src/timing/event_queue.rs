@@ -87,7 +87,7 @@ impl SortedRing {
             self.grow();
         }
         if self.len > 0 && self.entries[self.slot(self.len - 1)].is_after(event) {
-            return self.insert_before_last(event);
+            return self.insert_before_last(event.time, event.subject, event.generation);
         }
         let slot = self.slot(self.len);
         self.entries[slot] = event;
@@ -95,9 +95,11 @@ impl SortedRing {
         self.len == 1
     }
 
-    /// Inserts an event that is not the latest.
+    /// Inserts an event that is not the latest. Takes it apart: by reference, the event of the common case would go
+    /// through memory as well, which costs a store-forwarding stall.
     #[inline(never)]
-    fn insert_before_last(&mut self, event: Event) -> bool {
+    fn insert_before_last(&mut self, time: u64, subject: u32, generation: u32) -> bool {
+        let event = Event { time, subject, generation };
         let mut at = self.len;
         while at > 0 {
             let before = self.entries[self.slot(at - 1)];

@@ -96,7 +96,7 @@ impl Array {
     /// Makes the first `count` operations of a queue the running group.
     #[inline(always)]
     fn run(&mut self, queue: u8, count: u8) {
-        let Op { kind, transfer_ns, .. } = *self.queues[queue as usize].at(0);
+        let &Op { kind, transfer_ns, .. } = self.queues[queue as usize].front();
         self.running = Group { kind, queue, count, cursor: 0, transfer_ns };
     }
 
@@ -328,7 +328,7 @@ impl Array {
 
 /// Length of the multi-plane group at the front of a queue: neighbours of one kind on different planes.
 fn group_size(queue: &OpQueue) -> u8 {
-    let kind = queue.at(0).kind;
+    let kind = queue.front().kind;
     let (mut planes, mut size) = (0_u64, 0);
     while u32::from(size) < queue.len() {
         let op = queue.at(u32::from(size));

@@ -78,20 +78,25 @@ impl Op {
     }
 }
 
-/// A first-in first-out ring of operations.
+/// Operations first in, first out. The front entry is kept apart from the ring of the others: while an array works
+/// through a series it touches nothing but its own state.
 #[derive(Clone, Debug)]
 pub(super) struct OpQueue {
-    /// Length is a power of two.
-    entries: Vec<Op>,
-    head: u32,
+    /// Meaningless if there are no entries.
+    front: Op,
+    /// Entries, the front included.
     len: u32,
     /// Operations of all entries.
     ops: u32,
+    /// Place of the entry behind the front.
+    head: u32,
+    /// The entries behind the front; its length is a power of two.
+    ring: Vec<Op>,
 }
 
 impl OpQueue {
     pub(super) fn new() -> Self {
-        Self { entries: vec![Op::EMPTY; 8], head: 0, len: 0, ops: 0 }
+        Self { front: Op::EMPTY, len: 0, ops: 0, head: 0, ring: vec![Op::EMPTY; 8] }
     }
 
     /// Entries: without series, the same as operations.
@@ -111,55 +116,81 @@ impl OpQueue {
         self.len == 0
     }
 
+    /// The front entry, which must exist.
+    #[inline(always)]
+    pub(super) fn front(&self) -> &Op {
+        &self.front
+    }
+
+    /// Place in the ring of the entry `index` places behind the front.
     #[inline(always)]
     fn place(&self, index: u32) -> usize {
-        (self.head + index) as usize & (self.entries.len() - 1)
+        (self.head + index - 1) as usize & (self.ring.len() - 1)
     }
 
     /// The entry `index` places behind the front, which must exist.
-    #[inline(always)]
     pub(super) fn at(&self, index: u32) -> &Op {
-        &self.entries[self.place(index)]
+        if index == 0 { &self.front } else { &self.ring[self.place(index)] }
     }
 
-    #[inline(always)]
     pub(super) fn at_mut(&mut self, index: u32) -> &mut Op {
+        if index == 0 {
+            return &mut self.front;
+        }
         let place = self.place(index);
-        &mut self.entries[place]
+        &mut self.ring[place]
     }
 
     #[inline(always)]
     pub(super) fn push(&mut self, op: Op) {
-        if self.len as usize == self.entries.len() {
+        self.ops += 1 + op.more();
+        if self.len == 0 {
+            self.front = op;
+        } else {
+            self.push_behind(op);
+        }
+        self.len += 1;
+    }
+
+    #[inline(always)]
+    fn push_behind(&mut self, op: Op) {
+        if self.len as usize > self.ring.len() {
             self.grow();
         }
         let place = self.place(self.len);
-        self.entries[place] = op;
-        self.len += 1;
-        self.ops += 1 + op.more();
+        self.ring[place] = op;
     }
 
     /// Takes the front operation, which must exist.
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Op {
-        let place = self.place(0);
-        let op = self.entries[place];
+        let op = self.front;
         self.ops -= 1;
         if op.more() > 0 {
-            self.entries[place].step();
+            self.front.step();
         } else {
-            self.head = place as u32 + 1;
             self.len -= 1;
+            if self.len > 0 {
+                self.advance();
+            }
         }
         op
     }
 
+    /// Moves the first entry of the ring to the front.
+    #[inline(always)]
+    fn advance(&mut self) {
+        let place = self.place(1);
+        self.front = self.ring[place];
+        self.head = place as u32 + 1;
+    }
+
     #[cold]
     fn grow(&mut self) {
-        let head = self.place(0);
-        self.entries.rotate_left(head);
+        let head = self.place(1);
+        self.ring.rotate_left(head);
         self.head = 0;
-        self.entries.resize(self.entries.len() * 2, Op::EMPTY);
+        self.ring.resize(self.ring.len() * 2, Op::EMPTY);
     }
 }
 

@@ -32,16 +32,21 @@ pub(super) enum EventClass {
     Acknowledged,
 }
 
-const BY_NUMBER: [EventClass; 8] = [
-    EventClass::ChannelFree,
-    EventClass::ReadSensed,
-    EventClass::Transferred,
-    EventClass::Programmed,
-    EventClass::Erased,
-    EventClass::ArrayStarted,
-    EventClass::Acknowledged,
-    EventClass::Acknowledged,
-];
+impl EventClass {
+    /// The class of a number: no look-up, the compiler sees that this is the identity.
+    #[inline(always)]
+    fn of(number: usize) -> Self {
+        match number {
+            0 => Self::ChannelFree,
+            1 => Self::ReadSensed,
+            2 => Self::Transferred,
+            3 => Self::Programmed,
+            4 => Self::Erased,
+            5 => Self::ArrayStarted,
+            _ => Self::Acknowledged,
+        }
+    }
+}
 
 /// One event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -135,6 +140,8 @@ const LATEST: u64 = (1 << 61) - 2;
 pub(super) struct EventQueue {
     /// Per class: `time << 3 | class` of the ring's first event, so that one minimum finds time and class.
     heads: [u64; 8],
+    /// Per class: subject and generation of that event, so that handling it need not wait for the ring.
+    subjects: [(u32, u32); 8],
     /// The least head of the classes from [`FIRST_RARE`] on, which change so seldom that only the others are
     /// compared at every event.
     rare: u64,
@@ -143,20 +150,21 @@ pub(super) struct EventQueue {
 
 impl EventQueue {
     pub(super) fn new() -> Self {
-        Self { heads: [u64::MAX; 8], rare: u64::MAX, rings: std::array::from_fn(|_| SortedRing::new()) }
+        Self { heads: [u64::MAX; 8], subjects: [(0, 0); 8], rare: u64::MAX, rings: std::array::from_fn(|_| SortedRing::new()) }
     }
 
     #[inline(always)]
     pub(super) fn push(&mut self, class: EventClass, event: Event) {
         let index = class as usize;
         if self.rings[index].insert(event) {
-            self.set_head(index, event.time << 3 | index as u64);
+            self.set_head(index, event.time << 3 | index as u64, event);
         }
     }
 
     #[inline(always)]
-    fn set_head(&mut self, index: usize, head: u64) {
+    fn set_head(&mut self, index: usize, head: u64, event: Event) {
         self.heads[index] = head;
+        self.subjects[index] = (event.subject, event.generation);
         if index >= FIRST_RARE {
             self.rare = self.heads[FIRST_RARE..].iter().copied().fold(u64::MAX, u64::min);
         }
@@ -177,14 +185,14 @@ impl EventQueue {
             return None;
         }
         let index = (least & 7) as usize;
+        let (subject, generation) = self.subjects[index];
         let ring = &mut self.rings[index];
-        let Event { subject, generation, .. } = ring.entries[ring.head];
         ring.head = ring.slot(1);
         ring.len -= 1;
-        let next = ring.entries[ring.head].time << 3 | index as u64;
-        let head = if ring.len == 0 { u64::MAX } else { next };
-        self.set_head(index, head);
-        Some((BY_NUMBER[index], Event { time, subject, generation }))
+        let next = ring.entries[ring.head];
+        let head = if ring.len == 0 { u64::MAX } else { next.time << 3 | index as u64 };
+        self.set_head(index, head, next);
+        Some((EventClass::of(index), Event { time, subject, generation }))
     }
 
     /// The minimum as a tree: few dependent steps.

@@ -195,7 +195,8 @@ fn main() {
         ("event + suspend, 70 % reads, open loop", TimingMode::Event, suspending, open, 0.7),
     ];
     let wanted = std::env::args().nth(2).unwrap_or_default();
-    for (name, mode, options, drive, read_share) in cases.into_iter().filter(|case| case.0.contains(&wanted)) {
+    for (name, mode, options, drive, read_share) in cases.into_iter().filter(|case| case.0.contains(&wanted))
+    {
         Case { name, mode, options, drive, read_share }.measure(requests);
     }
 }

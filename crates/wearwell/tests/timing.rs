@@ -301,10 +301,27 @@ fn at_queue_depth_one_throughput_is_one_over_latency() {
     }
 }
 
+/// Copies in succession, alike but sometimes for one; mostly within a die.
+fn random_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
+    let source = rng.random_range(0..planes);
+    let target = if rng.random_bool(0.8) { source } else { rng.random_range(0..planes) };
+    let copy = [gc(OpKind::Read, source), after(1, gc(OpKind::Program, target))];
+    let mut ops = copy.repeat(rng.random_range(1..9));
+    if rng.random_bool(0.2) {
+        let odd = rng.random_range(0..ops.len());
+        ops[odd].bytes /= 2;
+    }
+    ops
+}
+
 /// A random list: host and background work, some of it dependent, some transfers short.
 fn random_list(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     let mut ops = Vec::new();
-    for index in 0..rng.random_range(0..7_u16) {
+    for _ in 0..rng.random_range(0..7) {
+        if rng.random_bool(0.1) {
+            ops.extend(random_copies(rng, planes));
+        }
+        let index = ops.len() as u16;
         let kind = match rng.random_range(0..10) {
             0..5 => OpKind::Read,
             5..9 => OpKind::Program,

@@ -220,7 +220,14 @@ impl Array {
 
     /// Begins the array phase of a program or erase.
     #[inline(always)]
-    fn start_phase<const PLAIN: bool>(&mut self, index: u32, ends_as: EventClass, start: u64, ns: u64, events: &mut EventQueue) {
+    fn start_phase<const PLAIN: bool>(
+        &mut self,
+        index: u32,
+        ends_as: EventClass,
+        start: u64,
+        ns: u64,
+        events: &mut EventQueue,
+    ) {
         let end = start + ns;
         if !PLAIN {
             self.running.cursor = self.running.count;

@@ -157,7 +157,11 @@ impl EventEngine {
         if self.outstanding == 0 {
             return None;
         }
-        if self.plain { self.run_to_completion::<true>() } else { self.run_to_completion::<false>() }
+        if self.plain {
+            self.run_to_completion::<true>()
+        } else {
+            self.run_to_completion::<false>()
+        }
         Some(self.shared.now)
     }
 

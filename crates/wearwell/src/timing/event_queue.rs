@@ -150,7 +150,12 @@ pub(super) struct EventQueue {
 
 impl EventQueue {
     pub(super) fn new() -> Self {
-        Self { heads: [u64::MAX; 8], subjects: [(0, 0); 8], rare: u64::MAX, rings: std::array::from_fn(|_| SortedRing::new()) }
+        Self {
+            heads: [u64::MAX; 8],
+            subjects: [(0, 0); 8],
+            rare: u64::MAX,
+            rings: std::array::from_fn(|_| SortedRing::new()),
+        }
     }
 
     #[inline(always)]

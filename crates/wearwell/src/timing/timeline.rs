@@ -76,8 +76,7 @@ impl Lanes {
     fn book_more_copies(&mut self, read: &FlashOp, count: u64) -> CopyTimes {
         let FlashTiming { read_ns, program_ns, .. } = self.flash;
         let transfer = self.flash.transfer_ns(read.bytes);
-        let times =
-            CopyTimes { read: read_ns + transfer, copy: read_ns + transfer + transfer + program_ns };
+        let times = CopyTimes { read: read_ns + transfer, copy: read_ns + transfer + transfer + program_ns };
         let (array, channel) = self.lanes_of(read);
         debug_assert_eq!(channel.free_at + program_ns, array.free_at, "a program was booked last");
         array.free_at += count * times.copy;

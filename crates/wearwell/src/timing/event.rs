@@ -158,9 +158,9 @@ impl EventEngine {
             return None;
         }
         if self.plain {
-            self.run_to_completion::<true>()
+            self.run_to_completion::<true>();
         } else {
-            self.run_to_completion::<false>()
+            self.run_to_completion::<false>();
         }
         Some(self.shared.now)
     }

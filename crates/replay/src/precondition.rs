@@ -131,7 +131,7 @@ pub fn construct<N: Nand>(
                 return Ok(Break(()));
             }
             let valid = plan.valid_pages(start + f64::from(k) * GOLDEN_SECTION);
-            build_block(ftl, pool, valid, &mut pages)?;
+            build_block(ftl, pool, valid, &mut pages).map_err(explained)?;
             built += 1;
         }
     }
@@ -179,6 +179,18 @@ impl Pages {
         let page = (self.next < self.order.domain()).then(|| self.order.apply(self.next))?;
         self.next += 1;
         Some(Lpn(page as u32))
+    }
+}
+
+/// A device that fills up while it is built has no room for the map that is written along.
+fn explained(error: Error) -> Error {
+    match error {
+        Error::Full { .. } => Error::Options(
+            "precondition.mode constructed: the translation pages written along use up the free blocks, since nothing is \
+             collected while a state is built; use steady for designs with a map in flash"
+                .into(),
+        ),
+        other => other,
     }
 }
 

@@ -358,7 +358,7 @@ impl<'a> Run<'a> {
         while done < limit {
             let wanted = (limit - done).min(BATCH as u64) as usize;
             let (read, damage) = self.read_batch(&mut batch[..wanted]);
-            self.warm(&batch[..read]);
+            std::hint::black_box(self.device.ftl().warm(&self.upcoming, &self.upcoming_contents));
             for request in &batch[..read] {
                 if let Err(error) = self.execute(request) {
                     return Ok(Some(error.to_string()));
@@ -383,12 +383,20 @@ impl<'a> Run<'a> {
         Ok(None)
     }
 
+    /// Reads and prepares requests, and notes what the device should look up before it executes them: the memory
+    /// accesses of the batch then overlap.
     fn read_batch(&mut self, batch: &mut [Request]) -> (usize, Option<TraceError>) {
+        let last = self.device.ftl().logical_pages() as u64 - 1;
+        self.upcoming.clear();
+        self.upcoming_contents.clear();
         for (k, request) in batch.iter_mut().enumerate() {
             match self.requests.next(request) {
                 Ok(true) => self.prepare(request),
                 Ok(false) => return (k, None),
                 Err(error) => return (k, Some(error)),
+            }
+            if request.op == Op::Write {
+                self.upcoming.push(Lpn((request.offset_bytes >> self.page_shift).min(last) as u32));
             }
         }
         (batch.len(), None)
@@ -416,19 +424,9 @@ impl<'a> Run<'a> {
             Op::Trim | Op::Zero => self.content.forget(request.whole_pages()),
             _ => {}
         }
-    }
-
-    /// Lets the device look up what the first page of each write needs, so that the memory accesses of the batch
-    /// overlap.
-    fn warm(&mut self, batch: &[Request]) {
-        let last = self.device.ftl().logical_pages() as u64 - 1;
-        let Self { upcoming, upcoming_contents, page_shift, .. } = self;
-        let writes = || batch.iter().filter(|request| request.op == Op::Write);
-        upcoming.clear();
-        upcoming.extend(writes().map(|request| Lpn((request.offset_bytes >> *page_shift).min(last) as u32)));
-        upcoming_contents.clear();
-        upcoming_contents.extend(writes().filter_map(|request| Some(request.content.first()?.fingerprint)));
-        std::hint::black_box(self.device.ftl().warm(&self.upcoming, &self.upcoming_contents));
+        if request.op == Op::Write {
+            self.upcoming_contents.extend(request.content.first().map(|content| content.fingerprint));
+        }
     }
 
     fn execute(&mut self, request: &Request) -> Result<(), Error> {

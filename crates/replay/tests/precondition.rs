@@ -93,7 +93,12 @@ fn assert_steady(pools: u32, blocks: u32, spare: f64) {
     construct(&mut constructed);
     constructed.ftl_mut().check().unwrap();
     let at_once = amplification(&mut constructed, 0.5, 1);
-    assert_within(at_once, predicted(&constructed), TOLERANCE, &format!("{what}: constructed against theory"));
+    assert_within(
+        at_once,
+        predicted(&constructed),
+        TOLERANCE,
+        &format!("{what}: constructed against theory"),
+    );
     let mut overwritten = device(pools, blocks, spare);
     steady(&mut overwritten, 2.0);
     let long_way = amplification(&mut overwritten, 1.0, 1);
@@ -134,7 +139,10 @@ fn every_page_is_mapped_once_after_construction() {
         device.ftl_mut().check().unwrap();
         let pages = device.ftl().logical_pages();
         for page in 0..pages {
-            assert!(device.ftl_mut().read(Lpn(page), &mut []).unwrap(), "{design}: page {page} is not mapped");
+            assert!(
+                device.ftl_mut().read(Lpn(page), &mut []).unwrap(),
+                "{design}: page {page} is not mapped"
+            );
         }
     }
 }
@@ -146,7 +154,10 @@ fn construction_is_for_empty_devices() {
     let refused = precondition::construct(&mut device, 1, &mut |_, _| Continue(())).unwrap_err();
     assert!(refused.to_string().contains("empty device"), "{refused}");
     device.ftl_mut().clear_stats();
-    assert!(precondition::construct(&mut device, 1, &mut |_, _| Continue(())).is_err(), "cleared is not empty");
+    assert!(
+        precondition::construct(&mut device, 1, &mut |_, _| Continue(())).is_err(),
+        "cleared is not empty"
+    );
 }
 
 /// The utilisation that is left of such a device lies beyond 1, where theory panicked.
@@ -176,4 +187,17 @@ fn overwriting_goes_on_for_the_capacities_asked_for() {
     };
     let ((least, physical), (more, _)) = (written(0.0), written(1.5));
     assert_eq!(more - least, physical * 3 / 2);
+}
+
+/// The run ended with "device is full", which names no way out.
+#[test]
+fn construction_says_that_a_map_in_flash_does_not_fit() {
+    let config = common::config_of(&[
+        "device.preset=lab-8g",
+        "device.blocks_per_plane=2048",
+        "dftl.cache_entries=100",
+    ]);
+    let mut device = device_of(&config, "dftl");
+    let refused = precondition::construct(&mut device, 1, &mut |_, _| Continue(())).unwrap_err();
+    assert!(refused.to_string().contains("use steady"), "{refused}");
 }

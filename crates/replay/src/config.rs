@@ -58,9 +58,14 @@ impl ConfigError {
     }
 }
 
-/// `" (did you mean `x`?)"`, or nothing if no name is near.
+/// `" (did you mean `x`?)"`, or nothing if no name is near. One letter wrong, missing or exchanged is always near; of
+/// longer words common beginnings count.
 fn suggestion(name: &str, known: &[&str]) -> String {
-    let nearest = known.iter().map(|k| (strsim::jaro_winkler(name, k), k)).max_by(|a, b| a.0.total_cmp(&b.0));
+    let similarity = |near: &str| match strsim::damerau_levenshtein(name, near) {
+        0 | 1 => 1.0,
+        _ => strsim::jaro_winkler(name, near),
+    };
+    let nearest = known.iter().map(|near| (similarity(near), near)).max_by(|a, b| a.0.total_cmp(&b.0));
     match nearest {
         Some((similarity, near)) if similarity > 0.7 => format!(" (did you mean `{near}`?)"),
         _ => String::new(),

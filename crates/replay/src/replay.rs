@@ -148,7 +148,8 @@ impl<'a> Plan<'a> {
             return Ok(());
         }
         Err(ConfigError::Value(format!(
-            "the input needs {touched} bytes{how} and the device exports {exported}: choose a larger device, or              device.fit to size it to the input"
+            "the input needs {touched} bytes{how} and the device exports {exported}: choose a larger device, or \
+             device.fit to size it to the input"
         )))
     }
 

@@ -1,0 +1,444 @@
+//! The `wearwell` command as scripts use it: stable forms, the fields of its JSON, sentences and exit codes.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// Exit codes.
+const DONE: i32 = 0;
+const FAILED: i32 = 1;
+const USAGE: i32 = 2;
+const PARTIAL: i32 = 3;
+
+fn wearwell(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Runs a command that must end with `code`, and returns what it prints.
+#[track_caller]
+fn ends_with(code: i32, arguments: &[&str]) -> String {
+    let output = wearwell(arguments);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
+    stdout(&output)
+}
+
+/// Runs a command that must be refused with `code` and a sentence with all of the parts.
+#[track_caller]
+fn is_refused(code: i32, arguments: &[&str], parts: &[&str]) {
+    let output = wearwell(arguments);
+    let sentence = stderr(&output);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {sentence}");
+    for part in parts {
+        assert!(sentence.contains(part), "`{part}` is missing in: {sentence}");
+    }
+    assert!(!sentence.contains("panicked"), "{sentence}");
+}
+
+fn json_of(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// A folder with a trace in our CSV: `requests` one-page writes over 997 pages, every fourth a read.
+struct Fixture {
+    folder: tempfile::TempDir,
+}
+
+impl Fixture {
+    fn new(requests: u64) -> Self {
+        let fixture = Self { folder: tempfile::tempdir().unwrap() };
+        let mut text = "time_ns,op,offset_bytes,len_bytes,device,fingerprints\n".to_owned();
+        for k in 0..requests {
+            let (op, page) = (if k % 4 == 3 { "R" } else { "W" }, k * 7919 % 997);
+            let content = if op == "W" { format!("{:x}", k % 50 + 1) } else { String::new() };
+            writeln!(text, "{},{op},{},4096,0,{content}", k * 100_000, page * 4096).unwrap();
+        }
+        fs::write(fixture.file("trace.csv"), text).unwrap();
+        fixture
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.file(name).display().to_string()
+    }
+}
+
+#[test]
+fn replay_with_every_flag_writes_a_record_with_the_stable_fields() {
+    let fixture = Fixture::new(4000);
+    let (trace, json) = (fixture.path("trace.csv"), fixture.path("run.json"));
+    let table = ends_with(
+        DONE,
+        &[
+            "replay", &trace, "--design", "recyclable", "--device", "bench-8g", "--set", "device.blocks_per_plane=8",
+            "--set", "device.over_provisioning=1", "--format", "csv", "--timing", "event", "--seed", "7", "--json", &json,
+        ],
+    );
+    assert!(table.contains("write amplification") && table.contains("recyclable"), "{table}");
+    let record = json_of(Path::new(&json));
+    assert_eq!(record["design"], "recyclable");
+    assert_eq!(record["seed"], 7);
+    assert_eq!(record["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(record["partial"], false);
+    assert_eq!(record["host_page_writes"], 3000);
+    assert_eq!(record["host_page_reads"], 1000);
+    assert_eq!(record["trace"]["path"], trace.as_str());
+    assert_eq!(record["trace"]["requests"], 4000);
+    assert_eq!(record["device"]["preset"], "bench-8g");
+    let sha256 = record["trace"]["sha256"].as_str().unwrap();
+    assert!(sha256.len() == 64 && sha256.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    for counter in ["programs", "erases", "ram_bytes"] {
+        assert!(record[counter].is_u64(), "{counter}");
+    }
+    assert!(record["programs_by_cause"]["host"].as_u64().unwrap() > 0);
+    assert!(record["reads_by_cause"]["host"].as_u64().unwrap() > 0);
+    assert!(record["write_amplification"].as_f64().unwrap() < 1.0, "equal content is recycled");
+    assert!(record["cpu_seconds"].as_f64().unwrap() >= 0.0 && record["peak_rss_bytes"].is_u64());
+    for kind in ["read", "write"] {
+        for figure in ["mean", "p50", "p99", "p999"] {
+            assert!(record["latency_us"][kind][figure].as_f64().unwrap() > 0.0, "{kind} {figure}");
+        }
+    }
+}
+
+#[test]
+fn replay_of_a_generated_workload_needs_no_trace() {
+    let json = ends_with(DONE, &["replay", "--workload", "uniform:pages=1000,requests=5000", "--json", "-"]);
+    let record: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&record["design"], &record["host_page_writes"]), (&"page-map".into(), &5000.into()));
+    assert!(record["trace"]["sha256"].is_null());
+    assert!(record["trace"]["path"].as_str().unwrap().starts_with("uniform:"));
+}
+
+#[test]
+fn compare_writes_one_run_per_input_and_design_baseline_first() {
+    let fixture = Fixture::new(4000);
+    fs::copy(fixture.file("trace.csv"), fixture.file("second.csv")).unwrap();
+    let (first, second, json) = (fixture.path("trace.csv"), fixture.path("second.csv"), fixture.path("all.json"));
+    let table =
+        ends_with(DONE, &["compare", &first, &second, "--designs", "dftl,page-map,recyclable", "--json", &json]);
+    assert!(table.contains("ratio"), "{table}");
+    let comparison = json_of(Path::new(&json));
+    let runs = comparison["runs"].as_array().unwrap();
+    let names: Vec<_> = runs.iter().map(|run| run["design"].as_str().unwrap()).collect();
+    assert_eq!(names, ["dftl", "page-map", "recyclable", "dftl", "page-map", "recyclable"]);
+    assert_eq!(runs[0]["trace"]["path"], first.as_str());
+    assert_eq!(runs[5]["trace"]["path"], second.as_str());
+    assert_eq!(runs[1]["programs"], runs[4]["programs"]);
+    assert_eq!(comparison.as_object().unwrap().len(), 1);
+}
+
+#[test]
+fn csv_has_a_line_per_run_and_as_many_fields_as_titles() {
+    let fixture = Fixture::new(1000);
+    let csv = ends_with(DONE, &["compare", &fixture.path("trace.csv"), "--designs", "page-map,dftl", "--csv", "-"]);
+    let fields: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
+    assert_eq!(fields.len(), 3);
+    assert!(fields.iter().all(|&count| count == fields[0]), "{csv}");
+    assert!(csv.starts_with("trace,design,partial,host_page_writes,"));
+}
+
+#[test]
+fn quiet_prints_nothing() {
+    let output = wearwell(&["replay", "--workload", "uniform:pages=1000,requests=1000", "--quiet"]);
+    assert_eq!((stdout(&output), stderr(&output)), (String::new(), String::new()));
+}
+
+#[test]
+fn flags_are_settings_and_win_over_the_file() {
+    let fixture = Fixture::new(1);
+    fs::write(fixture.file("drive.toml"), "[gc]\npolicy = \"fifo\"\nlow_blocks = 9\n").unwrap();
+    let file = fixture.path("drive.toml");
+    let shown = ends_with(
+        DONE,
+        &["config", "--config", &file, "--gc-policy", "random", "--queue-depth", "3", "--over-provisioning", "1"],
+    );
+    for line in ["policy = \"random\"", "low_blocks = 9", "queue_depth = 3", "over_provisioning = 1.0"] {
+        assert!(shown.contains(line), "`{line}` is missing in:\n{shown}");
+    }
+    fs::write(fixture.file("shown.toml"), &shown).unwrap();
+    assert_eq!(ends_with(DONE, &["config", "--config", &fixture.path("shown.toml")]), shown);
+}
+
+#[test]
+fn wrong_names_are_refused_with_the_nearest_right_one() {
+    let fixture = Fixture::new(10);
+    let trace = fixture.path("trace.csv");
+    for (arguments, parts) in [
+        (vec!["replay", &trace, "--design", "recycleable"], vec!["unknown design", "did you mean `recyclable`?"]),
+        (vec!["compare", &trace, "--designs", "page-map,dft"], vec!["unknown design `dft`", "`dftl`"]),
+        (vec!["replay", &trace, "--device", "lx-40"], vec!["unknown device", "did you mean `lx-40g`?"]),
+        (vec!["replay", &trace, "--format", "cvs"], vec!["unknown format", "did you mean `csv`?"]),
+        (vec!["replay", &trace, "--timing", "events"], vec!["timing.mode", "did you mean `event`?"]),
+        (vec!["replay", &trace, "--set", "gc.polcy=fifo"], vec!["gc.polcy=fifo", "did you mean `policy`?"]),
+        (vec!["replay", "--workload", "unifrom:pages=10"], vec!["`unifrom`", "did you mean `uniform`?"]),
+        (vec!["replay", &trace, "--content", "dupp"], vec!["content model", "did you mean `dup`?"]),
+    ] {
+        is_refused(USAGE, &arguments, &parts);
+    }
+}
+
+#[test]
+fn contradictions_on_the_command_line_are_refused() {
+    let fixture = Fixture::new(10);
+    let trace = fixture.path("trace.csv");
+    is_refused(USAGE, &["replay"], &["required"]);
+    is_refused(USAGE, &["replay", &trace, "--workload", "uniform"], &["cannot be used with"]);
+    is_refused(USAGE, &["compare", &trace, "--workload", "uniform"], &["cannot be used with"]);
+    is_refused(USAGE, &["replay", &trace, "--set", "device.page_bytes=3000"], &["page_bytes is 3000"]);
+    is_refused(USAGE, &["replay", &trace, "--set", "device.logical_pages=5"], &["device.fit"]);
+}
+
+#[test]
+fn a_device_that_cannot_be_built_is_a_mistake_in_the_configuration() {
+    let spec = "uniform:pages=10,requests=10";
+    let settings = ["--device", "bench-8g", "--set", "device.blocks_per_plane=4"];
+    let arguments = [&["replay", "--workload", spec][..], &settings].concat();
+    is_refused(USAGE, &arguments, &["logical pages do not fit", "add blocks"]);
+}
+
+#[test]
+fn a_missing_or_unreadable_trace_fails() {
+    is_refused(FAILED, &["replay", "no/such/file.csv"], &["no/such/file.csv", "No such file"]);
+    let fixture = Fixture::new(10);
+    fs::write(fixture.file("noise"), "this is no trace\n").unwrap();
+    is_refused(FAILED, &["replay", &fixture.path("noise")], &["noise", "not a trace in a known format"]);
+    is_refused(FAILED, &["trace", "info", &fixture.path("noise")], &["not a trace in a known format"]);
+}
+
+#[test]
+fn bad_lines_fail_unless_they_are_skipped() {
+    let fixture = Fixture::new(100);
+    let path = fixture.path("trace.csv");
+    let text = fs::read_to_string(&path).unwrap() + "5,W,x,4096,0,\n";
+    fs::write(&path, text).unwrap();
+    is_refused(FAILED, &["replay", &path], &["line 102, column 5"]);
+    let json = ends_with(DONE, &["replay", &path, "--skip-bad-lines", "--json", "-"]);
+    assert_eq!(serde_json::from_str::<Value>(&json).unwrap()["trace"]["rejected"], 1);
+}
+
+#[test]
+fn a_bad_configuration_file_is_refused_with_its_line() {
+    let fixture = Fixture::new(10);
+    fs::write(fixture.file("drive.toml"), "[gc]\n\nlow_block = 3\n").unwrap();
+    let (trace, file) = (fixture.path("trace.csv"), fixture.path("drive.toml"));
+    let refused = ["drive.toml:3:", "did you mean `low_blocks`?"];
+    is_refused(USAGE, &["replay", &trace, "--config", &file], &refused);
+    is_refused(USAGE, &["replay", &trace, "--config", "absent.toml"], &["absent.toml"]);
+}
+
+#[test]
+fn a_truncated_trace_is_partial() {
+    let fixture = Fixture::new(300_000);
+    ends_with(DONE, &["trace", "convert", &fixture.path("trace.csv"), &fixture.path("whole.wwt")]);
+    let whole = fs::read(fixture.file("whole.wwt")).unwrap();
+    fs::write(fixture.file("cut.wwt"), &whole[..whole.len() - whole.len() / 8]).unwrap();
+    let cut = fixture.path("cut.wwt");
+    let json = ends_with(PARTIAL, &["replay", &cut, "--json", "-"]);
+    let record: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(record["partial"], true);
+    assert!(record["partial_reason"].as_str().unwrap().contains("truncated or corrupt"));
+    let table = ends_with(PARTIAL, &["replay", &cut]);
+    assert!(table.contains("PARTIAL: page-map ended early"), "{table}");
+    assert!(ends_with(PARTIAL, &["trace", "info", &cut]).contains("DAMAGED"));
+}
+
+/// What `trace info --json` says, without what names the file.
+fn info_of(path: &str) -> Value {
+    let mut info: Value = serde_json::from_str(&ends_with(DONE, &["trace", "info", path, "--json"])).unwrap();
+    for key in ["format", "sha256", "provenance"] {
+        info.as_object_mut().unwrap().remove(key);
+    }
+    info
+}
+
+#[test]
+fn conversion_there_and_back_changes_nothing() {
+    let fixture = Fixture::new(5000);
+    let [from, native, back, again] =
+        ["trace.csv", "trace.wwt", "back.csv", "again.wwt"].map(|name| fixture.path(name));
+    ends_with(DONE, &["trace", "convert", &from, &native, "--provenance", "made for a test"]);
+    ends_with(DONE, &["trace", "convert", &native, &back]);
+    ends_with(DONE, &["trace", "convert", &back, &again]);
+    let original = info_of(&from);
+    assert_eq!(original["requests"]["write"], 3750);
+    assert_eq!(original["content"]["distinct"], 50);
+    for converted in [&native, &back, &again] {
+        assert_eq!(info_of(converted), original);
+    }
+    assert_eq!(fs::read(&from).unwrap(), fs::read(&back).unwrap());
+    assert!(ends_with(DONE, &["trace", "info", &native]).contains("made for a test"));
+}
+
+/// The output was created, and so emptied, before the input was read.
+#[test]
+fn a_trace_can_be_converted_onto_itself() {
+    let fixture = Fixture::new(100);
+    let path = fixture.path("trace.csv");
+    let before = fs::read(&path).unwrap();
+    ends_with(DONE, &["trace", "convert", &path, &path]);
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_failed_conversion_leaves_no_file() {
+    let fixture = Fixture::new(100);
+    let path = fixture.path("trace.csv");
+    fs::write(&path, fs::read_to_string(&path).unwrap() + "nonsense\n").unwrap();
+    is_refused(FAILED, &["trace", "convert", &path, &fixture.path("out.wwt")], &["line 102"]);
+    let names = fs::read_dir(fixture.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(names.collect::<Vec<_>>(), ["trace.csv"]);
+}
+
+#[test]
+fn lists_name_everything_there_is() {
+    let devices = ends_with(DONE, &["devices"]);
+    for name in ["auto", "lx-40g", "df-64g", "rm-36g", "il-64g", "gk-2t", "tlc-1t", "qlc-2t", "lab-2t", "bench-8g"] {
+        assert!(devices.lines().any(|line| line.split(' ').next() == Some(name)), "{name}");
+    }
+    let designs = ends_with(DONE, &["designs"]);
+    for word in ["page-map", "recyclable", "dftl", "source", "modelled", "not modelled"] {
+        assert!(designs.contains(word), "{word}");
+    }
+    let workloads = ends_with(DONE, &["workloads"]);
+    for word in ["uniform", "zipf", "hotcold", "sequential", "theta", "dup"] {
+        assert!(workloads.contains(word), "{word}");
+    }
+    let formats = ends_with(DONE, &["trace", "formats"]);
+    for word in ["native", "csv", "capture", "msr", "blkparse", "spc"] {
+        assert!(formats.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn completions_know_the_subcommands() {
+    let script = ends_with(DONE, &["completions", "bash"]);
+    assert!(script.contains("complete -F") && script.contains("over-provisioning"));
+    is_refused(USAGE, &["completions", "cmd"], &["possible values", "bash"]);
+}
+
+#[test]
+fn help_and_version_are_there_for_every_command() {
+    assert_eq!(ends_with(DONE, &["--version"]).trim(), format!("wearwell {}", env!("CARGO_PKG_VERSION")));
+    for command in ["replay", "compare", "trace", "devices", "designs", "workloads", "config", "completions"] {
+        assert!(ends_with(DONE, &[command, "--help"]).contains("Usage: wearwell"), "{command}");
+    }
+}
+
+#[cfg(unix)]
+mod interruption {
+    use super::*;
+    use std::process::{Child, Stdio};
+    use std::time::{Duration, Instant};
+
+    const LONG: &str = "uniform:pages=200000,requests=1000000000";
+
+    fn start(arguments: &[&str]) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wearwell"));
+        command.args(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn interrupt(child: &Child) {
+        let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Waits for the end of an interrupted command, which must come soon.
+    fn ended(mut child: Child) -> Output {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while child.try_wait().unwrap().is_none() {
+            if Instant::now() > deadline {
+                child.kill().unwrap();
+                panic!("ctrl-C was not heard");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        child.wait_with_output().unwrap()
+    }
+
+    /// Lets the command get past its start: the handler is set before the first request.
+    fn after_a_while(child: &mut Child) {
+        std::thread::sleep(Duration::from_millis(1500));
+        assert!(child.try_wait().unwrap().is_none(), "the run is over already");
+    }
+
+    #[test]
+    fn ctrl_c_leaves_a_partial_record() {
+        let fixture = Fixture::new(1);
+        let json = fixture.path("run.json");
+        let mut child = start(&["replay", "--workload", LONG, "--json", &json]);
+        after_a_while(&mut child);
+        interrupt(&child);
+        let output = ended(child);
+        assert_eq!(output.status.code(), Some(PARTIAL), "{}", stderr(&output));
+        let record = json_of(Path::new(&json));
+        assert_eq!((&record["partial"], &record["partial_reason"]), (&true.into(), &"interrupted".into()));
+        let done = record["trace"]["requests"].as_u64().unwrap();
+        assert!(done > 0 && record["host_page_writes"] == done);
+    }
+
+    #[test]
+    fn ctrl_c_ends_a_comparison_and_keeps_what_is_done() {
+        let fixture = Fixture::new(1);
+        let json = fixture.path("runs.json");
+        let mut child =
+            start(&["compare", "--workload", LONG, "--designs", "page-map,dftl", "--json", &json]);
+        after_a_while(&mut child);
+        interrupt(&child);
+        assert_eq!(ended(child).status.code(), Some(PARTIAL));
+        let runs = json_of(Path::new(&json))["runs"].as_array().unwrap().clone();
+        assert_eq!(runs.len(), 1, "the second design is not started");
+        assert_eq!(runs[0]["partial"], true);
+    }
+
+    #[test]
+    fn ctrl_c_is_heard_while_preconditioning() {
+        let fixture = Fixture::new(1);
+        let json = fixture.path("run.json");
+        let workload = "uniform:pages=1000,requests=10";
+        let mut child = start(&[
+            "replay", "--workload", workload, "--device", "lab-8g", "--precondition", "steady", "--set",
+            "precondition.overwrite=1000", "--json", &json,
+        ]);
+        after_a_while(&mut child);
+        interrupt(&child);
+        assert_eq!(ended(child).status.code(), Some(PARTIAL));
+        assert_eq!(json_of(Path::new(&json))["trace"]["requests"], 0);
+    }
+
+    /// There was nothing to report, and the command panicked.
+    #[test]
+    fn ctrl_c_during_the_survey_says_so() {
+        let fixture = Fixture::new(1);
+        let fifo = fixture.path("never-ending.csv");
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let mut child = start(&["replay", &fifo, "--format", "csv"]);
+        // The survey waits for the rest of the trace, which ends only after the signal.
+        let mut writer = fs::OpenOptions::new().write(true).open(&fifo).unwrap();
+        std::io::Write::write_all(&mut writer, b"time_ns,op,offset_bytes,len_bytes,device,fingerprints\n0,W,0,4096,0,\n")
+            .unwrap();
+        after_a_while(&mut child);
+        interrupt(&child);
+        std::thread::sleep(Duration::from_millis(200));
+        drop(writer);
+        // A pipe cannot be read twice: its checksum waits for a second writer.
+        let reopened = std::thread::spawn(move || fs::OpenOptions::new().write(true).open(fifo).map(drop));
+        let output = ended(child);
+        assert_eq!(output.status.code(), Some(PARTIAL), "{}", stderr(&output));
+        assert!(stderr(&output).contains("interrupted before the first request"), "{}", stderr(&output));
+        drop(reopened);
+    }
+}

@@ -1,0 +1,61 @@
+//! Runs in one line, for the tests of the driver.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::ops::ControlFlow;
+
+use wearwell_replay::config::Config;
+use wearwell_replay::input::Input;
+use wearwell_replay::record::RunRecord;
+use wearwell_replay::replay::Plan;
+use wearwell_replay::trace::Request;
+use wearwell_replay::workload::Generator;
+
+/// Four dies on two channels, 64 blocks of 64 pages each: 64 MiB; 45/400/3500 us, 400 MB/s.
+pub const SMALL: [&str; 5] = [
+    "device.preset=bench-8g",
+    "device.channels=2",
+    "device.dies_per_channel=2",
+    "device.blocks_per_plane=64",
+    "device.pages_per_block=64",
+];
+
+/// A configuration of settings alone.
+pub fn config_of(settings: &[&str]) -> Config {
+    let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
+    Config::from_parts(None, &settings).unwrap()
+}
+
+/// The small device with some settings; a preset among them replaces the small device.
+pub fn config(settings: &[&str]) -> Config {
+    let own_device = settings.iter().any(|setting| setting.starts_with("device.preset"));
+    let device: &[&str] = if own_device { &[] } else { &SMALL };
+    config_of(&[device, settings].concat())
+}
+
+/// A generated input.
+pub fn generated(spec: &str) -> Input {
+    Input::Workload(spec.parse().unwrap())
+}
+
+/// The requests of a generated input.
+pub fn requests_of(spec: &str) -> Vec<Request> {
+    let mut generator = Generator::new(&spec.parse().unwrap());
+    let mut request = Request::default();
+    std::iter::from_fn(|| generator.next(&mut request).then(|| request.clone())).collect()
+}
+
+/// One run to its end.
+pub fn measure(config: &Config, input: &Input, design: &str) -> RunRecord {
+    let plan = Plan::new(config, input).unwrap();
+    plan.run(design, &mut |_| ControlFlow::Continue(())).unwrap()
+}
+
+/// A generated input on the small device.
+pub fn measure_generated(settings: &[&str], spec: &str, design: &str) -> RunRecord {
+    measure(&config(settings), &generated(spec), design)
+}
+
+/// A generated input on the device that the settings describe.
+pub fn run(settings: &[&str], spec: &str, design: &str) -> RunRecord {
+    measure(&config_of(settings), &generated(spec), design)
+}

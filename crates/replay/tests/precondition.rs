@@ -1,0 +1,176 @@
+//! The constructed steady state against the long way and against theory.
+//!
+//! Theory is the mean field of greedy collection with the utilisation that collection sees: without the free blocks a
+//! pool keeps and half of each open block.
+
+mod common;
+
+use std::ops::ControlFlow::Continue;
+
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use wearwell::address::Lpn;
+use wearwell::content::{Descriptor, Fingerprint};
+use wearwell::nand::SimNand;
+use wearwell::{Device, DeviceOptions};
+use wearwell_replay::config::Config;
+use wearwell_replay::workload::draw::below;
+use wearwell_replay::{precondition, theory};
+
+const BLOCK_PAGES: u32 = 64;
+
+/// A device of `pools` planes with `blocks` blocks each.
+fn device(pools: u32, blocks: u32, spare: f64) -> Device<SimNand> {
+    let list = [
+        "device.preset=lab-8g".to_owned(),
+        format!("device.channels={pools}"),
+        format!("device.blocks_per_plane={blocks}"),
+        format!("device.pages_per_block={BLOCK_PAGES}"),
+        format!("device.over_provisioning={spare}"),
+    ];
+    device_of(&Config::from_parts(None, &list).unwrap(), "page-map")
+}
+
+fn device_of(config: &Config, design: &str) -> Device<SimNand> {
+    let resolved = config.resolve(1).unwrap();
+    let parts = config.parts(design, &resolved).unwrap();
+    let nand = SimNand::new(resolved.geometry, parts.retain());
+    Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default()).unwrap()
+}
+
+/// Write amplification of the next `times` x logical uniform writes.
+fn amplification(device: &mut Device<SimNand>, times: f64, seed: u64) -> f64 {
+    device.ftl_mut().clear_stats();
+    let pages = device.ftl().logical_pages() as u64;
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    for _ in 0..(pages as f64 * times) as u64 {
+        let page = Lpn(below(&mut random, pages) as u32);
+        device.write_page(page, Descriptor::of(Fingerprint(1))).unwrap();
+    }
+    device.ftl().stats().write_amplification()
+}
+
+/// What the mean field says about this device. GC starts when a pool falls to `low_blocks` and gives back one block, so
+/// that a pool has between that and one more.
+fn predicted(device: &Device<SimNand>) -> f64 {
+    let ftl = device.ftl();
+    let (geometry, pools) = (ftl.store().geometry(), ftl.store().pools() as u64);
+    let kept_free = ftl.gc_options().low_blocks as u64 * pools;
+    let u = theory::effective_utilisation(
+        ftl.logical_pages() as u64,
+        geometry.pages(),
+        kept_free,
+        2 * pools,
+        geometry.block_pages() as u64,
+    );
+    theory::greedy(u, geometry.block_pages() as usize).write_amplification
+}
+
+fn construct(device: &mut Device<SimNand>) {
+    assert!(precondition::construct(device, 7, &mut |_, _| Continue(())).unwrap().is_continue());
+}
+
+fn steady(device: &mut Device<SimNand>, capacities: f64) {
+    assert!(precondition::fill(device, &mut |_, _| Continue(())).unwrap().is_continue());
+    let flow = precondition::overwrite(device, capacities, 11, &mut |_, _| Continue(()));
+    assert!(flow.unwrap().is_continue());
+}
+
+#[track_caller]
+fn assert_within(measured: f64, expected: f64, tolerance: f64, what: &str) {
+    let error = measured / expected - 1.0;
+    println!("{what}: {measured:.4}, expected {expected:.4}, off by {:+.2} %", error * 100.0);
+    assert!(error.abs() <= tolerance, "{what}: {measured} instead of {expected}");
+}
+
+/// The first half logical capacity of writes after construction, against theory and against the long way.
+fn assert_steady(pools: u32, blocks: u32, spare: f64) {
+    let what = format!("{pools} pools of {blocks} blocks, spare {spare}");
+    let mut constructed = device(pools, blocks, spare);
+    construct(&mut constructed);
+    constructed.ftl_mut().check().unwrap();
+    let at_once = amplification(&mut constructed, 0.5, 1);
+    assert_within(at_once, predicted(&constructed), 0.01, &format!("{what}: constructed against theory"));
+    let mut overwritten = device(pools, blocks, spare);
+    steady(&mut overwritten, 2.0);
+    let long_way = amplification(&mut overwritten, 1.0, 1);
+    assert_within(at_once, long_way, 0.01, &format!("{what}: constructed against overwritten"));
+    constructed.ftl_mut().check().unwrap();
+}
+
+#[test]
+fn a_constructed_pool_is_steady_at_7_percent() {
+    assert_steady(1, 8192, 0.07);
+}
+
+#[test]
+fn a_constructed_pool_is_steady_at_15_percent() {
+    assert_steady(1, 8192, 0.15);
+}
+
+#[test]
+fn a_constructed_pool_is_steady_at_28_percent() {
+    assert_steady(1, 4096, 0.28);
+}
+
+#[test]
+fn a_constructed_pool_is_steady_at_the_papers_seven_tenths() {
+    assert_steady(1, 4096, 0.4286);
+}
+
+#[test]
+fn constructed_pools_are_steady_side_by_side() {
+    assert_steady(4, 2048, 0.15);
+}
+
+#[test]
+fn every_page_is_mapped_once_after_construction() {
+    for design in ["page-map", "recyclable", "dftl"] {
+        let mut device = device_of(&common::config(&[]), design);
+        construct(&mut device);
+        device.ftl_mut().check().unwrap();
+        let pages = device.ftl().logical_pages();
+        for page in 0..pages {
+            assert!(device.ftl_mut().read(Lpn(page), &mut []).unwrap(), "{design}: page {page} is not mapped");
+        }
+    }
+}
+
+#[test]
+fn construction_is_for_empty_devices() {
+    let mut device = device_of(&common::config(&[]), "page-map");
+    device.write_page(Lpn(0), Descriptor::of(Fingerprint(1))).unwrap();
+    let refused = precondition::construct(&mut device, 1, &mut |_, _| Continue(())).unwrap_err();
+    assert!(refused.to_string().contains("empty device"), "{refused}");
+    device.ftl_mut().clear_stats();
+    assert!(precondition::construct(&mut device, 1, &mut |_, _| Continue(())).is_err(), "cleared is not empty");
+}
+
+/// The utilisation that is left of such a device lies beyond 1, where theory panicked.
+#[test]
+fn construction_refuses_a_device_without_room_for_it() {
+    let config = common::config(&["device.blocks_per_plane=8", "device.logical_pages=1500"]);
+    let mut device = device_of(&config, "page-map");
+    let refused = precondition::construct(&mut device, 1, &mut |_, _| Continue(())).unwrap_err();
+    assert!(refused.to_string().contains("use steady"), "{refused}");
+}
+
+#[test]
+fn filling_writes_every_page_once_with_content_of_its_own() {
+    let mut device = device_of(&common::config(&[]), "recyclable");
+    assert!(precondition::fill(&mut device, &mut |_, _| Continue(())).unwrap().is_continue());
+    let (pages, stats) = (device.ftl().logical_pages() as u64, device.ftl().stats());
+    assert_eq!((stats.host_page_writes, stats.recycled_writes), (pages, 0));
+    device.ftl_mut().check().unwrap();
+}
+
+#[test]
+fn overwriting_goes_on_for_the_capacities_asked_for() {
+    let written = |capacities: f64| {
+        let mut device = device_of(&common::config(&[]), "page-map");
+        steady(&mut device, capacities);
+        (device.ftl().stats().host_page_writes, device.ftl().store().geometry().pages())
+    };
+    let ((least, physical), (more, _)) = (written(0.0), written(1.5));
+    assert_eq!(more - least, physical * 3 / 2);
+}

@@ -1,0 +1,161 @@
+//! Real inputs through the designs.
+//!
+//! The bundled trace is always there and has golden counts; a change of a count must be explained. The samples are not
+//! part of the repository (licences, size): `WEARWELL_TRACES` names their directory, without it `../shared/traces`
+//! beside the workspace is tried, and the tests say so and pass when there is none.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{config_of, measure};
+use wearwell_replay::input::Input;
+use wearwell_replay::record::RunRecord;
+use wearwell_replay::replay::Plan;
+use wearwell_replay::trace::{OpenOptions, TimeUnit, TraceInfo};
+
+const DESIGNS: [&str; 3] = ["page-map", "recyclable", "dftl"];
+
+fn samples() -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
+    let root = std::env::var_os("WEARWELL_TRACES").map_or(beside, PathBuf::from);
+    if root.is_dir() {
+        return Some(root);
+    }
+    println!("skipped: no samples in {}; set WEARWELL_TRACES", root.display());
+    None
+}
+
+/// All traces below a directory: captures by their request lists, the rest by being compressed.
+fn traces_in(folder: &Path) -> Vec<PathBuf> {
+    let mut traces = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let sidecar = [".pages.zst", ".psz.zst", ".wdelta.zst"].iter().any(|ending| name.ends_with(ending));
+        if path.is_dir() {
+            traces.extend(traces_in(&path));
+        } else if name.ends_with(".zst") && !sidecar {
+            traces.push(path);
+        }
+    }
+    traces.sort();
+    traces
+}
+
+fn input(path: &Path) -> Input {
+    let is_mqsim = path.file_name().unwrap().to_string_lossy().starts_with("mqsim");
+    let ssdsim = path.extension().is_some() && path.to_string_lossy().contains(".ascii");
+    let time_unit = (is_mqsim || ssdsim).then_some(TimeUnit::Nanoseconds);
+    Input::Trace { path: path.to_owned(), options: OpenOptions { time_unit, ..OpenOptions::default() } }
+}
+
+fn capture(name: &str, bytes: bool) -> Option<Input> {
+    let path = samples()?.join("captures").join(name).join(format!("{name}.ops.zst"));
+    Some(Input::Trace { path, options: OpenOptions { bytes, ..OpenOptions::default() } })
+}
+
+/// Everything that was accepted was replayed, and the counts agree with a count of the trace alone.
+fn assert_replayed(record: &RunRecord, info: &TraceInfo) {
+    assert!(!record.partial, "{:?}", record.partial_reason);
+    assert_eq!(record.trace.rejected, 0);
+    assert_eq!(record.trace.requests, info.requests.total());
+    assert_eq!(record.host_page_writes, info.pages.write);
+    assert_eq!(record.host_page_reads, info.pages.read);
+}
+
+#[test]
+fn every_sample_replays_through_every_design_without_a_rejected_line() {
+    let Some(root) = samples() else { return };
+    let traces = traces_in(&root);
+    assert!(traces.len() >= 15, "found {} samples only", traces.len());
+    for path in traces {
+        let input = input(&path);
+        let Input::Trace { options, .. } = &input else { unreachable!() };
+        let info = TraceInfo::of_file(&path, options).unwrap();
+        let config = config_of(&[]);
+        let plan = Plan::new(&config, &input).unwrap();
+        for design in DESIGNS {
+            let record = plan.run(design, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+            println!(
+                "{} {design}: write amplification {:.3}, erases {}, recycled {}",
+                path.file_name().unwrap().to_string_lossy(),
+                record.write_amplification,
+                record.erases,
+                record.recycled_writes
+            );
+            assert_replayed(&record, &info);
+        }
+    }
+}
+
+/// The page numbers of a capture name contents; its bytes have digests. Both must find the same pages equal.
+#[test]
+fn bytes_and_descriptors_recycle_the_same_writes_where_all_bytes_are_known() {
+    let (Some(with), Some(without)) = (capture("w2-git-ext4", true), capture("w2-git-ext4", false)) else { return };
+    let (bytes, descriptors) =
+        (measure(&config_of(&[]), &with, "recyclable"), measure(&config_of(&[]), &without, "recyclable"));
+    assert!(!bytes.partial && bytes.recycled_writes > 300, "{}", bytes.recycled_writes);
+    assert_eq!(bytes.recycled_writes, descriptors.recycled_writes);
+    assert_eq!(bytes.programs_by_cause, descriptors.programs_by_cause);
+    assert_eq!(bytes.erases, descriptors.erases);
+}
+
+/// Bytes are compared before a page is revived: equal digests are equal pages, so nothing is refused.
+#[test]
+fn verification_by_bytes_confirms_every_hit() {
+    let Some(with) = capture("w2-git-ext4", true) else { return };
+    let plain = measure(&config_of(&[]), &with, "recyclable");
+    let verified = measure(&config_of(&["recycle.verify_on_hit=true"]), &with, "recyclable");
+    assert_eq!(verified.recycled_writes, plain.recycled_writes);
+    assert_eq!(verified.reads_by_cause["content"], verified.recycled_writes);
+}
+
+/// Of the other captures the bytes of a first part are kept.
+#[test]
+fn captures_with_bytes_of_a_part_replay_to_their_end() {
+    for name in ["w4-pgbench-ext4", "w5-cbuild-ext4"] {
+        let Some(with) = capture(name, true) else { return };
+        let record = measure(&config_of(&["replay.requests=3000"]), &with, "recyclable");
+        assert_eq!((record.partial, record.trace.requests), (false, 3000));
+        assert!(record.host_page_writes > 3000);
+    }
+}
+
+// The bundled trace.
+
+fn bundled(design: &str) -> RunRecord {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/pgbench-ext4.wwt");
+    measure(&config_of(&[]), &Input::Trace { path, options: OpenOptions::default() }, design)
+}
+
+/// Host page writes, recycled writes, programs, reads, erases.
+fn counts(record: &RunRecord) -> [u64; 5] {
+    [record.host_page_writes, record.recycled_writes, record.programs, record.reads, record.erases]
+}
+
+fn assert_golden(design: &str, expected: [u64; 5]) {
+    let record = bundled(design);
+    assert!(!record.partial && record.trace.rejected == 0);
+    assert_eq!(record.trace.requests, 74_393);
+    assert_eq!(counts(&record), expected, "{design}");
+    let last_quarter: Vec<_> = record.series.iter().skip(record.series.len() * 3 / 4).collect();
+    let collected = last_quarter.windows(2).filter(|pair| pair[1].erases > pair[0].erases).count();
+    println!("{design}: erases between {collected} of {} pairs of points", last_quarter.len() - 1);
+    assert!(collected * 2 > last_quarter.len(), "garbage collection is not active in the last quarter");
+}
+
+#[test]
+fn golden_counts_of_the_page_map_on_the_bundled_trace() {
+    assert_golden("page-map", [298_068, 0, 383_436, 85_434, 4_911]);
+}
+
+#[test]
+fn golden_counts_of_recycling_on_the_bundled_trace() {
+    assert_golden("recyclable", [298_068, 10_359, 353_503, 65_860, 4_443]);
+}
+
+#[test]
+fn golden_counts_of_dftl_on_the_bundled_trace() {
+    assert_golden("dftl", [298_068, 0, 390_908, 324_459, 5_029]);
+}

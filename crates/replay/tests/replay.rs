@@ -1,0 +1,637 @@
+//! The driver as a whole: an input through a design to a run record.
+
+mod common;
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use common::{SMALL, config, generated, measure, measure_generated, requests_of, run};
+use wearwell::content::{Descriptor, Fingerprint};
+use wearwell_replay::input::Input;
+use wearwell_replay::record::RunRecord;
+use wearwell_replay::replay::{Phase, Plan, ReplayError};
+use wearwell_replay::trace::{CsvWriter, NativeWriter, Op, OpenOptions, Request, TraceWriter};
+
+const DESIGNS: [&str; 3] = ["page-map", "recyclable", "dftl"];
+
+/// What two runs of the same must have in common: all but what the machine adds.
+fn without_machine(mut record: RunRecord) -> RunRecord {
+    (record.cpu_seconds, record.precondition_cpu_seconds, record.peak_rss_bytes) = (0.0, 0.0, 0);
+    record
+}
+
+fn total(counts: &std::collections::BTreeMap<String, u64>) -> u64 {
+    counts.values().sum()
+}
+
+fn count(counts: &std::collections::BTreeMap<String, u64>, cause: &str) -> u64 {
+    counts.get(cause).copied().unwrap_or(0)
+}
+
+#[track_caller]
+fn assert_close(measured: f64, expected: f64, tolerance: f64) {
+    let error = (measured / expected - 1.0).abs();
+    assert!(error <= tolerance, "{measured}, expected {expected}: off by {error:.6}");
+}
+
+/// Sums that hold for every run without a write buffer, complete or not.
+#[track_caller]
+fn assert_conserved(record: &RunRecord) {
+    assert_eq!(record.programs, total(&record.programs_by_cause));
+    assert_eq!(record.reads, total(&record.reads_by_cause));
+    assert_eq!(record.erases, total(&record.erases_by_cause));
+    assert_eq!(record.host_page_writes, count(&record.programs_by_cause, "host") + record.recycled_writes);
+    assert_eq!(count(&record.programs_by_cause, "gc"), count(&record.reads_by_cause, "gc"), "copies");
+    let amplification = record.programs as f64 / record.host_page_writes.max(1) as f64;
+    assert!((record.write_amplification - amplification).abs() < 1e-12);
+    let rising = |a: &u64, b: &u64| a <= b;
+    let column = |value: fn(&wearwell_replay::record::SeriesPoint) -> u64, last: u64| {
+        let values: Vec<u64> = record.series.iter().map(value).chain([last]).collect();
+        assert!(values.is_sorted_by(rising), "a counter of the series falls");
+    };
+    column(|point| point.requests, record.trace.requests);
+    column(|point| point.host_page_writes, record.host_page_writes);
+    column(|point| point.programs, record.programs);
+    column(|point| point.erases, record.erases);
+    column(|point| point.recycled_writes, record.recycled_writes);
+}
+
+/// Pages that a list of requests writes and reads.
+fn pages_of(requests: &[Request], op: Op) -> u64 {
+    let pages = |request: &Request| request.pages().end - request.pages().start;
+    requests.iter().filter(|request| request.op == op).map(pages).sum()
+}
+
+const MIXED: &str =
+    "zipf:theta=0.9,read=0.3,trim=0.05,size=1:3/4:1,partial=0.2,pages=12000,requests=40000,rate=20000,dup=0.3";
+
+#[test]
+fn the_same_run_twice_gives_the_same_record() {
+    for design in DESIGNS {
+        let settings = ["timing.mode=event", "replay.arrival=closed", "precondition.mode=steady", "gc.policy=d-choices"];
+        let once = measure_generated(&settings, MIXED, design);
+        let twice = measure_generated(&settings, MIXED, design);
+        assert!(once.erases > 0, "nothing was collected");
+        assert_eq!(without_machine(once), without_machine(twice), "{design}");
+    }
+}
+
+#[test]
+fn another_seed_gives_other_random_choices() {
+    let programs = |seed: &str| {
+        let settings = ["precondition.mode=steady", "gc.policy=d-choices", seed];
+        measure_generated(&settings, MIXED, "page-map").programs
+    };
+    assert_ne!(programs("replay.seed=1"), programs("replay.seed=2"));
+}
+
+#[test]
+fn counts_add_up_and_match_the_requests() {
+    let requests = requests_of(MIXED);
+    for design in DESIGNS {
+        let record = measure_generated(&["precondition.mode=fill"], MIXED, design);
+        assert_conserved(&record);
+        assert!(!record.partial);
+        assert_eq!(record.trace.requests, 40_000);
+        assert_eq!(record.host_page_writes, pages_of(&requests, Op::Write), "{design}");
+        assert_eq!(record.host_page_reads, pages_of(&requests, Op::Read), "{design}");
+        assert!(record.host_page_trims > 0 && record.host_page_trims <= pages_of(&requests, Op::Trim));
+        assert_eq!(record.recycled_writes > 0, design == "recyclable");
+        assert_eq!(record.programs_by_cause.contains_key("translation"), design == "dftl");
+    }
+}
+
+/// 399 requests at every second of which a point would fit gave 399 points.
+#[test]
+fn the_series_has_at_most_two_hundred_points() {
+    for requests in [1, 199, 200, 201, 399, 40_001] {
+        let record = measure_generated(&[], &format!("uniform:pages=1000,requests={requests}"), "page-map");
+        assert!(record.series.len() <= 200, "{} points of {requests} requests", record.series.len());
+        assert!(record.series.len() as u64 >= requests.min(100));
+    }
+}
+
+// Time.
+
+/// tR and the transfer of one page of the small device, microseconds.
+const IDLE_READ_US: f64 = 45.0 + 10.24;
+const READS: &str = "uniform:write=0,read=1,pages=10000,requests=5000,rate=1000";
+
+#[test]
+fn a_read_of_an_idle_device_takes_tr_and_the_transfer() {
+    for arrival in ["open", "think"] {
+        let settings = ["timing.mode=event", "precondition.mode=fill", &format!("replay.arrival={arrival}")];
+        let read = measure_generated(&settings, READS, "page-map").latency_us.read;
+        assert_eq!(read.count, 5000);
+        // Latencies are kept with three digits.
+        assert_eq!(read.p50, read.max);
+        assert_close(read.p50, IDLE_READ_US, 1e-3);
+        assert_close(read.mean, IDLE_READ_US, 1e-3);
+    }
+}
+
+#[test]
+fn one_read_at_a_time_keeps_the_device_busy_without_a_gap() {
+    for mode in ["event", "timeline"] {
+        let settings = [
+            &format!("timing.mode={mode}"),
+            "precondition.mode=fill",
+            "replay.arrival=closed",
+            "replay.queue_depth=1",
+        ];
+        let record = measure_generated(&settings, READS, "page-map");
+        assert_eq!(record.latency_us.read.p50, record.latency_us.read.max);
+        assert_close(record.timing.device_s, 5000.0 * IDLE_READ_US / 1e6, 1e-9);
+        // One of four dies is sensing or holds data at any time.
+        assert_close(record.timing.array_utilisation, 0.25, 1e-6);
+    }
+}
+
+#[test]
+fn controller_overhead_is_added_to_every_read() {
+    let settings = ["timing.mode=event", "precondition.mode=fill", "timing.controller_overhead_us=7.5"];
+    let read = measure_generated(&settings, READS, "page-map").latency_us.read;
+    assert_close(read.max, IDLE_READ_US + 7.5, 1e-3);
+}
+
+#[test]
+fn open_loop_follows_the_trace_and_closed_loop_the_device() {
+    let of = |arrival: &[&str]| {
+        let settings = [&["timing.mode=event", "precondition.mode=fill"], arrival].concat();
+        measure_generated(&settings, READS, "page-map")
+    };
+    let open = of(&[]);
+    let last_arrival = open.trace.duration_s;
+    assert_close(last_arrival, 4.999, 1e-6);
+    assert_close(open.timing.device_s, last_arrival + IDLE_READ_US / 1e6, 1e-9);
+    let slow = of(&["replay.time_scale=2"]);
+    assert_close(slow.timing.device_s, 2.0 * last_arrival + IDLE_READ_US / 1e6, 1e-9);
+    // All at once: the device works at its rate and the requests wait.
+    let rushed = of(&["replay.time_scale=0"]);
+    let one = of(&["replay.arrival=closed", "replay.queue_depth=1"]);
+    let four = of(&["replay.arrival=closed", "replay.queue_depth=4"]);
+    let many = of(&["replay.arrival=closed", "replay.queue_depth=64"]);
+    let seconds = [&open, &one, &four, &many].map(|record| record.timing.device_s);
+    assert!(seconds.is_sorted_by(|a, b| a > b), "{seconds:?}");
+    assert!(rushed.timing.device_s <= many.timing.device_s);
+    let means = [&one, &four, &many, &rushed].map(|record| record.latency_us.read.mean);
+    assert!(means.is_sorted_by(|a, b| a < b), "{means:?}");
+    // Little's law: requests in flight = rate times latency.
+    let in_flight = many.latency_us.read.mean / 1e6 * 5000.0 / many.timing.device_s;
+    assert_close(in_flight, 64.0, 0.02);
+}
+
+#[test]
+fn think_time_is_kept_after_every_completion() {
+    let settings = ["timing.mode=event", "precondition.mode=fill", "replay.arrival=think"];
+    let record = measure_generated(&settings, READS, "page-map");
+    assert_close(record.timing.device_s, 4999.0 * 1e-3 + 5000.0 * IDLE_READ_US / 1e6, 1e-9);
+}
+
+/// Such requests complete when they arrive, nobody reports them, and think time counted from the last report: the gaps
+/// after them were lost.
+#[test]
+fn think_time_is_kept_after_requests_without_flash_operations() {
+    for mode in ["event", "timeline"] {
+        let settings = [&format!("timing.mode={mode}"), "replay.arrival=think"];
+        let trims = "uniform:write=0,trim=1,pages=10000,requests=1000,rate=1000";
+        let record = measure_generated(&settings, trims, "page-map");
+        assert_close(record.timing.device_s, 0.999, 1e-9);
+    }
+}
+
+/// The first measured request of an aged run arrives at time 0 of the device.
+#[test]
+fn think_time_starts_with_the_measured_part() {
+    let settings = ["timing.mode=event", "precondition.mode=aged", "precondition.share=0.5", "replay.arrival=think"];
+    let trims = "uniform:write=0,trim=1,pages=10000,requests=1000,rate=1000";
+    assert_close(measure_generated(&settings, trims, "page-map").timing.device_s, 0.499, 1e-9);
+}
+
+#[test]
+fn times_that_run_backwards_are_no_reason_to_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let times = [5_000_000, 1_000_000, 9_000_000, 2_000_000];
+    let requests = times.map(|time_ns| Request { time_ns, ..write_at(0, 1) });
+    let trace = csv_trace(folder.path(), "back.csv", &requests);
+    for arrival in ["open", "closed", "think"] {
+        let settings = ["timing.mode=event", &format!("replay.arrival={arrival}")];
+        let record = measure(&config(&settings), &trace, "page-map");
+        assert!(!record.partial);
+        assert_eq!(record.latency_us.write.count, 4, "{arrival}");
+    }
+}
+
+#[test]
+fn background_gc_in_idle_time_spares_the_host() {
+    // Bursts of 100 writes; the device is busy a third of the time.
+    let bursts = "uniform:pages=12000,requests=40000,rate=500,arrival=bursty,on_ms=20,off_ms=180";
+    let of = |background: &str| {
+        let background = format!("gc.background_share={background}");
+        let settings = [
+            "device.over_provisioning=0.28",
+            "timing.mode=event",
+            "timing.blocking_gc=true",
+            "precondition.mode=steady",
+            &background,
+        ];
+        let record = measure_generated(&settings, bursts, "page-map");
+        assert_conserved(&record);
+        record
+    };
+    let (without, with) = (of("0"), of("0.12"));
+    let (before, after) = (&without.latency_us.write, &with.latency_us.write);
+    println!("write latency mean {} -> {} us, p99 {} -> {} us", before.mean, after.mean, before.p99, after.p99);
+    assert!(after.mean < before.mean && after.p99 < before.p99);
+    // Collecting early finds fuller victims: that is its price.
+    assert!(with.write_amplification >= without.write_amplification);
+}
+
+// Runs that end early.
+
+#[test]
+fn an_interrupted_run_is_partial_and_consistent() {
+    let input = generated("uniform:pages=10000,requests=300000");
+    let config = config(&["precondition.mode=fill"]);
+    let plan = Plan::new(&config, &input).unwrap();
+    let stop = |progress: wearwell_replay::replay::Progress| {
+        if progress.phase == Phase::Replay && progress.done > 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let record = plan.run("page-map", &mut { stop }).unwrap();
+    assert!(record.partial);
+    assert_eq!(record.partial_reason.as_deref(), Some("interrupted"));
+    assert!(record.trace.requests > 0 && record.trace.requests < 300_000);
+    assert_eq!(record.host_page_writes, record.trace.requests);
+    assert_conserved(&record);
+}
+
+#[test]
+fn preconditioning_can_be_interrupted() {
+    let input = generated("uniform:pages=10000,requests=1000");
+    for mode in ["fill", "steady", "constructed"] {
+        let config = config(&[&format!("precondition.mode={mode}")]);
+        let plan = Plan::new(&config, &input).unwrap();
+        let record = plan.run("page-map", &mut |_| ControlFlow::Break(())).unwrap();
+        assert!(record.partial, "{mode}");
+        assert_eq!((record.trace.requests, record.programs, record.host_page_writes), (0, 0, 0));
+        assert!(record.partial_reason.unwrap().contains("before the first measured request"));
+    }
+}
+
+#[test]
+fn an_aging_part_can_be_interrupted() {
+    let input = generated("uniform:pages=10000,requests=300000");
+    let config = config(&["precondition.mode=aged", "precondition.share=0.9"]);
+    let record =
+        Plan::new(&config, &input).unwrap().run("page-map", &mut |_| ControlFlow::Break(())).unwrap();
+    assert!(record.partial && record.trace.aging_requests > 0);
+    assert_eq!((record.trace.requests, record.host_page_writes), (0, 0));
+}
+
+fn write_at(page: u64, pages: u64) -> Request {
+    Request { op: Op::Write, offset_bytes: page * 4096, len_bytes: pages * 4096, ..Request::default() }
+}
+
+/// Writes requests to a file and returns it as an input.
+fn csv_trace(folder: &Path, name: &str, requests: &[Request]) -> Input {
+    let path = folder.join(name);
+    let mut writer = CsvWriter::new(std::fs::File::create(&path).unwrap()).unwrap();
+    requests.iter().for_each(|request| writer.write(request).unwrap());
+    writer.finish().unwrap();
+    Input::Trace { path, options: OpenOptions::default() }
+}
+
+fn native_trace(folder: &Path, name: &str, requests: &[Request]) -> Input {
+    let path = folder.join(name);
+    let mut writer = NativeWriter::new(std::fs::File::create(&path).unwrap(), "made for a test").unwrap();
+    requests.iter().for_each(|request| writer.write(request).unwrap());
+    writer.finish().unwrap();
+    Input::Trace { path, options: OpenOptions::default() }
+}
+
+fn compressed(bytes: &[u8], ending: &str) -> Vec<u8> {
+    use std::io::Write;
+    match ending {
+        "zst" => zstd::encode_all(bytes, 1).unwrap(),
+        "gz" => {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(bytes).unwrap();
+            encoder.finish().unwrap()
+        }
+        _ => {
+            let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 0);
+            encoder.write_all(bytes).unwrap();
+            encoder.finish().unwrap()
+        }
+    }
+}
+
+/// The survey stops at the damage, and the replay used to stop there too, without having met it.
+#[test]
+fn a_truncated_trace_gives_a_partial_record_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let requests = requests_of("uniform:pages=10000,requests=100000");
+    csv_trace(folder.path(), "whole.csv", &requests);
+    let whole = std::fs::read(folder.path().join("whole.csv")).unwrap();
+    for ending in ["zst", "gz", "xz"] {
+        let path = folder.path().join(format!("cut.csv.{ending}"));
+        let bytes = compressed(&whole, ending);
+        std::fs::write(&path, &bytes[..bytes.len() * 6 / 10]).unwrap();
+        let input = Input::Trace { path, options: OpenOptions::default() };
+        let record = measure(&config(&[]), &input, "page-map");
+        assert!(record.partial, "{ending}");
+        let reason = record.partial_reason.clone().unwrap();
+        let done = record.trace.requests;
+        assert!(reason.contains(&format!("truncated or corrupt after {done} requests")), "{reason}");
+        assert!(done > 10_000 && done < 100_000, "{ending}: {done}");
+        assert_eq!(record.host_page_writes, done);
+        assert_conserved(&record);
+    }
+}
+
+#[test]
+fn a_limit_before_the_damage_gives_a_complete_record() {
+    let folder = tempfile::tempdir().unwrap();
+    csv_trace(folder.path(), "whole.csv", &requests_of("uniform:pages=10000,requests=100000"));
+    let bytes = compressed(&std::fs::read(folder.path().join("whole.csv")).unwrap(), "zst");
+    let path = folder.path().join("cut.csv.zst");
+    std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    let input = Input::Trace { path, options: OpenOptions::default() };
+    let record = measure(&config(&["replay.requests=1000"]), &input, "page-map");
+    assert_eq!((record.partial, record.trace.requests), (false, 1000));
+}
+
+#[test]
+fn skipped_lines_are_counted_in_the_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = csv_trace(folder.path(), "lines.csv", &requests_of("uniform:pages=1000,requests=100"));
+    let Input::Trace { path, .. } = &input else { unreachable!() };
+    let mut text = std::fs::read_to_string(path).unwrap();
+    text.push_str("1,W,nonsense,4096,0,\n2,W,0,4096\n3,X,0,4096,0,\n4,W,0,4096,0,\n");
+    std::fs::write(path, text).unwrap();
+    let refused = Plan::new(&config(&[]), &input).unwrap_err().to_string();
+    assert!(refused.contains("lines.csv: line 102, column 5"), "{refused}");
+    let options = OpenOptions { skip_bad_lines: true, ..OpenOptions::default() };
+    let input = Input::Trace { path: path.clone(), options };
+    let record = measure(&config(&[]), &input, "page-map");
+    assert_eq!((record.trace.rejected, record.trace.requests, record.partial), (3, 101, false));
+}
+
+#[test]
+fn a_worn_out_device_ends_the_run_with_a_partial_record() {
+    let settings = ["device.wear_out=true", "device.endurance_cycles=30"];
+    let record = measure_generated(&settings, "uniform:pages=13000,requests=5000000", "page-map");
+    assert!(record.partial);
+    let reason = record.partial_reason.clone().unwrap();
+    assert!(reason.contains("the device is full"), "{reason}");
+    assert!(record.trace.requests > 100_000 && record.trace.requests < 5_000_000, "{}", record.trace.requests);
+    assert_eq!(record.lifetime.max_erase_count, 30);
+    assert_conserved(&record);
+}
+
+// What is measured.
+
+#[test]
+fn aging_with_the_first_part_measures_the_second() {
+    let spec = "uniform:pages=12000,requests=80000,size=1:1/2:1";
+    let requests = requests_of(spec);
+    let record = measure_generated(&["precondition.mode=aged", "precondition.share=0.25"], spec, "page-map");
+    assert_eq!((record.trace.aging_requests, record.trace.requests), (20_000, 60_000));
+    assert_eq!(record.host_page_writes, pages_of(&requests[20_000..], Op::Write));
+    assert_eq!(record.series.last().unwrap().requests, 60_000);
+    assert_conserved(&record);
+    // Wear counts from the first write of all.
+    assert!(record.lifetime.mean_erases_per_block < record.lifetime.max_erase_count as f64);
+}
+
+/// The number of aging requests was taken off the measured ones although these come from another file, and pages that
+/// only the aging trace touches were not in the footprint.
+#[test]
+fn aging_with_another_trace_measures_the_whole_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let far = |request: Request| Request { offset_bytes: request.offset_bytes + (1 << 40), ..request };
+    let old: Vec<Request> =
+        requests_of("uniform:pages=9000,requests=30000,seed=2").into_iter().map(far).collect();
+    let new = requests_of("uniform:pages=9000,requests=20000");
+    csv_trace(folder.path(), "old.csv", &old);
+    let input = csv_trace(folder.path(), "new.csv", &new);
+    let aging = format!("precondition.trace={}", folder.path().join("old.csv").display());
+    let settings = ["device.preset=auto", "precondition.mode=aged", &aging];
+    let record = measure(&config(&settings), &input, "page-map");
+    assert_eq!((record.trace.aging_requests, record.trace.requests, record.partial), (30_000, 20_000, false));
+    assert_eq!(record.host_page_writes, 20_000);
+    let distinct: std::collections::HashSet<u64> =
+        old.iter().chain(&new).map(|request| request.offset_bytes).collect();
+    assert_eq!(record.trace.footprint_pages, distinct.len() as u64);
+}
+
+#[test]
+fn a_limit_of_requests_is_kept_and_is_no_partial_result() {
+    for (limit, expected) in [(0, 0), (1, 1), (31, 31), (1000, 1000), (50_000, 40_000)] {
+        let limit = format!("replay.requests={limit}");
+        let record = measure_generated(&[&limit], MIXED, "page-map");
+        assert_eq!((record.trace.requests, record.partial), (expected, false));
+        assert_conserved(&record);
+    }
+}
+
+// Addresses.
+
+#[test]
+fn far_addresses_are_compacted_and_noted() {
+    let folder = tempfile::tempdir().unwrap();
+    let requests: Vec<Request> = (0..2000).map(|k| write_at(k % 1000 * 1_000_000, 1)).collect();
+    let input = csv_trace(folder.path(), "far.csv", &requests);
+    let record = measure(&config(&["device.preset=auto"]), &input, "page-map");
+    assert_eq!((record.trace.footprint_pages, record.host_page_writes), (1000, 2000));
+    assert!(record.notes.iter().any(|note| note.contains("compacted")), "{:?}", record.notes);
+    let exact = config(&["replay.addresses=exact"]);
+    let refused = Plan::new(&exact, &input).unwrap_err();
+    assert!(matches!(refused, ReplayError::Config(_)), "{refused}");
+    assert!(refused.to_string().contains("at its addresses"), "{refused}");
+}
+
+#[test]
+fn near_addresses_stay_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = csv_trace(folder.path(), "near.csv", &requests_of("uniform:pages=10000,requests=1000"));
+    let record = measure(&config(&[]), &input, "page-map");
+    assert!(record.notes.is_empty(), "{:?}", record.notes);
+}
+
+/// File systems discard the whole device when they are made; the run ended there.
+#[test]
+fn a_trim_beyond_the_device_does_not_end_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole_disk = Request { op: Op::Trim, len_bytes: 1 << 42, ..Request::default() };
+    let input = csv_trace(folder.path(), "mkfs.csv", &[write_at(0, 8), whole_disk, write_at(4, 8)]);
+    let record = measure(&config(&[]), &input, "page-map");
+    assert_eq!((record.partial, record.trace.requests), (false, 3));
+    assert_eq!((record.host_page_writes, record.host_page_trims), (16, 12));
+}
+
+#[test]
+fn an_input_larger_than_the_device_is_refused_before_it_runs() {
+    let input = generated("uniform:pages=1000000,requests=10");
+    let refused = Plan::new(&config(&[]), &input).unwrap_err().to_string();
+    assert!(refused.contains("4096000000 bytes") && refused.contains("device.fit"), "{refused}");
+    let fitted = measure(&config(&["device.fit=1"]), &input, "page-map");
+    assert!(!fitted.partial);
+    assert!(fitted.notes.is_empty(), "generated addresses are never compacted");
+}
+
+// Devices.
+
+#[test]
+fn the_write_buffer_absorbs_overwrites() {
+    let hot = "uniform:pages=10,requests=10000";
+    let record = measure_generated(&["buffer.pages=100"], hot, "page-map");
+    assert_eq!((record.buffer_absorbed_writes, record.host_page_writes), (9990, 0));
+    let mixed = "zipf:theta=0.9,pages=12000,requests=50000";
+    for policy in ["fifo", "slru"] {
+        let policy = format!("buffer.policy={policy}");
+        let record = measure_generated(&["buffer.pages=500", &policy], mixed, "page-map");
+        assert!(record.buffer_absorbed_writes > 5000);
+        // What is neither absorbed nor handed on is in the buffer.
+        assert_eq!(record.buffer_absorbed_writes + record.host_page_writes + 500, 50_000);
+    }
+}
+
+/// Writes absorbed in the aging part were counted with the measured ones.
+#[test]
+fn absorbed_writes_are_those_of_the_measured_part() {
+    let settings = ["buffer.pages=100", "precondition.mode=aged", "precondition.share=0.5"];
+    let record = measure_generated(&settings, "uniform:pages=10,requests=10000", "page-map");
+    assert_eq!(record.buffer_absorbed_writes, 5000);
+}
+
+/// Without a collection there was no end.
+#[test]
+fn steady_is_refused_where_the_buffer_absorbs_everything() {
+    let settings = ["buffer.pages=100000", "precondition.mode=steady", "device.blocks_per_plane=16"];
+    let input = generated("uniform:pages=100,requests=10");
+    let config = config(&settings);
+    let plan = Plan::new(&config, &input).unwrap();
+    let refused = plan.run("page-map", &mut |_| ControlFlow::Continue(())).unwrap_err().to_string();
+    assert!(refused.contains("buffer.pages"), "{refused}");
+}
+
+/// The preset with its 16-KiB pages, 8 planes instead of 64 and small blocks.
+const SMALL_TLC: [&str; 6] = [
+    "device.preset=tlc-1t",
+    "device.channels=2",
+    "device.dies_per_channel=2",
+    "device.blocks_per_plane=32",
+    "device.pages_per_block=32",
+    "device.over_provisioning=0.28",
+];
+
+#[test]
+fn small_writes_to_large_pages_read_the_rest() {
+    // 25,600 pages of 4 KiB are 6,400 of 16 KiB.
+    let small = "uniform:pages=25600,requests=20000";
+    let settings = [&SMALL_TLC[..], &["precondition.mode=fill"]].concat();
+    for design in DESIGNS {
+        let record = run(&settings, small, design);
+        assert_eq!((record.device.page_bytes, record.host_page_writes), (16_384, 20_000));
+        assert_eq!(count(&record.reads_by_cause, "host"), 20_000, "each write completes its page");
+        assert_eq!(record.host_page_reads, 0, "and the host did not ask for it");
+        assert_conserved(&record);
+    }
+    let whole = "sequential:pages=25600,size=4,requests=6400";
+    let record = run(&settings, whole, "page-map");
+    assert_eq!((record.host_page_writes, count(&record.reads_by_cause, "host")), (6400, 0));
+}
+
+#[test]
+fn equal_content_of_large_pages_is_recognised() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |page: u64, ids: std::ops::Range<u64>| Request {
+        content: ids.map(|id| Descriptor::of(Fingerprint(id))).collect(),
+        ..write_at(page, 4)
+    };
+    // The first content dies and comes back elsewhere; a page with another order of parts is another page.
+    let requests = [write(0, 1..5), write(0, 11..15), write(8, 2..6), write(16, 1..5)];
+    let input = native_trace(folder.path(), "large.wwt", &requests);
+    let record = measure(&common::config_of(&SMALL_TLC), &input, "recyclable");
+    assert_eq!((record.host_page_writes, record.recycled_writes), (4, 1));
+}
+
+#[test]
+fn compaction_fills_large_pages_with_neighbours() {
+    let folder = tempfile::tempdir().unwrap();
+    let requests: Vec<Request> = (0..1000).map(|k| write_at(k * 1_000_000, 1)).collect();
+    let input = csv_trace(folder.path(), "far.csv", &requests);
+    let record = measure(&common::config_of(&SMALL_TLC), &input, "page-map");
+    assert_eq!((record.partial, record.host_page_writes), (false, 1000));
+    // Four neighbours share a page: three of them rewrite it.
+    assert_eq!(count(&record.reads_by_cause, "host"), 750);
+}
+
+#[test]
+fn superblocks_are_erased_whole() {
+    let spec = "uniform:pages=12000,requests=60000";
+    for design in DESIGNS {
+        let record = measure_generated(&["device.superblock_planes=4", "precondition.mode=fill"], spec, design);
+        assert_eq!(record.device.superblock_planes, 4);
+        assert!(record.erases > 0 && record.erases.is_multiple_of(4), "{}", record.erases);
+        assert_conserved(&record);
+    }
+    let settings = ["device.superblock_planes=4", "precondition.mode=constructed"];
+    assert!(!measure_generated(&settings, spec, "page-map").partial);
+}
+
+#[test]
+fn factory_bad_blocks_cost_spare_space() {
+    let spec = "uniform:pages=11700,requests=60000";
+    let of = |share: &str, mode: &str| {
+        let share = format!("device.factory_bad_share={share}");
+        let record =
+            measure_generated(&["device.over_provisioning=0.4", &share, &format!("precondition.mode={mode}")], spec, "page-map");
+        assert_conserved(&record);
+        assert!(!record.partial);
+        record.write_amplification
+    };
+    assert!(of("0.08", "steady") > 1.05 * of("0", "steady"));
+    // Pools that lost more blocks than the average had no place for their share, and the run failed.
+    assert_close(of("0.08", "constructed"), of("0.08", "steady"), 0.05);
+}
+
+#[test]
+fn write_zeroes_is_a_trim_or_a_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let zero = Request { op: Op::Zero, ..write_at(2, 4) };
+    let input = csv_trace(folder.path(), "zero.csv", &[write_at(0, 8), zero]);
+    let of = |zeroes: &str| measure(&config(&[&format!("replay.zeroes={zeroes}")]), &input, "page-map");
+    let (trim, write) = (of("trim"), of("write"));
+    assert_eq!((trim.host_page_writes, trim.host_page_trims), (8, 4));
+    assert_eq!((write.host_page_writes, write.host_page_trims), (12, 0));
+}
+
+#[test]
+fn results_that_rest_on_a_content_model_say_so() {
+    let spec = "uniform:pages=10000,requests=20000";
+    let plain = measure_generated(&[], spec, "page-map");
+    assert!(plain.notes.is_empty(), "nothing depends on content");
+    let modelled = measure_generated(&["content.model=dup:share=0.5"], spec, "recyclable");
+    assert!(modelled.notes.iter().any(|note| note.contains("rest on a model")), "{:?}", modelled.notes);
+    assert!(modelled.recycled_writes > 0);
+    let own = measure_generated(&["content.model=dup:share=0.5"], &format!("{spec},dup=0.3"), "recyclable");
+    assert!(own.notes.is_empty(), "the workload brings its content: {:?}", own.notes);
+}
+
+#[test]
+fn timelines_equal_events_while_nothing_queues() {
+    let of = |mode: &str| {
+        let settings = [&format!("timing.mode={mode}"), "precondition.mode=fill"];
+        measure_generated(&settings, READS, "page-map").latency_us
+    };
+    assert_eq!(of("timeline"), of("event"));
+}
+
+#[test]
+fn the_small_device_of_these_tests_is_small() {
+    let resolved = config(&[]).resolve(1).unwrap();
+    assert_eq!((resolved.geometry.pages(), resolved.geometry.pools()), (16_384, 4));
+    assert_eq!(SMALL.len(), 5);
+}

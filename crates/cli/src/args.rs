@@ -46,7 +46,7 @@ pub(crate) enum Command {
 #[derive(Args)]
 pub(crate) struct ReplayArgs {
     /// Trace file (plain, gzip, zstd or xz)
-    #[arg(required_unless_present = "workload")]
+    #[arg(required_unless_present = "workload", conflicts_with = "workload")]
     pub(crate) trace: Option<PathBuf>,
     /// Design
     #[arg(long, default_value = "page-map")]
@@ -58,7 +58,7 @@ pub(crate) struct ReplayArgs {
 #[derive(Args)]
 pub(crate) struct CompareArgs {
     /// Trace files
-    #[arg(required_unless_present = "workload")]
+    #[arg(required_unless_present = "workload", conflicts_with = "workload")]
     pub(crate) traces: Vec<PathBuf>,
     /// Designs, baseline first
     #[arg(long, value_delimiter = ',', default_value = "page-map,recyclable,dftl")]
@@ -71,7 +71,7 @@ pub(crate) struct CompareArgs {
 #[derive(Args)]
 pub(crate) struct RunArgs {
     /// Generated workload instead of a trace, e.g. uniform:write=1.0,pages=2000000 (see `wearwell workloads`)
-    #[arg(long, value_name = "SPEC", conflicts_with_all = ["trace", "traces"])]
+    #[arg(long, value_name = "SPEC")]
     pub(crate) workload: Option<String>,
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]

@@ -37,6 +37,11 @@ impl Failure {
         Self { message: error.to_string(), status: 1 }
     }
 
+    /// Ctrl-C came before there was anything to report.
+    pub(crate) fn interrupted() -> Self {
+        Self { message: "interrupted before the first request; nothing is written".into(), status: 3 }
+    }
+
     /// The user asked for something that cannot be.
     pub(crate) fn of_usage(message: impl Into<String>) -> Self {
         Self { message: message.into(), status: 2 }

@@ -15,17 +15,20 @@ use crate::{Failure, Outcome};
 
 pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     let inputs = inputs(args.trace.iter(), &args.run)?;
-    let comparison = run_all(&inputs, std::slice::from_ref(&args.design), &args.run)?;
-    let [run] = &comparison.runs[..] else { unreachable!("one input and one design are one run") };
+    let runs = run_all(&inputs, std::slice::from_ref(&args.design), &args.run)?;
+    let Some(run) = runs.comparison.runs.first() else { return Err(Failure::interrupted()) };
     let json = serde_json::to_string_pretty(run).map_err(|error| Failure::of_run(&error))?;
-    output(&comparison, &json, &args.run)
+    output(&runs, &json, &args.run)
 }
 
 pub(crate) fn compare(args: &CompareArgs) -> Result<Outcome, Failure> {
     let inputs = inputs(args.traces.iter(), &args.run)?;
-    let comparison = run_all(&inputs, &args.designs, &args.run)?;
-    let json = comparison.to_json();
-    output(&comparison, &json, &args.run)
+    let runs = run_all(&inputs, &args.designs, &args.run)?;
+    if runs.comparison.runs.is_empty() {
+        return Err(Failure::interrupted());
+    }
+    let json = runs.comparison.to_json();
+    output(&runs, &json, &args.run)
 }
 
 pub(crate) fn show_config(args: &RunArgs) -> Result<Outcome, Failure> {
@@ -57,12 +60,22 @@ fn inputs<'a>(traces: impl Iterator<Item = &'a PathBuf>, args: &RunArgs) -> Resu
     Ok(traces.map(|path| Input::Trace { path: path.clone(), options: options.clone() }).collect())
 }
 
+/// What was run of what was asked for.
+struct Runs {
+    comparison: Comparison,
+    /// Every design on every input, each to its end.
+    complete: bool,
+}
+
 /// Every input through every design; ctrl-C ends the run in hand and keeps what is done.
-fn run_all(inputs: &[Input], designs: &[String], args: &RunArgs) -> Result<Comparison, Failure> {
+fn run_all(inputs: &[Input], designs: &[String], args: &RunArgs) -> Result<Runs, Failure> {
     let config = config(args)?;
     let reporter = Reporter::new(args.quiet);
     let mut comparison = Comparison::default();
     for input in inputs {
+        if reporter.is_interrupted() {
+            break;
+        }
         let plan = Plan::new(&config, input).map_err(|error| failure(&error))?;
         for design in designs {
             // A misspelt design should fail before the first one has run for minutes.
@@ -77,7 +90,9 @@ fn run_all(inputs: &[Input], designs: &[String], args: &RunArgs) -> Result<Compa
             comparison.runs.push(record);
         }
     }
-    Ok(comparison)
+    let all = comparison.runs.len() == inputs.len() * designs.len();
+    let complete = all && comparison.runs.iter().all(|run| !run.partial);
+    Ok(Runs { comparison, complete })
 }
 
 fn failure(error: &ReplayError) -> Failure {
@@ -87,19 +102,18 @@ fn failure(error: &ReplayError) -> Failure {
     }
 }
 
-fn output(comparison: &Comparison, json: &str, args: &RunArgs) -> Result<Outcome, Failure> {
+fn output(runs: &Runs, json: &str, args: &RunArgs) -> Result<Outcome, Failure> {
     if let Some(path) = &args.json {
         write_whole(path, &format!("{json}\n"))?;
     }
     if let Some(path) = &args.csv {
-        write_whole(path, &comparison.to_csv())?;
+        write_whole(path, &runs.comparison.to_csv())?;
     }
     let to_stdout = [&args.json, &args.csv].into_iter().flatten().any(|path| path == Path::new("-"));
     if !args.quiet && !to_stdout {
-        print!("{}", comparison.to_table());
+        print!("{}", runs.comparison.to_table());
     }
-    let partial = comparison.runs.iter().any(|run| run.partial);
-    Ok(if partial { Outcome::Partial } else { Outcome::Done })
+    Ok(if runs.complete { Outcome::Done } else { Outcome::Partial })
 }
 
 /// Writes a file so that a reader sees the old one or the whole new one.

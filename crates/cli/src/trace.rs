@@ -1,6 +1,6 @@
 //! `trace info`, `trace convert`, `trace formats`.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::Path;
 
@@ -83,12 +83,34 @@ fn rows(info: &TraceInfo) -> Vec<(&'static str, String)> {
     rows
 }
 
+/// Converts into a file beside the output, which gets its name when it is whole: a failed conversion leaves nothing, and
+/// a trace may be converted onto itself.
 fn convert(from: &Path, to: &Path, provenance: &str, input: &InputArgs) -> Result<Outcome, Failure> {
+    let mut unfinished = to.as_os_str().to_owned();
+    unfinished.push(".partial");
+    let unfinished = Path::new(&unfinished);
+    let is_csv = to.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv"));
+    let converted = convert_into(from, unfinished, is_csv, provenance, input);
+    if converted.is_ok() {
+        fs::rename(unfinished, to)
+            .map_err(|error| Failure::of_usage(format!("{}: {error}", to.display())))?;
+    } else {
+        let _ = fs::remove_file(unfinished);
+    }
+    converted
+}
+
+fn convert_into(
+    from: &Path,
+    to: &Path,
+    is_csv: bool,
+    provenance: &str,
+    input: &InputArgs,
+) -> Result<Outcome, Failure> {
     let options = OpenOptions { bytes: false, ..input.open_options()? };
     let mut reader = trace::open(from, &options).map_err(|error| Failure::of_run(&error))?;
     let out = File::create(to).map_err(|error| Failure::of_usage(format!("{}: {error}", to.display())))?;
     let out = BufWriter::new(out);
-    let is_csv = to.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv"));
     let mut writer: Box<dyn TraceWriter> = if is_csv {
         Box::new(CsvWriter::new(out).map_err(|error| Failure::of_run(&error))?)
     } else {

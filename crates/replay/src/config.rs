@@ -493,11 +493,16 @@ fn apply(table: &mut toml::Table, setting: &str) -> Result<(), ConfigError> {
     Ok(())
 }
 
+/// A value as TOML would read it. Words are strings, also those that TOML takes for numbers (`inf`, `nan`).
 fn literal(text: &str) -> toml::Value {
+    let is_word =
+        text.chars().all(|c| c.is_ascii_alphabetic() || c == '-') && text != "true" && text != "false";
     let parsed: Result<toml::Table, _> = toml::from_str(&format!("value = {text}"));
     match parsed {
-        Ok(mut table) => table.remove("value").unwrap_or_else(|| toml::Value::String(text.to_owned())),
-        Err(_) => toml::Value::String(text.to_owned()),
+        Ok(mut table) if !is_word => {
+            table.remove("value").unwrap_or_else(|| toml::Value::String(text.to_owned()))
+        }
+        _ => toml::Value::String(text.to_owned()),
     }
 }
 
@@ -529,7 +534,7 @@ pub struct Resolved {
     pub gc: GcOptions,
 }
 
-/// Layout of the `auto` device before it is resized: 4 dies on 2 channels, timing as in the LX paper.
+/// The device that is made to fit the workload.
 const AUTO: &str = "auto";
 
 impl Config {
@@ -543,8 +548,9 @@ impl Config {
     /// # Errors
     /// Unknown preset, impossible geometry, capacity out of range.
     pub fn resolve(&self, footprint_pages: u64) -> Result<Resolved, ConfigError> {
+        self.require_ranges()?;
         let name = self.device.preset.as_deref().unwrap_or(AUTO);
-        let device = named_device(name)?;
+        let device = if name == AUTO { auto_device(footprint_pages) } else { named_device(name)? };
         let geometry = self.layout(device.geometry.clone()).checked()?;
         let fit = self.device.fit.or((name == AUTO && self.device.logical_pages.is_none()).then_some(0.9));
         let spare = self.device.over_provisioning.unwrap_or(device.over_provisioning);
@@ -555,17 +561,59 @@ impl Config {
         };
         let by_share = (geometry.pages() as f64 * exported) as u64;
         let logical = self.device.logical_pages.map_or(by_share, u64::from);
+        if logical == 0 || logical >= geometry.pages() {
+            return Err(ConfigError::Value(format!(
+                "{logical} logical pages on {} physical pages: some, not all, of the flash must be exported",
+                geometry.pages()
+            )));
+        }
         let logical_pages = u32::try_from(logical)
             .map_err(|_| ConfigError::Value(format!("{logical} logical pages: at most 2^32 - 1")))?;
         let gc = self.gc_options(&geometry, device.gc_free_share)?;
         Ok(Resolved {
             preset: name.to_owned(),
-            timing: self.flash_timing(device.timing)?,
+            timing: self.flash_timing(device.timing),
             endurance_cycles: self.device.endurance_cycles.unwrap_or(device.endurance_cycles),
             logical_pages,
             gc,
             geometry,
         })
+    }
+
+    /// Numbers that no other check refuses, each with its bounds.
+    fn require_ranges(&self) -> Result<(), ConfigError> {
+        const LONGEST_US: f64 = 1e9;
+        let (device, timing) = (&self.device, &self.timing);
+        let replay = &self.replay;
+        let count = |value: Option<u32>| value.map(f64::from);
+        let any = f64::from(u32::MAX);
+        let bounds = [
+            ("device.read_us", device.read_us, 0.0, LONGEST_US),
+            ("device.program_us", device.program_us, 0.0, LONGEST_US),
+            ("device.erase_us", device.erase_us, 0.0, LONGEST_US),
+            ("device.channel_mb_per_s", device.channel_mb_per_s, 0.001, 1e6),
+            ("device.factory_bad_share", device.factory_bad_share, 0.0, 0.2),
+            ("device.endurance_cycles", count(device.endurance_cycles), 1.0, any),
+            ("gc.d", count(self.gc.d), 1.0, any),
+            ("dftl.cache_entries", count(self.dftl.cache_entries), 1.0, any),
+            ("timing.suspend_overhead_us", Some(timing.suspend_overhead_us), 0.0, LONGEST_US),
+            ("timing.controller_overhead_us", Some(timing.controller_overhead_us), 0.0, LONGEST_US),
+            ("timing.hash_us", Some(timing.hash_us), 0.0, LONGEST_US),
+            ("precondition.overwrite", self.precondition.overwrite, 0.0, 1e6),
+            ("precondition.share", self.precondition.share, 1e-9, 1.0 - 1e-9),
+            ("replay.queue_depth", count(replay.queue_depth), 1.0, any),
+            ("replay.time_scale", replay.time_scale, 0.0, 1e9),
+        ];
+        let outside = |&(_, value, low, high): &(&str, Option<f64>, f64, f64)| {
+            value.is_some_and(|value| !(low..=high).contains(&value))
+        };
+        match bounds.into_iter().find(outside) {
+            Some((name, value, low, high)) => Err(ConfigError::Value(format!(
+                "{name} is {}; it must lie in {low} to {high}",
+                value.unwrap_or_default()
+            ))),
+            None => Ok(()),
+        }
     }
 
     fn layout(&self, base: Geometry) -> Geometry {
@@ -582,20 +630,17 @@ impl Config {
         }
     }
 
-    fn flash_timing(&self, base: FlashTiming) -> Result<FlashTiming, ConfigError> {
+    fn flash_timing(&self, base: FlashTiming) -> FlashTiming {
         let device = &self.device;
         let ns = |us: Option<f64>, base: u64| us.map_or(base, |us| (us * 1000.0).round() as u64);
-        if device.channel_mb_per_s.is_some_and(|rate| rate <= 0.0) {
-            return Err(ConfigError::Value("device.channel_mb_per_s must be above 0".into()));
-        }
-        Ok(FlashTiming {
+        FlashTiming {
             read_ns: ns(device.read_us, base.read_ns),
             program_ns: ns(device.program_us, base.program_ns),
             erase_ns: ns(device.erase_us, base.erase_ns),
             transfer_ps_per_byte: device
                 .channel_mb_per_s
                 .map_or(base.transfer_ps_per_byte, |rate| (1e6 / rate).round() as u64),
-        })
+        }
     }
 
     fn gc_options(&self, geometry: &Geometry, preset_share: f64) -> Result<GcOptions, ConfigError> {
@@ -708,24 +753,34 @@ impl TimingConfig {
 }
 
 fn named_device(name: &str) -> Result<preset::Device, ConfigError> {
-    let small = preset::by_name("lx-40g").expect("the preset is in the list");
-    if name == AUTO {
-        let geometry = Geometry {
-            channels: 2,
-            dies_per_channel: 2,
-            planes_per_die: 1,
-            blocks_per_plane: 64,
-            ..small.geometry
-        };
-        return Ok(preset::Device { name: AUTO, geometry, gc_free_share: 0.0, ..small });
-    }
-    let known = || {
-        [AUTO.to_owned()].into_iter().chain(preset::all().into_iter().map(|device| device.name.to_owned()))
-    };
     preset::by_name(name).ok_or_else(|| {
-        let known: Vec<String> = known().collect();
-        ConfigError::unknown("device", name, known.iter().map(String::as_str))
+        let presets = preset::all();
+        ConfigError::unknown(
+            "device",
+            name,
+            [AUTO].into_iter().chain(presets.iter().map(|device| device.name)),
+        )
     })
+}
+
+/// A small drive for a workload of `footprint_pages`: timing of the LX paper, four dies on two channels, or one die
+/// and smaller blocks where four would leave a pool too few blocks to collect.
+fn auto_device(footprint_pages: u64) -> preset::Device {
+    /// Blocks a pool needs so that 15 % of spare space is several blocks.
+    const POOL_BLOCKS: u64 = 64;
+    let model = preset::by_name("lx-40g").expect("the preset is in the list");
+    let pages_per_block = model.geometry.pages_per_block as u64;
+    let is_large = footprint_pages >= 4 * POOL_BLOCKS * pages_per_block;
+    let fitting = (footprint_pages / POOL_BLOCKS).max(1).next_power_of_two().clamp(4, pages_per_block);
+    let geometry = Geometry {
+        channels: if is_large { 2 } else { 1 },
+        dies_per_channel: if is_large { 2 } else { 1 },
+        planes_per_die: 1,
+        blocks_per_plane: POOL_BLOCKS as u32,
+        pages_per_block: if is_large { pages_per_block } else { fitting } as u32,
+        ..model.geometry
+    };
+    preset::Device { name: AUTO, geometry, gc_free_share: 0.0, ..model }
 }
 
 /// Share of the physical pages that is exported.
@@ -754,7 +809,10 @@ fn fitted(
     }
     let pages_4k = (footprint_pages.max(1) as f64 / fit / exported).ceil();
     let pages = pages_4k * 4096.0 / geometry.page_bytes as f64;
-    let per_plane = pages / (geometry.planes() * geometry.pages_per_block) as f64;
-    let blocks_per_plane = (per_plane.ceil() as u32).max(8);
+    let per_plane = pages / (geometry.planes() as f64 * geometry.pages_per_block as f64);
+    // On a tiny device a share of the blocks is not enough: each pool needs a free block, a block for copies, one for
+    // metadata, and one whose pages can die.
+    let least_for_gc = (4.0 / (1.0 - exported)).ceil().max(48.0);
+    let blocks_per_plane = per_plane.ceil().max(least_for_gc) as u32;
     Ok(Geometry { blocks_per_plane, ..geometry }.checked()?)
 }

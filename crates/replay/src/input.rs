@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::trace::{self, Footprint, OpenOptions, Request, TraceError, TraceReader};
+use crate::trace::{self, Footprint, FootprintBuilder, OpenOptions, Request, TraceError, TraceReader};
 use crate::workload::{Generator, Spec};
 
 /// A source of requests.
@@ -50,15 +50,29 @@ impl Input {
     }
 
     /// Reads the input once to learn its extent. A damaged trace counts up to the damage; the replay will meet it
-    /// again and say so.
+    /// again and say so. `aged_by` is an input that the same device replays before: the extent covers both, the
+    /// number of requests and what is said about content do not.
     ///
     /// # Errors
     /// Those of the reader, but for damage after a good start.
-    pub fn survey(&self) -> Result<Survey, TraceError> {
-        match self {
-            Self::Workload(spec) => Ok(Survey::of_workload(spec)),
-            Self::Trace { .. } => Survey::of_trace(&mut self.open()?),
+    pub fn survey(&self, aged_by: Option<&Input>) -> Result<Survey, TraceError> {
+        let mut survey = Survey::default();
+        let mut builder = FootprintBuilder::default();
+        if let Some(aging) = aged_by {
+            survey.read(&mut aging.open()?, &mut builder)?;
+            survey.aging_requests = std::mem::take(&mut survey.requests);
+            survey.lacks_content = false;
         }
+        match self {
+            Self::Workload(spec) => survey.count_workload(spec),
+            Self::Trace { .. } => {
+                survey.read(&mut self.open()?, &mut builder)?;
+                let footprint = builder.finish()?;
+                survey.footprint_pages = footprint.pages() as u64;
+                survey.footprint = Some(footprint);
+            }
+        }
+        Ok(survey)
     }
 }
 
@@ -85,13 +99,15 @@ impl Requests {
 }
 
 /// What an input touches.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Survey {
     /// Requests.
     pub requests: u64,
-    /// Distinct 4-KiB pages that are read or written.
+    /// Requests of the other input that ages the device, if there is one.
+    pub aging_requests: u64,
+    /// Distinct 4-KiB pages that are read, written or zeroed.
     pub footprint_pages: u64,
-    /// The byte behind the highest one touched.
+    /// The byte behind the highest one touched, trims included.
     pub end_bytes: u64,
     /// Whether more than one device number occurs.
     pub several_devices: bool,
@@ -99,51 +115,36 @@ pub struct Survey {
     pub lacks_content: bool,
     /// Dense page numbers, for traces.
     pub footprint: Option<Footprint>,
+    /// The device number seen last.
+    device: Option<u32>,
 }
 
 impl Survey {
-    fn of_workload(spec: &Spec) -> Self {
-        Self {
-            requests: spec.requests,
-            footprint_pages: spec.pages,
-            end_bytes: spec.pages * trace::PAGE_BYTES,
-            several_devices: false,
-            lacks_content: spec.content.is_none(),
-            footprint: None,
-        }
+    fn count_workload(&mut self, spec: &Spec) {
+        self.requests = spec.requests;
+        self.footprint_pages = spec.pages;
+        self.end_bytes = self.end_bytes.max(spec.pages * trace::PAGE_BYTES);
+        self.lacks_content = spec.content.is_none();
     }
 
-    fn of_trace(requests: &mut Requests) -> Result<Self, TraceError> {
-        let mut builder = trace::FootprintBuilder::default();
+    fn read(&mut self, requests: &mut Requests, builder: &mut FootprintBuilder) -> Result<(), TraceError> {
         let mut request = Request::default();
-        let mut survey = Self {
-            requests: 0,
-            footprint_pages: 0,
-            end_bytes: 0,
-            several_devices: false,
-            lacks_content: false,
-            footprint: None,
-        };
-        let mut device = None;
         loop {
             match requests.next(&mut request) {
-                Ok(true) => survey.count(&request, &mut device),
-                Ok(false) => break,
-                Err(error) if error.requests_before().is_some_and(|before| before > 0) => break,
+                Ok(true) => self.count(&request),
+                Ok(false) => return Ok(()),
+                Err(error) if error.requests_before().is_some_and(|before| before > 0) => return Ok(()),
                 Err(error) => return Err(error),
             }
             builder.add(&request);
         }
-        let footprint = builder.finish()?;
-        survey.footprint_pages = footprint.pages() as u64;
-        survey.footprint = Some(footprint);
-        Ok(survey)
     }
 
-    fn count(&mut self, request: &Request, device: &mut Option<u32>) {
+    fn count(&mut self, request: &Request) {
         self.requests += 1;
-        self.several_devices |= device.replace(request.device).is_some_and(|before| before != request.device);
-        if matches!(request.op, trace::Op::Read | trace::Op::Write | trace::Op::Zero) {
+        if request.len_bytes > 0 {
+            let before = self.device.replace(request.device);
+            self.several_devices |= before.is_some_and(|before| before != request.device);
             self.end_bytes = self.end_bytes.max(request.end_bytes());
         }
         self.lacks_content |= request.op == trace::Op::Write && request.content.is_empty();

@@ -6,10 +6,12 @@
 //! seconds where the long way takes minutes, and is exact for that workload only; and aging by a trace, which is the
 //! driver's business.
 
+use std::ops::ControlFlow::{self, Break, Continue};
+
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::Lpn;
-use wearwell::content::{Descriptor, Fingerprint, mix};
+use wearwell::content::{Content, Descriptor, Fingerprint, mix};
 use wearwell::nand::Nand;
 use wearwell::{Device, Error, Ftl};
 
@@ -22,36 +24,71 @@ fn unique_content(page: u64, pass: u64) -> Descriptor {
     Descriptor::of(Fingerprint(mix(page ^ pass << 40) | 1 << 63))
 }
 
+/// Called with steps done and expected; `Break` leaves the device as it is then.
+pub type OnStep<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
+
+/// Steps between calls.
+const REPORT_EVERY: u64 = 1 << 16;
+
+/// Reports every so often.
+fn report(on_step: OnStep<'_>, done: u64, total: u64) -> ControlFlow<()> {
+    if done.is_multiple_of(REPORT_EVERY) { on_step(done, total) } else { Continue(()) }
+}
+
 /// Writes every exported page once, in order, with content of its own.
 ///
 /// # Errors
 /// Those of the device.
-pub fn fill<N: Nand>(device: &mut Device<N>) -> Result<(), Error> {
-    for page in 0..device.ftl().logical_pages() {
+pub fn fill<N: Nand>(device: &mut Device<N>, on_step: OnStep<'_>) -> Result<ControlFlow<()>, Error> {
+    let pages = device.ftl().logical_pages();
+    for page in 0..pages {
+        if report(on_step, page as u64, pages as u64).is_break() {
+            return Ok(Break(()));
+        }
         device.write_page(Lpn(page), unique_content(page as u64, 0))?;
     }
-    device.flush()
+    device.flush().map(|()| Continue(()))
 }
 
 /// Uniform random overwrites until the first collection and `capacities` more physical capacities.
 ///
 /// # Errors
-/// Those of the device.
-pub fn overwrite<N: Nand>(device: &mut Device<N>, capacities: f64, seed: u64) -> Result<(), Error> {
+/// Those of the device; [`Error::Options`] if a write buffer absorbs so much that collection never starts.
+pub fn overwrite<N: Nand>(
+    device: &mut Device<N>,
+    capacities: f64,
+    seed: u64,
+    on_step: OnStep<'_>,
+) -> Result<ControlFlow<()>, Error> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let pages = device.ftl().logical_pages() as u64;
+    let physical = device.ftl().store().geometry().pages();
     let before = device.ftl().stats().gc_victims;
+    let more = (physical as f64 * capacities) as u64;
     let mut written = 0;
     while device.ftl().stats().gc_victims == before {
+        if written == PATIENCE_CAPACITIES * physical {
+            return Err(Error::Options(NEVER_COLLECTS.into()));
+        }
+        if report(on_step, written, physical + more).is_break() {
+            return Ok(Break(()));
+        }
         overwrite_one(device, &mut random, pages, &mut written)?;
     }
-    let more = (device.ftl().store().geometry().pages() as f64 * capacities) as u64;
     let end = written + more;
     while written < end {
+        if report(on_step, written, end).is_break() {
+            return Ok(Break(()));
+        }
         overwrite_one(device, &mut random, pages, &mut written)?;
     }
-    device.flush()
+    device.flush().map(|()| Continue(()))
 }
+
+/// Physical capacities of overwrites without a collection after which there will never be one.
+const PATIENCE_CAPACITIES: u64 = 64;
+const NEVER_COLLECTS: &str = "precondition.mode steady: the write buffer absorbs nearly all writes, so garbage \
+    collection never starts; use fill, or fewer buffer.pages";
 
 fn overwrite_one<N: Nand>(
     device: &mut Device<N>,
@@ -66,27 +103,40 @@ fn overwrite_one<N: Nand>(
 
 /// Fills an empty device so that it is in the steady state of uniform random writes under greedy collection: closed
 /// blocks hold as many valid pages as the mean field says ([`theory::greedy`]), and which pages is a pseudo-random
-/// permutation. About 20 ns per logical page.
+/// permutation. Host writes take turns over the pools, so every pool holds the same number of valid pages, also where
+/// bad blocks leave it fewer blocks. About 20 ns per logical page.
 ///
 /// # Errors
-/// Those of the device; [`Error::Options`] if the device is not empty.
-pub fn construct<N: Nand>(device: &mut Device<N>, seed: u64) -> Result<(), Error> {
+/// Those of the device; [`Error::Options`] if the device is not empty, or so small that what garbage collection keeps
+/// free leaves a pool no room for a steady state.
+pub fn construct<N: Nand>(
+    device: &mut Device<N>,
+    seed: u64,
+    on_step: OnStep<'_>,
+) -> Result<ControlFlow<()>, Error> {
     let ftl = device.ftl_mut();
     if ftl.stats().total_programs() > 0 {
         return Err(Error::Options("a steady state is constructed on an empty device only".into()));
     }
-    let plan = Plan::of(ftl, seed);
-    let mut pages = plan.pages;
-    for pool in 0..ftl.store().pools() {
-        for _ in 0..plan.closed_blocks_per_pool {
-            let valid = plan.draw.valid_pages(&mut pages.random);
+    let plans: Vec<PoolPlan> =
+        (0..ftl.store().pools()).map(|pool| PoolPlan::of(ftl, pool)).collect::<Result<_, _>>()?;
+    let mut pages = Pages::of(ftl.logical_pages(), seed);
+    let total = plans.iter().map(|plan| u64::from(plan.closed_blocks)).sum();
+    let mut built = 0;
+    for (plan, pool) in plans.iter().zip(0..) {
+        for _ in 0..plan.closed_blocks {
+            if report(on_step, built, total).is_break() {
+                return Ok(Break(()));
+            }
+            let valid = plan.valid_pages(&mut pages.random);
             build_block(ftl, pool, valid, &mut pages)?;
+            built += 1;
         }
     }
     while let Some(lpn) = pages.next() {
-        ftl.write(lpn, wearwell::content::Content::Descriptor(unique_content(lpn.0 as u64, 0)))?;
+        ftl.write(lpn, Content::Descriptor(unique_content(lpn.0 as u64, 0)))?;
     }
-    Ok(())
+    Ok(Continue(()))
 }
 
 /// Appends a block with `valid` pages of the permutation, spread evenly, and dead ones between.
@@ -112,6 +162,14 @@ struct Pages {
 }
 
 impl Pages {
+    fn of(logical_pages: u32, seed: u64) -> Self {
+        Self {
+            order: Permutation::new(logical_pages as u64, seed),
+            next: 0,
+            random: Xoshiro256PlusPlus::seed_from_u64(mix(seed)),
+        }
+    }
+
     fn next(&mut self) -> Option<Lpn> {
         let page = (self.next < self.order.domain()).then(|| self.order.apply(self.next))?;
         self.next += 1;
@@ -119,37 +177,33 @@ impl Pages {
     }
 }
 
-/// Cumulative shares of blocks by valid pages.
-struct Quotas {
+/// The steady state of one pool.
+struct PoolPlan {
+    closed_blocks: u32,
+    /// Cumulative shares of blocks by valid pages.
     cumulative: Vec<f64>,
 }
 
-impl Quotas {
-    fn valid_pages(&self, random: &mut Xoshiro256PlusPlus) -> u32 {
-        let draw = random.random::<f64>();
-        self.cumulative.partition_point(|&share| share < draw).min(self.cumulative.len() - 1) as u32
-    }
-}
-
-struct Plan {
-    closed_blocks_per_pool: u32,
-    draw: Quotas,
-    pages: Pages,
-}
-
-impl Plan {
-    fn of<N: Nand>(ftl: &Ftl<N>, seed: u64) -> Self {
+impl PoolPlan {
+    fn of<N: Nand>(ftl: &Ftl<N>, pool: u32) -> Result<Self, Error> {
         let store = ftl.store();
-        let (pools, block_pages) = (store.pools(), store.geometry().block_pages());
-        let free = store.total_free_blocks() / pools;
+        let (block_pages, free) = (store.geometry().block_pages(), store.free_blocks(pool));
         // What a pool keeps besides closed blocks: its free blocks at rest and the open blocks of two streams.
         let kept_free = ftl.gc_options().low_blocks + 1;
+        let closed_blocks = free.saturating_sub(kept_free + 2);
+        let valid = ftl.logical_pages() as u64 / u64::from(store.pools());
+        if valid == 0 || valid >= u64::from(closed_blocks) * u64::from(block_pages) {
+            return Err(Error::Options(format!(
+                "precondition.mode constructed: pool {pool} has {free} blocks of {block_pages} pages, too few for \
+                 {valid} valid pages beside what garbage collection keeps free; use steady"
+            )));
+        }
         let utilisation = theory::effective_utilisation(
-            ftl.logical_pages() as u64,
-            store.total_free_blocks() as u64 * block_pages as u64,
-            (kept_free * pools) as u64,
-            2 * pools as u64,
-            block_pages as u64,
+            valid,
+            u64::from(free) * u64::from(block_pages),
+            u64::from(kept_free),
+            2,
+            u64::from(block_pages),
         );
         let steady = theory::greedy(utilisation, block_pages as usize);
         let mut sum = 0.0;
@@ -157,14 +211,11 @@ impl Plan {
             sum += share;
             sum
         });
-        Self {
-            closed_blocks_per_pool: free.saturating_sub(kept_free + 2),
-            draw: Quotas { cumulative: cumulative.collect() },
-            pages: Pages {
-                order: Permutation::new(ftl.logical_pages() as u64, seed),
-                next: 0,
-                random: Xoshiro256PlusPlus::seed_from_u64(mix(seed)),
-            },
-        }
+        Ok(Self { closed_blocks, cumulative: cumulative.collect() })
+    }
+
+    fn valid_pages(&self, random: &mut Xoshiro256PlusPlus) -> u32 {
+        let draw = random.random::<f64>();
+        self.cumulative.partition_point(|&share| share < draw).min(self.cumulative.len() - 1) as u32
     }
 }

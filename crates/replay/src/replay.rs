@@ -8,7 +8,7 @@
 //! Time: open loop issues at the trace's times, closed loop keeps a number of requests in flight, think time keeps
 //! the gap after the previous completion. Without a timing engine arrival means nothing and the loop only counts.
 
-use std::ops::ControlFlow;
+use std::ops::ControlFlow::{self, Break, Continue};
 
 use wearwell::address::{BlockId, Lpn};
 use wearwell::content::{Descriptor, Fingerprint, mix};
@@ -26,7 +26,7 @@ use crate::process;
 use crate::record::{
     DeviceRecord, LatencyRecord, LifetimeRecord, RunRecord, SeriesPoint, TimeRecord, TraceRecord, by_cause,
 };
-use crate::trace::{Op, PAGE_BYTES, Request, TraceError};
+use crate::trace::{Op, OpenOptions, PAGE_BYTES, Request, TraceError};
 
 /// Why a run could not start or had to end without a result.
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +83,7 @@ const SERIES_POINTS: u64 = 200;
 pub struct Plan<'a> {
     config: &'a Config,
     input: &'a Input,
+    aging: Option<Input>,
     survey: Survey,
     resolved: Resolved,
     content: ContentSpec,
@@ -95,7 +96,8 @@ impl<'a> Plan<'a> {
     /// # Errors
     /// Those of the configuration and of the trace.
     pub fn new(config: &'a Config, input: &'a Input) -> Result<Self, ReplayError> {
-        let survey = input.survey()?;
+        let aging = aging_input(config, input);
+        let survey = input.survey(aging.as_ref())?;
         let resolved = config.resolve(survey.footprint_pages)?;
         let model = config.content.model.as_deref().unwrap_or("unique");
         let content = model
@@ -105,7 +107,9 @@ impl<'a> Plan<'a> {
             Input::Trace { path, .. } => crate::trace::sha256(path).ok(),
             Input::Workload(_) => None,
         };
-        Ok(Self { config, input, survey, resolved, content, sha256 })
+        let plan = Self { config, input, aging, survey, resolved, content, sha256 };
+        plan.require_room()?;
+        Ok(plan)
     }
 
     /// The device every design runs on.
@@ -118,14 +122,34 @@ impl<'a> Plan<'a> {
         &self.survey
     }
 
-    /// Whether addresses are compacted.
+    fn exported_bytes(&self) -> u64 {
+        self.resolved.logical_pages as u64 * self.resolved.geometry.page_bytes as u64
+    }
+
+    /// Whether addresses are compacted. A generator's are dense as they are.
     fn compacts(&self) -> bool {
-        let exported = self.resolved.logical_pages as u64 * self.resolved.geometry.page_bytes as u64;
+        let too_far = || self.survey.end_bytes > self.exported_bytes();
         match self.config.replay.addresses {
+            _ if self.survey.footprint.is_none() => false,
             Addresses::Compact => true,
             Addresses::Exact => false,
-            Addresses::Auto => self.survey.several_devices || self.survey.end_bytes > exported,
+            Addresses::Auto => self.survey.several_devices || too_far(),
         }
+    }
+
+    /// Refuses an input that cannot fit, before hours are spent on its beginning.
+    fn require_room(&self) -> Result<(), ConfigError> {
+        let (touched, how) = match self.compacts() {
+            true => (self.survey.footprint_pages * PAGE_BYTES, ""),
+            false => (self.survey.end_bytes, " at its addresses"),
+        };
+        let exported = self.exported_bytes();
+        if touched <= exported {
+            return Ok(());
+        }
+        Err(ConfigError::Value(format!(
+            "the input needs {touched} bytes{how} and the device exports {exported}: choose a larger device, or              device.fit to size it to the input"
+        )))
     }
 
     /// Replays the input through one design.
@@ -147,6 +171,25 @@ impl<'a> Plan<'a> {
         record.cpu_seconds = finished - conditioned;
         record.peak_rss_bytes = process::peak_rss_bytes();
         Ok(record)
+    }
+}
+
+/// The trace that ages the device, read like the input except for its format, which may be another.
+fn aging_input(config: &Config, input: &Input) -> Option<Input> {
+    let precondition = &config.precondition;
+    let path = precondition.trace.as_ref().filter(|_| precondition.mode == Precondition::Aged)?;
+    let options = match input {
+        Input::Trace { options, .. } => OpenOptions { format: None, ..options.clone() },
+        Input::Workload(_) => OpenOptions::default(),
+    };
+    Some(Input::Trace { path: path.into(), options })
+}
+
+/// A device that cannot be built as configured is a mistake in the configuration.
+fn refused(error: Error) -> ReplayError {
+    match error {
+        Error::NoSpareSpace { .. } | Error::Options(_) => ConfigError::Value(error.to_string()).into(),
+        other => other.into(),
     }
 }
 
@@ -172,6 +215,8 @@ struct Run<'a> {
     upcoming: Vec<Lpn>,
     upcoming_contents: Vec<Fingerprint>,
     series: Vec<SeriesPoint>,
+    /// Writes that the buffer absorbed before the measured part.
+    absorbed_before: u64,
     measured: u64,
     aged: u64,
     first_ns: Option<u64>,
@@ -196,7 +241,7 @@ impl<'a> Run<'a> {
             nand = nand.with_endurance(resolved.endurance_cycles);
         }
         let options = DeviceOptions { buffer: plan.config.buffer() };
-        let device = Device::new(nand, resolved.logical_pages, &parts, options)?;
+        let device = Device::new(nand, resolved.logical_pages, &parts, options).map_err(refused)?;
         Ok(Self {
             looks_at_content: device.ftl().looks_at_content(),
             page_bytes: resolved.geometry.page_bytes as u64,
@@ -211,6 +256,7 @@ impl<'a> Run<'a> {
             upcoming: Vec::with_capacity(BATCH),
             upcoming_contents: Vec::with_capacity(BATCH),
             series: Vec::new(),
+            absorbed_before: 0,
             measured: 0,
             aged: 0,
             first_ns: None,
@@ -224,47 +270,46 @@ impl<'a> Run<'a> {
     fn precondition(&mut self, on_progress: OnProgress<'_>) -> Result<Ended, ReplayError> {
         let config = &self.plan.config.precondition;
         let seed = mix(self.plan.config.seed());
-        if config.mode != Precondition::None {
-            let _ = on_progress(Progress { phase: Phase::Precondition, done: 0, total: 1 });
-        }
-        let ended = match config.mode {
-            Precondition::None => None,
-            Precondition::Fill => precondition::fill(&mut self.device).map(|()| None)?,
+        let device = &mut self.device;
+        let mut step = |done, total| on_progress(Progress { phase: Phase::Precondition, done, total });
+        let flow = match config.mode {
+            Precondition::None => Continue(()),
+            Precondition::Fill => precondition::fill(device, &mut step)?,
             Precondition::Steady => {
-                precondition::fill(&mut self.device)?;
-                precondition::overwrite(&mut self.device, config.overwrite.unwrap_or(1.0), seed)
-                    .map(|()| None)?
+                let capacities = config.overwrite.unwrap_or(1.0);
+                match precondition::fill(device, &mut step)? {
+                    Continue(()) => precondition::overwrite(device, capacities, seed, &mut step)?,
+                    Break(()) => Break(()),
+                }
             }
-            Precondition::Constructed => precondition::construct(&mut self.device, seed).map(|()| None)?,
-            Precondition::Aged => self.age(on_progress)?,
+            Precondition::Constructed => precondition::construct(device, seed, &mut step)?,
+            Precondition::Aged => Continue(()),
+        };
+        let ended = match (flow, config.mode) {
+            (Break(()), _) => Some("interrupted before the first measured request".into()),
+            (Continue(()), Precondition::Aged) => self.age(on_progress)?,
+            (Continue(()), _) => None,
         };
         self.device.ftl_mut().clear_stats();
+        self.absorbed_before = self.device.absorbed_writes();
         Ok(ended)
     }
 
     /// Ages the device with another trace, or with the first part of the input.
     fn age(&mut self, on_progress: OnProgress<'_>) -> Result<Ended, ReplayError> {
-        let config = &self.plan.config.precondition;
-        let Some(path) = &config.trace else {
-            let share = config.share.unwrap_or(0.5);
-            if !(share > 0.0 && share < 1.0) {
-                return Err(ConfigError::Value(format!(
-                    "precondition.share is {share}; it must be between 0 and 1"
-                ))
-                .into());
+        let ended = match &self.plan.aging {
+            Some(input) => {
+                let measured = std::mem::replace(&mut self.requests, input.open()?);
+                let ended = self.pump(None, self.plan.survey.aging_requests, Phase::Aging, on_progress)?;
+                self.requests = measured;
+                ended
             }
-            let count = (self.plan.survey.requests as f64 * share) as u64;
-            let ended = self.pump(count, Phase::Aging, on_progress)?;
-            self.aged = std::mem::take(&mut self.measured);
-            self.series.clear();
-            (self.first_ns, self.last_ns) = (None, 0);
-            return Ok(ended);
+            None => {
+                let share = self.plan.config.precondition.share.unwrap_or(0.5);
+                let count = (self.plan.survey.requests as f64 * share) as u64;
+                self.pump(Some(count), count, Phase::Aging, on_progress)?
+            }
         };
-        let input = Input::Trace { path: path.into(), options: crate::trace::OpenOptions::default() };
-        let measured = std::mem::replace(&mut self.requests, input.open()?);
-        let total = input.survey()?.requests;
-        let ended = self.pump(total, Phase::Aging, on_progress)?;
-        self.requests = measured;
         self.aged = std::mem::take(&mut self.measured);
         (self.first_ns, self.last_ns) = (None, 0);
         self.series.clear();
@@ -285,22 +330,32 @@ impl<'a> Run<'a> {
                 Some(Timing::new(config.timing.engine(), &resolved.geometry, resolved.timing, options));
             self.device.ftl_mut().store_mut().ops.listen(true);
         }
-        let left = self.plan.survey.requests - self.aged.min(self.plan.survey.requests);
-        let total = config.replay.requests.map_or(left, |limit| limit.min(left));
-        let ended = self.pump(total, Phase::Replay, on_progress)?;
+        let aged = if self.plan.aging.is_some() { 0 } else { self.aged };
+        let left = self.plan.survey.requests.saturating_sub(aged);
+        let limit = config.replay.requests;
+        let total = limit.map_or(left, |limit| limit.min(left));
+        let ended = self.pump(limit, total, Phase::Replay, on_progress)?;
         if let Some(timing) = &mut self.timing {
             timing.drain();
         }
         Ok(ended)
     }
 
-    /// Executes up to `total` requests.
-    fn pump(&mut self, total: u64, phase: Phase, on_progress: OnProgress<'_>) -> Result<Ended, ReplayError> {
+    /// Executes requests up to `limit`, or to the end of the input, of which `total` are expected: the survey stops at
+    /// damage, so only reading on tells whether the input really ends there.
+    fn pump(
+        &mut self,
+        limit: Option<u64>,
+        total: u64,
+        phase: Phase,
+        on_progress: OnProgress<'_>,
+    ) -> Result<Ended, ReplayError> {
         let mut batch: Vec<Request> = vec![Request::default(); BATCH];
-        let series_every = (total / SERIES_POINTS).max(1);
-        let mut done = 0;
-        while done < total {
-            let wanted = (total - done).min(BATCH as u64) as usize;
+        let series_every = total.div_ceil(SERIES_POINTS).max(1);
+        let limit = limit.unwrap_or(u64::MAX);
+        let (mut done, mut sample_at) = (0, series_every);
+        while done < limit {
+            let wanted = (limit - done).min(BATCH as u64) as usize;
             let (read, damage) = self.read_batch(&mut batch[..wanted]);
             self.warm(&batch[..read]);
             for request in &batch[..read] {
@@ -309,7 +364,8 @@ impl<'a> Run<'a> {
                 }
                 done += 1;
                 self.measured += 1;
-                if done % series_every == 0 {
+                if done == sample_at {
+                    sample_at += series_every;
                     self.sample();
                 }
             }
@@ -376,7 +432,9 @@ impl<'a> Run<'a> {
 
     fn execute(&mut self, request: &Request) -> Result<(), Error> {
         let time_ns = request.time_ns;
-        self.first_ns.get_or_insert(time_ns);
+        if self.first_ns.is_none() {
+            (self.first_ns, self.clock.previous_trace_ns) = (Some(time_ns), time_ns);
+        }
         self.last_ns = time_ns;
         if self.timing.is_some() {
             self.arrive(time_ns)?;
@@ -399,16 +457,18 @@ impl<'a> Run<'a> {
         self.clock.previous_trace_ns = trace_ns;
         let depth = match config.arrival {
             Arrival::Open => usize::MAX,
-            Arrival::Closed => config.queue_depth.unwrap_or(32).max(1) as usize,
+            Arrival::Closed => config.queue_depth.unwrap_or(32) as usize,
             Arrival::Think => 1,
         };
+        let before = self.clock.arrival_ns;
+        // What needs no flash operation completes when it arrives and is not reported.
+        self.clock.completed_ns = self.clock.completed_ns.max(before);
         while timing.outstanding() >= depth {
             let Some(completed) = timing.complete_one() else { break };
             self.clock.completed_ns = completed;
         }
-        let before = self.clock.arrival_ns;
         self.clock.arrival_ns = match config.arrival {
-            Arrival::Open => scaled(trace_ns - self.first_ns.unwrap_or(0)),
+            Arrival::Open => scaled(trace_ns.saturating_sub(self.first_ns.unwrap_or(0))),
             Arrival::Closed => self.clock.completed_ns.max(timing.now_ns()),
             Arrival::Think => self.clock.completed_ns + gap,
         };
@@ -418,6 +478,9 @@ impl<'a> Run<'a> {
 
     /// Background GC in the gap since the last arrival, as far as its operations fit.
     fn collect_while_idle(&mut self, since_ns: u64) -> Result<(), Error> {
+        if self.plan.resolved.gc.background_blocks == 0 {
+            return Ok(());
+        }
         let mut idle_ns = self.clock.arrival_ns - since_ns;
         let flash = self.plan.resolved.timing;
         let cost = |kind| match kind {
@@ -439,23 +502,26 @@ impl<'a> Run<'a> {
 
     #[inline]
     fn perform(&mut self, request: &Request) -> Result<RequestKind, Error> {
-        if let Some(lpn) = self.as_plain_page_write(request) {
-            let anything = Descriptor::of(Fingerprint::ZERO_PAGE);
-            return self.device.write_page(lpn, anything).map(|()| RequestKind::Write);
+        if let Some((lpn, descriptor)) = self.as_page_write(request) {
+            return self.device.write_page(lpn, descriptor).map(|()| RequestKind::Write);
         }
         self.perform_any(request)
     }
 
-    /// The page of a write that covers exactly one and whose content nobody looks at: the bulk of a counts-only run.
+    /// A write that covers exactly one page: the bulk of most runs, spared the way through sectors.
     #[inline]
-    fn as_plain_page_write(&self, request: &Request) -> Option<Lpn> {
+    fn as_page_write(&self, request: &Request) -> Option<(Lpn, Descriptor)> {
         let plain = request.op == Op::Write
             && request.len_bytes == self.page_bytes
             && request.offset_bytes & (self.page_bytes - 1) == 0
             && request.offset_bytes < self.exported_bytes
-            && !self.looks_at_content
             && request.bytes.is_empty();
-        plain.then_some(Lpn((request.offset_bytes >> self.page_shift) as u32))
+        let descriptor = match (self.looks_at_content, &request.content[..]) {
+            (false, _) => Descriptor::of(Fingerprint::ZERO_PAGE),
+            (true, [one]) if self.page_bytes == PAGE_BYTES => *one,
+            _ => return None,
+        };
+        plain.then_some((Lpn((request.offset_bytes >> self.page_shift) as u32), descriptor))
     }
 
     fn perform_any(&mut self, request: &Request) -> Result<RequestKind, Error> {
@@ -554,7 +620,7 @@ impl<'a> Run<'a> {
             host_page_writes: host_writes,
             host_page_reads: stats.host_page_reads,
             host_page_trims: stats.host_page_trims,
-            buffer_absorbed_writes: self.device.absorbed_writes(),
+            buffer_absorbed_writes: self.device.absorbed_writes() - self.absorbed_before,
             recycled_writes: stats.recycled_writes,
             write_reduction: stats.recycled_writes as f64 / host_writes.max(1) as f64,
             programs: stats.total_programs(),

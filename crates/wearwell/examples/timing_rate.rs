@@ -5,7 +5,7 @@
 //! write costs about 6.8 flash operations. 64 dies on 8 channels, 4-KiB pages, tR 45 us, tPROG 400 us,
 //! tBERS 3.5 ms, 1 GB/s per channel.
 //!
-//! Run with `cargo run --release -p wearwell --example timing_rate [requests]`.
+//! Run with `cargo run --release -p wearwell --example timing_rate [requests [part of a case's name]]`.
 
 #![expect(clippy::cast_sign_loss, reason = "arrival times are positive")]
 
@@ -194,7 +194,9 @@ fn main() {
         ("event, 70 % reads, open loop", TimingMode::Event, plain, open, 0.7),
         ("event + suspend, 70 % reads, open loop", TimingMode::Event, suspending, open, 0.7),
     ];
-    for (name, mode, options, drive, read_share) in cases {
+    let wanted = std::env::args().nth(2).unwrap_or_default();
+    for (name, mode, options, drive, read_share) in cases.into_iter().filter(|case| case.0.contains(&wanted))
+    {
         Case { name, mode, options, drive, read_share }.measure(requests);
     }
 }

@@ -273,20 +273,30 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     pub fn read(&mut self, lpn: Lpn, into: &mut [u8]) -> Result<bool> {
         self.require_in_range(lpn)?;
-        self.make_room_for_metadata()?;
+        let place = self.locate(lpn)?;
         self.store.stats.host_page_reads += 1;
-        self.read_mapped(lpn, into)
+        self.read_place(place, into)
     }
 
     /// As [`Ftl::read`], for the old part of a partial write: no host read is counted.
     pub(crate) fn read_for_modify(&mut self, lpn: Lpn, into: &mut [u8]) -> Result<bool> {
         self.require_in_range(lpn)?;
-        self.make_room_for_metadata()?;
-        self.read_mapped(lpn, into)
+        let place = self.locate(lpn)?;
+        self.read_place(place, into)
     }
 
-    fn read_mapped(&mut self, lpn: Lpn, into: &mut [u8]) -> Result<bool> {
-        let Some(ppn) = self.mapping.lookup(&mut self.store, lpn)? else {
+    /// Where a page is. A device that is full can write no translation page any more, but it still reads.
+    #[inline]
+    fn locate(&mut self, lpn: Lpn) -> Result<Option<Ppn>> {
+        match self.make_room_for_metadata() {
+            Ok(()) => self.mapping.lookup(&mut self.store, lpn),
+            Err(Error::Full { .. }) => self.mapping.peek(&mut self.store, lpn),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn read_place(&mut self, place: Option<Ppn>, into: &mut [u8]) -> Result<bool> {
+        let Some(ppn) = place else {
             into.fill(0);
             return Ok(false);
         };
@@ -299,7 +309,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Identity of a page's current content where the medium keeps it; for merging partial writes.
     pub(crate) fn fingerprint_of(&mut self, lpn: Lpn) -> Result<Option<Fingerprint>> {
-        let place = self.mapping.lookup(&mut self.store, lpn)?;
+        let place = self.locate(lpn)?;
         Ok(place.map(|ppn| self.store.nand().fingerprint(ppn)))
     }
 
@@ -410,16 +420,23 @@ impl<N: Nand> Ftl<N> {
         self.store.frontier_left(Stream::Host, pool) > 0 || self.store.free_blocks(pool) > RESERVE_BLOCKS
     }
 
-    /// The pool whose turn it is holds valid data only: the page goes to the next one that has room.
+    /// The pool whose turn it is holds valid data only: the page goes to the next one that has room. Settling the
+    /// mapping after a round may leave new garbage, so rounds go on while they collect something.
     fn find_writable_pool(&mut self) -> Result<u32> {
-        for _ in 0..self.store.pools() {
-            let pool = self.store.turn(Stream::Host);
-            self.collect_until_ready(pool)?;
-            if self.is_writable(pool) {
-                return Ok(pool);
+        loop {
+            let victims = self.store.stats.gc_victims;
+            for _ in 0..self.store.pools() {
+                let pool = self.store.turn(Stream::Host);
+                self.collect_until_ready(pool)?;
+                self.make_room_for_metadata()?;
+                if self.is_writable(pool) {
+                    return Ok(pool);
+                }
+            }
+            if self.store.stats.gc_victims == victims {
+                return Err(Error::Full { free_blocks: self.store.total_free_blocks() });
             }
         }
-        Err(Error::Full { free_blocks: self.store.total_free_blocks() })
     }
 
     fn collect_until_ready(&mut self, pool: u32) -> Result<()> {
@@ -449,7 +466,8 @@ impl<N: Nand> Ftl<N> {
         while !self.has_metadata_page() {
             self.collect_anywhere()?;
         }
-        Ok(())
+        // Opened now, so that the host page of the same request cannot take the block and leave GC without reserve.
+        self.store.open_ahead(Stream::Translation)
     }
 
     fn has_metadata_page(&self) -> bool {
@@ -565,9 +583,9 @@ impl<N: Nand> Ftl<N> {
         self.move_valid_bits(batch);
         self.store.discard_many(victim, batch.to.len() as u32);
         if let Some(stage) = &mut self.recycle {
-            for ((&lpn, &from), &to) in batch.owners.iter().zip(&batch.from).zip(&batch.to) {
-                stage.part.moved(lpn, from, to);
-            }
+            let geometry = self.store.geometry();
+            let (first, pages) = (geometry.first_page(victim), geometry.block_pages());
+            stage.part.moved_block(first, pages, &batch.owners, &batch.from, &batch.to);
         }
     }
 

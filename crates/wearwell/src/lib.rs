@@ -21,6 +21,7 @@ pub mod ftl;
 pub mod gc;
 pub mod mapping;
 pub mod nand;
+mod page_set;
 mod recency;
 pub mod recovery;
 pub mod stats;

@@ -3,8 +3,9 @@
 mod common;
 
 use common::{Op, Oracle, Random, World, audit, designs, device, full_medium, worlds};
+use common::{fill_to_the_brim, flat_geometry};
 use wearwell::address::BlockId;
-use wearwell::design::{Parts, page_map};
+use wearwell::design::{DftlOptions, Parts, dftl, page_map};
 use wearwell::gc::GcOptions;
 use wearwell::nand::{CutOutcome, Nand, PowerCut, SimNand};
 use wearwell::store::{BlockState, Store};
@@ -154,4 +155,34 @@ fn requests_after_a_cut_moved_the_next_page() {
         audit(&mut device);
         oracle.compare_all(&mut device).expect("a healthy medium reads");
     }
+}
+
+/// On a device at its largest size the host page of a request opened the free block that its translation page had
+/// been promised; the translation page took the reserve, and the next victim had no place to go.
+#[test]
+fn host_page_took_the_block_of_the_translation_page() {
+    let gc = GcOptions { low_blocks: 1, ..GcOptions::default() };
+    let parts = dftl(gc, DftlOptions { cache_entries: 1 });
+    fill_to_the_brim(&parts, &flat_geometry([2, 12, 8, 512]), "dftl of 1");
+}
+
+/// The search for a writable pool ended after one round, though settling the mapping in the last step of the round
+/// had turned translation pages into garbage.
+#[test]
+fn full_was_reported_with_garbage_from_settling() {
+    let parts = dftl(GcOptions::default(), DftlOptions { cache_entries: 9 });
+    fill_to_the_brim(&parts, &flat_geometry([2, 12, 8, 512]), "dftl of 9");
+}
+
+/// A full device with a demand-paged map refused reads whose map entry was not cached: a place in the cache could
+/// only be had by writing a translation page.
+#[test]
+fn full_device_with_a_demand_paged_map_refused_reads() {
+    let world = world("large_pages");
+    let nand = full_medium(&world).with_endurance(3);
+    let mut device = device(&world, &parts("dftl 1 entry"), NO_BUFFER, nand);
+    let mut oracle = Oracle::of(&device, 9);
+    let mut random = Random::new(13);
+    while write_page(&mut device, &mut oracle, &mut random).is_ok() {}
+    oracle.compare_all(&mut device).expect("a full device reads");
 }

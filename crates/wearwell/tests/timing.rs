@@ -321,6 +321,32 @@ fn random_list(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     ops
 }
 
+/// Copies in succession, alike but sometimes for one; mostly within a die.
+fn random_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
+    let source = rng.random_range(0..planes);
+    let target = if rng.random_bool(0.8) { source } else { rng.random_range(0..planes) };
+    let copy = [gc(OpKind::Read, source), after(1, gc(OpKind::Program, target))];
+    let mut ops = copy.repeat(rng.random_range(1..9));
+    if rng.random_bool(0.2) {
+        let odd = rng.random_range(0..ops.len());
+        ops[odd].bytes /= 2;
+    }
+    ops
+}
+
+/// Copies, and random operations of which some follow one of the copies.
+fn random_list_with_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
+    let mut ops = random_list(rng, planes);
+    if rng.random_bool(0.5) {
+        ops.extend(random_copies(rng, planes));
+    }
+    for mut flash_op in random_list(rng, planes) {
+        flash_op.after = flash_op.after.min(ops.len() as u16);
+        ops.push(flash_op);
+    }
+    ops
+}
+
 fn random_options(rng: &mut Xoshiro256PlusPlus) -> TimingOptions {
     let read_priority = rng.random_bool(0.7);
     let suspend = Suspend { overhead_ns: rng.random_range(0..30_000), max_per_op: rng.random_range(0..4) };
@@ -344,32 +370,44 @@ fn random_flash(rng: &mut Xoshiro256PlusPlus) -> FlashTiming {
     }
 }
 
+type RandomList = fn(&mut Xoshiro256PlusPlus, u32) -> Vec<FlashOp>;
+
+/// Runs 200 random requests through engine and reference and compares every completion time.
+fn compare_with_reference(seed: u64, random_list: RandomList, groups: bool) {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let shape = geometry(rng.random_range(1..4), rng.random_range(1..5), rng.random_range(1..5));
+    let (mut options, flash) = (random_options(&mut rng), random_flash(&mut rng));
+    options.multi_plane &= groups;
+    let mut reference = Reference::new(&shape, flash, &options);
+    let mut timing = Timing::new(TimingMode::Event, &shape, flash, options.clone());
+    let gap = rng.random_range(50_000..1_500_000);
+    let (mut arrival, mut submitted) = (0, 0);
+    for _ in 0..200 {
+        arrival += if rng.random_bool(0.2) { 0 } else { rng.random_range(0..gap) };
+        let list = random_list(&mut rng, shape.planes());
+        submitted += list.len() as u64;
+        reference.submit(arrival, &list);
+        timing.submit(RequestKind::Write, arrival, &list);
+    }
+    reference.run(u64::MAX);
+    timing.drain();
+    let mut found = vec![None; 200];
+    for completion in timing.take_completions() {
+        assert_eq!(found[completion.request as usize].replace(completion.at_ns), None, "completed twice");
+    }
+    assert_eq!(timing.completed_ops(), submitted);
+    assert_eq!(found, reference.completed, "seed {seed}, {options:?}, {shape:?}");
+}
+
 #[test]
 fn agrees_with_the_naive_simulator_on_every_request() {
-    for seed in 0..2000 {
-        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let shape = geometry(rng.random_range(1..4), rng.random_range(1..5), rng.random_range(1..5));
-        let (options, flash) = (random_options(&mut rng), random_flash(&mut rng));
-        let mut reference = Reference::new(&shape, flash, &options);
-        let mut timing = Timing::new(TimingMode::Event, &shape, flash, options.clone());
-        let gap = rng.random_range(50_000..1_500_000);
-        let (mut arrival, mut submitted) = (0, 0);
-        for _ in 0..200 {
-            arrival += if rng.random_bool(0.2) { 0 } else { rng.random_range(0..gap) };
-            let list = random_list(&mut rng, shape.planes());
-            submitted += list.len() as u64;
-            reference.submit(arrival, &list);
-            timing.submit(RequestKind::Write, arrival, &list);
-        }
-        reference.run(u64::MAX);
-        timing.drain();
-        let mut found = vec![None; 200];
-        for completion in timing.take_completions() {
-            assert_eq!(found[completion.request as usize].replace(completion.at_ns), None, "completed twice");
-        }
-        assert_eq!(timing.completed_ops(), submitted);
-        assert_eq!(found, reference.completed, "seed {seed}, {options:?}, {shape:?}");
-    }
+    (0..2000).for_each(|seed| compare_with_reference(seed, random_list, true));
+}
+
+/// Series of copies become single entries of queues where there are no groups.
+#[test]
+fn agrees_with_the_naive_simulator_on_series_of_copies() {
+    (0..2000).for_each(|seed| compare_with_reference(seed, random_list_with_copies, false));
 }
 
 #[test]

@@ -281,6 +281,14 @@ impl Mapping for Cached {
         Ok(self.slots[slot as usize].ppn.some())
     }
 
+    fn peek<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Ppn>> {
+        let place = match self.cached(lpn) {
+            Some(place) => place,
+            None => self.fetch(io, lpn)?,
+        };
+        Ok(place.some())
+    }
+
     fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Ppn>) -> Result<Option<Ppn>> {
         let slot = self.bring_in(io, lpn)?;
         Ok(self.assign(slot, new.unwrap_or(Ppn::NONE)).some())

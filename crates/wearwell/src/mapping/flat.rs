@@ -37,6 +37,10 @@ impl Mapping for Flat {
         Ok(self.get(lpn))
     }
 
+    fn peek<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn) -> Result<Option<Ppn>> {
+        Ok(self.get(lpn))
+    }
+
     #[inline]
     fn update<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn, new: Option<Ppn>) -> Result<Option<Ppn>> {
         Ok(Ppn(self.table.replace(lpn.index(), new.unwrap_or(Ppn::NONE).0)).some())

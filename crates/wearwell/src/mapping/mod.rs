@@ -27,6 +27,12 @@ pub trait Mapping {
     /// Whatever the flash answers.
     fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Ppn>>;
 
+    /// As [`Mapping::lookup`], but writes nothing and caches nothing: for a device that is full.
+    ///
+    /// # Errors
+    /// Whatever the flash answers.
+    fn peek<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Ppn>>;
+
     /// Learns the new place of `lpn` (`None` = deallocated) and returns the old one.
     ///
     /// # Errors
@@ -95,6 +101,9 @@ impl Mapping for AnyMapping {
     #[inline]
     fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Ppn>> {
         delegate!(self, m => m.lookup(io, lpn))
+    }
+    fn peek<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Ppn>> {
+        delegate!(self, m => m.peek(io, lpn))
     }
     #[inline]
     fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Ppn>) -> Result<Option<Ppn>> {

@@ -7,7 +7,7 @@
 
 use crate::address::{BlockId, PlaneId, Ppn};
 
-/// Layout of a device. Build with [`Geometry::new`] or a preset; relations are checked once, then trusted.
+/// Layout of a device. Pass it through [`Geometry::checked`] once; from then on its relations are trusted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Geometry {
     /// Channels of the device.

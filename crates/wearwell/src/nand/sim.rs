@@ -153,7 +153,9 @@ impl SimNand {
         let (block, offset) = self.split(ppn);
         let next = self.blocks[block].programmed as u32;
         assert!(
-            offset == next && offset + count <= self.block_pages && self.blocks[block].health == BlockHealth::Good,
+            offset == next
+                && offset + count <= self.block_pages
+                && self.blocks[block].health == BlockHealth::Good,
             "program of {count} pages from {ppn}: block {block} is {:?} and its next page is {next}, not {offset}",
             self.blocks[block].health
         );
@@ -178,7 +180,10 @@ impl SimNand {
         let to = run.to.index();
         self.owner.set_run(to, run.owners.iter().map(|lpn| lpn.0));
         if self.retain.sequence {
-            (to..).zip(run.sequence..).take(run.from.len()).for_each(|(to, sequence)| self.sequence.set(to, sequence));
+            (to..)
+                .zip(run.sequence..)
+                .take(run.from.len())
+                .for_each(|(to, sequence)| self.sequence.set(to, sequence));
         }
         if self.retain.fingerprint {
             for (to, from) in (to..).zip(run.from) {
@@ -326,7 +331,11 @@ impl Nand for SimNand {
 
     #[inline]
     fn fingerprint(&self, ppn: Ppn) -> Fingerprint {
-        if self.retain.fingerprint { Fingerprint(self.fingerprint.get(ppn.index())) } else { Fingerprint::default() }
+        if self.retain.fingerprint {
+            Fingerprint(self.fingerprint.get(ppn.index()))
+        } else {
+            Fingerprint::default()
+        }
     }
 }
 

@@ -19,7 +19,7 @@ pub use block_table::{BlockState, BlockTable};
 pub use free_pool::FreeOrder;
 use free_pool::FreePool;
 
-use crate::address::{Address, BlockId, Lpn, Ppn};
+use crate::address::{Address, BlockId, Lpn, PlaneId, Ppn};
 use crate::content::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::error::{Error, Result};
@@ -301,6 +301,12 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
+    /// Opens the block that the stream's next page needs, if it needs one.
+    pub(crate) fn open_ahead(&mut self, stream: Stream) -> Result<()> {
+        let pool = self.richest_pool(stream);
+        if self.frontier_left(stream, pool) > 0 { Ok(()) } else { self.open(stream, pool) }
+    }
+
     fn close(&mut self, index: usize) {
         let block = self.frontiers[index].block;
         self.frontiers[index] = Frontier::NONE;
@@ -420,12 +426,35 @@ impl<N: Nand> Store<N> {
     }
 
     fn note_copies(&mut self, from: &[Ppn], to: Ppn, count: usize, cause: Cause) {
-        if self.ops.is_listening() {
-            for (to, &from) in (to.0..).zip(&from[..count]) {
-                self.note(OpKind::Read, from, cause);
-                self.note(OpKind::Program, Ppn(to), cause);
-            }
+        if !self.ops.is_listening() || count == 0 {
+            return;
         }
+        let bytes = self.geometry.page_bytes;
+        let stripe = self.geometry.superblock_planes;
+        let (source, target) = (self.first_plane(from[0]), self.first_plane(to));
+        let copy = |source_offset: u32, target_offset: u32| {
+            let read = FlashOp {
+                plane: PlaneId(source.0 + source_offset % stripe),
+                kind: OpKind::Read,
+                cause,
+                after: 0,
+                bytes,
+            };
+            let plane = PlaneId(target.0 + target_offset % stripe);
+            [read, FlashOp { plane, kind: OpKind::Program, after: 1, ..read }]
+        };
+        if stripe == 1 {
+            return self.ops.push_copies(std::iter::repeat_n(copy(0, 0), count));
+        }
+        let pages = self.geometry.block_pages();
+        let (source_start, target_start) = (self.block_of(from[0]).0 * pages, self.block_of(to).0 * pages);
+        let places = from[..count].iter().zip(to.0..);
+        self.ops.push_copies(places.map(|(from, to)| copy(from.0 - source_start, to - target_start)));
+    }
+
+    /// The plane of the first page of the page's block.
+    fn first_plane(&self, ppn: Ppn) -> PlaneId {
+        self.geometry.plane_of(self.block_of(ppn), 0)
     }
 
     /// Number of the last program.

@@ -46,6 +46,23 @@ enum Listed {
     Waiting(u32),
 }
 
+/// Copies in succession that become one entry of a queue.
+#[derive(Clone, Copy, Debug)]
+struct Series {
+    /// Index of the first operation in the list.
+    start: usize,
+    copies: u32,
+}
+
+impl Series {
+    fn end(self) -> usize {
+        self.start + 2 * self.copies as usize
+    }
+}
+
+/// Lists shorter than this are not searched for series.
+const SHORT_LIST: usize = 4;
+
 /// A host request that is not finished with both host and flash.
 #[derive(Clone, Copy, Debug)]
 struct Request {
@@ -64,6 +81,8 @@ struct Request {
 #[derive(Clone, Debug)]
 pub(super) struct EventEngine {
     layout: Layout,
+    /// Neither suspension nor groups: see [`super::array`].
+    plain: bool,
     shared: Shared,
     arrays: Vec<Array>,
     waiters: WaiterSlab,
@@ -75,6 +94,8 @@ pub(super) struct EventEngine {
     unbuffered: VecDeque<u32>,
     /// The list being admitted.
     listed: Vec<Listed>,
+    /// The series of copies of that list.
+    series: Vec<Series>,
     /// Whether each operation of that list waits, at any remove, for one that the host waits for.
     follows_host: Vec<bool>,
     /// Arrays that got work at this instant.
@@ -88,6 +109,7 @@ pub(super) struct EventEngine {
 impl EventEngine {
     pub(super) fn new(layout: Layout, flash: FlashTiming, options: TimingOptions) -> Self {
         Self {
+            plain: options.suspend.is_none() && !options.multi_plane,
             arrays: layout.channel_of_array.iter().map(|&channel| Array::new(channel)).collect(),
             ledger: Ledger::new(options.keep_completions),
             shared: Shared {
@@ -104,6 +126,7 @@ impl EventEngine {
             buffered: 0,
             unbuffered: VecDeque::new(),
             listed: Vec::new(),
+            series: Vec::new(),
             follows_host: Vec::new(),
             woken: Vec::new(),
             outstanding: 0,
@@ -131,22 +154,19 @@ impl EventEngine {
     }
 
     pub(super) fn complete_one(&mut self) -> Option<u64> {
-        let before = self.outstanding;
-        if before == 0 {
+        if self.outstanding == 0 {
             return None;
         }
-        while self.outstanding == before {
-            let (class, event) =
-                self.shared.events.pop_until(u64::MAX).expect("outstanding work has an event");
-            self.handle(class, event);
+        if self.plain {
+            self.run_to_completion::<true>();
+        } else {
+            self.run_to_completion::<false>();
         }
         Some(self.shared.now)
     }
 
     pub(super) fn drain(&mut self) -> u64 {
-        while let Some((class, event)) = self.shared.events.pop_until(u64::MAX) {
-            self.handle(class, event);
-        }
+        self.run_until(u64::MAX);
         debug_assert_eq!(self.outstanding, 0, "nothing is left behind");
         self.shared.now
     }
@@ -185,23 +205,50 @@ impl EventEngine {
 // The clock.
 impl EventEngine {
     /// Runs all events up to and including `to`: what ends at an instant ends before what arrives then starts.
+    #[inline(always)]
     fn advance(&mut self, to: u64) {
-        while let Some((class, event)) = self.shared.events.pop_until(to) {
-            self.handle(class, event);
+        if self.shared.events.is_due(to) {
+            self.run_until(to);
         }
         self.shared.now = self.shared.now.max(to);
     }
 
+    fn run_until(&mut self, to: u64) {
+        if self.plain { self.run::<true>(to) } else { self.run::<false>(to) }
+    }
+
+    fn run<const PLAIN: bool>(&mut self, to: u64) {
+        while let Some((class, event)) = self.shared.events.pop_until(to) {
+            self.handle::<PLAIN>(class, event);
+        }
+    }
+
+    /// Runs until a request completes; one must be outstanding.
+    fn run_to_completion<const PLAIN: bool>(&mut self) {
+        let before = self.outstanding;
+        while self.outstanding == before {
+            let (class, event) =
+                self.shared.events.pop_until(u64::MAX).expect("outstanding work has an event");
+            self.handle::<PLAIN>(class, event);
+        }
+    }
+
     #[inline(always)]
-    fn handle(&mut self, class: EventClass, event: Event) {
+    fn handle<const PLAIN: bool>(&mut self, class: EventClass, event: Event) {
         let subject = event.subject;
         self.shared.now = event.time;
         match class {
-            EventClass::ReadSensed => self.arrays[subject as usize].ask_channel(subject, &mut self.shared),
-            EventClass::Transferred => self.transferred(subject),
-            EventClass::Programmed | EventClass::Erased => self.array_ended(subject, event.generation),
-            EventClass::ChannelFree => self.channel_freed(subject),
-            EventClass::ArrayStarted => self.arrays[subject as usize].try_suspend(subject, &mut self.shared),
+            EventClass::ReadSensed => {
+                self.arrays[subject as usize].ask_channel::<PLAIN>(subject, &mut self.shared);
+            }
+            EventClass::Transferred => self.transferred::<PLAIN>(subject),
+            EventClass::Programmed | EventClass::Erased => {
+                self.array_ended::<PLAIN>(subject, event.generation);
+            }
+            EventClass::ChannelFree => self.channel_freed::<PLAIN>(subject),
+            EventClass::ArrayStarted => {
+                self.arrays[subject as usize].try_suspend::<false>(subject, &mut self.shared);
+            }
             EventClass::Acknowledged => self.acknowledged(subject),
         }
     }
@@ -214,11 +261,79 @@ impl EventEngine {
         if self.shared.options.blocking_gc && request.is_some() {
             self.mark_followers(ops);
         }
+        if ops.len() >= SHORT_LIST && self.find_series(ops, request.is_none()) {
+            self.admit_with_series(ops, request);
+        } else {
+            self.admit_each(ops, request);
+        }
+        self.wake_all();
+    }
+
+    #[inline(always)]
+    fn admit_each(&mut self, ops: &[FlashOp], request: Option<u32>) {
         for op in ops {
             let listed = self.admit_one(op, request);
             self.listed.push(listed);
         }
-        self.wake_all();
+    }
+
+    /// Finds the series of copies in a list; false if there are none, or one that cannot be one entry of a queue:
+    /// its operations have no followers of their own.
+    fn find_series(&mut self, ops: &[FlashOp], all_background: bool) -> bool {
+        self.series.clear();
+        if self.shared.options.multi_plane || self.shared.options.blocking_gc {
+            return false;
+        }
+        let mut index = 0;
+        while index < ops.len() {
+            let copies = self.layout.copies_at_front(&ops[index..], all_background);
+            if copies >= 2 {
+                self.series.push(Series { start: index, copies: copies as u32 });
+                index += 2 * copies;
+                continue;
+            }
+            if self.follows_series(ops, index, all_background) {
+                return false;
+            }
+            index += 1;
+        }
+        !self.series.is_empty()
+    }
+
+    /// Whether an operation waits for one of a series, which order in one queue does not see to.
+    fn follows_series(&self, ops: &[FlashOp], index: usize, all_background: bool) -> bool {
+        let op = &ops[index];
+        if op.after == 0 {
+            return false;
+        }
+        let predecessor = index - op.after as usize;
+        let in_series = |series: &Series| (series.start..series.end()).contains(&predecessor);
+        let array_of = |op: &FlashOp| self.layout.planes[op.plane.index()].array;
+        let queue_of = |op: &FlashOp| self.queue_of(op.kind, all_background || op.is_background());
+        let place = |op: &FlashOp| (array_of(op), queue_of(op));
+        self.series.iter().any(in_series) && place(op) != place(&ops[predecessor])
+    }
+
+    /// Admits a list in which series have been found.
+    fn admit_with_series(&mut self, ops: &[FlashOp], request: Option<u32>) {
+        let mut done = 0;
+        for number in 0..self.series.len() {
+            let series = self.series[number];
+            self.admit_each(&ops[done..series.start], request);
+            let first = &ops[series.start];
+            let array = self.layout.planes[first.plane.index()].array;
+            let transfer_ns = self.transfer_ns(first);
+            let queue = self.queue_of(OpKind::Read, true);
+            let listed = self.enqueue(Op::copies(series.copies, transfer_ns), array, queue);
+            done = series.end();
+            self.listed.resize(done, listed);
+        }
+        self.admit_each(&ops[done..], request);
+    }
+
+    #[inline(always)]
+    fn transfer_ns(&self, op: &FlashOp) -> u32 {
+        self.shared.flash.transfer_ns(op.bytes).min(u64::from(u32::MAX)) as u32
     }
 
     #[inline(always)]
@@ -226,21 +341,21 @@ impl EventEngine {
         let background = request.is_none() || flash_op.is_background();
         let place = self.layout.planes[flash_op.plane.index()];
         let (array, queue) = (place.array, self.queue_of(flash_op.kind, background));
+        let role = self.role_of(background, request);
         let op = Op {
             waiters: NONE,
-            request: request.unwrap_or(NONE),
-            transfer_ns: self.shared.flash.transfer_ns(flash_op.bytes).min(u64::from(u32::MAX)) as u32,
+            request_or_more: if role == Role::Background { 0 } else { request.unwrap_or(NONE) },
+            transfer_ns: self.transfer_ns(flash_op),
             kind: flash_op.kind,
-            role: self.role_of(background, request),
+            role,
             plane: place.plane_in_die,
         };
         let held = op.role != Role::Background && self.count(op);
-        let waiter = Waiter { op, array, queue, next: NONE };
         if flash_op.after > 0 {
-            return self.admit_after(flash_op.after, waiter);
+            return self.admit_after(flash_op.after, Waiter { op, array, queue, next: NONE });
         }
         if held {
-            return self.hold(waiter);
+            return self.hold(Waiter { op, array, queue, next: NONE });
         }
         self.enqueue(op, array, queue)
     }
@@ -273,7 +388,7 @@ impl EventEngine {
 
     /// Holds an operation back until its request has no blockers.
     fn hold(&mut self, mut waiter: Waiter) -> Listed {
-        let slot = waiter.op.request as usize;
+        let slot = waiter.op.request_or_more as usize;
         waiter.next = self.requests[slot].held;
         let id = self.waiters.insert(waiter);
         self.requests[slot].held = id;
@@ -303,7 +418,7 @@ impl EventEngine {
     /// Enters an operation into its request's counts; true if it must be held back for blockers.
     #[inline(always)]
     fn count(&mut self, op: Op) -> bool {
-        let request = &mut self.requests[op.request as usize];
+        let request = &mut self.requests[op.request_or_more as usize];
         if op.role == Role::Awaited {
             request.pending += 1;
             return request.blockers > 0;
@@ -349,12 +464,19 @@ impl EventEngine {
     /// Starts operations where there is new work, or suspends what runs there.
     #[inline(always)]
     fn wake_all(&mut self) {
+        if !self.woken.is_empty() {
+            if self.plain { self.wake_each::<true>() } else { self.wake_each::<false>() }
+        }
+    }
+
+    #[inline(always)]
+    fn wake_each<const PLAIN: bool>(&mut self) {
         for &index in &self.woken {
             let array = &mut self.arrays[index as usize];
             if array.running.exists() {
-                array.try_suspend(index, &mut self.shared);
+                array.try_suspend::<PLAIN>(index, &mut self.shared);
             } else {
-                array.dispatch(index, &mut self.shared);
+                array.dispatch::<PLAIN>(index, &mut self.shared);
             }
         }
         self.woken.clear();
@@ -363,48 +485,61 @@ impl EventEngine {
 
 // Events that arrays and channels cause.
 impl EventEngine {
-    /// Gives an array that may be without an operation its next one.
-    #[inline(always)]
-    fn dispatch(&mut self, index: u32) {
-        self.arrays[index as usize].dispatch(index, &mut self.shared);
-    }
-
     /// tPROG or tBERS is over, unless a suspension has cancelled this end: the whole group has completed.
     #[inline(always)]
-    fn array_ended(&mut self, index: u32, generation: u32) {
-        let array = &mut self.arrays[index as usize];
+    fn array_ended<const PLAIN: bool>(&mut self, index: u32, generation: u32) {
+        if PLAIN {
+            return self.last_ended::<PLAIN>(index);
+        }
+        let array = &self.arrays[index as usize];
         if array.generation != generation {
             return;
         }
-        for _ in 0..array.running.count {
-            let op = self.arrays[index as usize].pop_member();
+        for _ in 1..array.running.count {
+            let op = self.arrays[index as usize].pop_member::<PLAIN>();
+            self.completed_ops += 1;
             self.complete_op(op);
         }
-        self.dispatch(index);
-        self.wake_all();
+        self.last_ended::<PLAIN>(index);
     }
 
     /// A page has left the die, or one of a group's pages (not the last) has entered it.
     #[inline(always)]
-    fn transferred(&mut self, index: u32) {
+    fn transferred<const PLAIN: bool>(&mut self, index: u32) {
         let array = &mut self.arrays[index as usize];
+        if PLAIN || (array.running.kind == OpKind::Read && array.running.count == 1) {
+            return self.last_ended::<PLAIN>(index);
+        }
         if array.running.kind == OpKind::Program {
-            return array.ask_channel(index, &mut self.shared);
+            return array.ask_channel::<PLAIN>(index, &mut self.shared);
         }
-        let op = array.pop_member();
-        if array.running.exists() {
-            array.ask_channel(index, &mut self.shared);
-        }
+        let op = array.pop_member::<PLAIN>();
+        array.ask_channel::<PLAIN>(index, &mut self.shared);
+        self.completed_ops += 1;
         self.complete_op(op);
-        self.dispatch(index);
         self.wake_all();
     }
 
-    fn channel_freed(&mut self, channel_index: u32) {
+    /// The last operation of the running group has completed: the array is free.
+    #[inline(always)]
+    fn last_ended<const PLAIN: bool>(&mut self, index: u32) {
+        let array = &mut self.arrays[index as usize];
+        let op = array.pop_member::<PLAIN>();
+        self.completed_ops += 1;
+        // Other members of a group may have given work to other arrays.
+        if op.concerns_nobody() && (PLAIN || self.woken.is_empty()) {
+            return array.dispatch::<PLAIN>(index, &mut self.shared);
+        }
+        self.complete_op(op);
+        self.arrays[index as usize].dispatch::<PLAIN>(index, &mut self.shared);
+        self.wake_all();
+    }
+
+    fn channel_freed<const PLAIN: bool>(&mut self, channel_index: u32) {
         let channel = &mut self.shared.channels[channel_index as usize];
         let next = channel.urgent.pop_front().or_else(|| channel.waiting.pop_front());
         let next = next.expect("a channel reports only to those who wait");
-        self.arrays[next as usize].grant(next, &mut self.shared);
+        self.arrays[next as usize].grant::<PLAIN>(next, &mut self.shared);
         let channel = &mut self.shared.channels[channel_index as usize];
         channel.contended = !(channel.urgent.is_empty() && channel.waiting.is_empty());
         if channel.contended {
@@ -418,8 +553,7 @@ impl EventEngine {
 impl EventEngine {
     #[inline(always)]
     fn complete_op(&mut self, op: Op) {
-        let Op { waiters, request, role, .. } = op;
-        self.completed_ops += 1;
+        let Op { waiters, request_or_more: request, role, .. } = op;
         if waiters != NONE {
             self.release(waiters);
         }

@@ -32,16 +32,21 @@ pub(super) enum EventClass {
     Acknowledged,
 }
 
-const BY_NUMBER: [EventClass; 8] = [
-    EventClass::ChannelFree,
-    EventClass::ReadSensed,
-    EventClass::Transferred,
-    EventClass::Programmed,
-    EventClass::Erased,
-    EventClass::ArrayStarted,
-    EventClass::Acknowledged,
-    EventClass::Acknowledged,
-];
+impl EventClass {
+    /// The class of a number: no look-up, the compiler sees that this is the identity.
+    #[inline(always)]
+    fn of(number: usize) -> Self {
+        match number {
+            0 => Self::ChannelFree,
+            1 => Self::ReadSensed,
+            2 => Self::Transferred,
+            3 => Self::Programmed,
+            4 => Self::Erased,
+            5 => Self::ArrayStarted,
+            _ => Self::Acknowledged,
+        }
+    }
+}
 
 /// One event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -52,6 +57,13 @@ pub(super) struct Event {
     pub(super) subject: u32,
     /// Cancelled if the subject's generation has moved on (suspended operations).
     pub(super) generation: u32,
+}
+
+impl Event {
+    #[inline(always)]
+    fn is_after(self, other: Self) -> bool {
+        self.time > other.time || (self.time == other.time && self.subject > other.subject)
+    }
 }
 
 /// A ring buffer kept in order of time.
@@ -79,10 +91,24 @@ impl SortedRing {
         if self.len == self.entries.len() {
             self.grow();
         }
+        if self.len > 0 && self.entries[self.slot(self.len - 1)].is_after(event) {
+            return self.insert_before_last(event.time, event.subject, event.generation);
+        }
+        let slot = self.slot(self.len);
+        self.entries[slot] = event;
+        self.len += 1;
+        self.len == 1
+    }
+
+    /// Inserts an event that is not the latest. Takes it apart: by reference, the event of the common case would go
+    /// through memory as well, which costs a store-forwarding stall.
+    #[inline(never)]
+    fn insert_before_last(&mut self, time: u64, subject: u32, generation: u32) -> bool {
+        let event = Event { time, subject, generation };
         let mut at = self.len;
         while at > 0 {
             let before = self.entries[self.slot(at - 1)];
-            if before.time < event.time || (before.time == event.time && before.subject <= event.subject) {
+            if !before.is_after(event) {
                 break;
             }
             let slot = self.slot(at);
@@ -103,6 +129,9 @@ impl SortedRing {
     }
 }
 
+/// Classes from this number on are rare.
+const FIRST_RARE: usize = EventClass::Erased as usize;
+
 /// Latest time an event can have, in nanoseconds: 73 years.
 const LATEST: u64 = (1 << 61) - 2;
 
@@ -111,46 +140,72 @@ const LATEST: u64 = (1 << 61) - 2;
 pub(super) struct EventQueue {
     /// Per class: `time << 3 | class` of the ring's first event, so that one minimum finds time and class.
     heads: [u64; 8],
+    /// Per class: subject and generation of that event, so that handling it need not wait for the ring.
+    subjects: [(u32, u32); 8],
+    /// The least head of the classes from [`FIRST_RARE`] on, which change so seldom that only the others are
+    /// compared at every event.
+    rare: u64,
     rings: [SortedRing; 8],
 }
 
 impl EventQueue {
     pub(super) fn new() -> Self {
-        Self { heads: [u64::MAX; 8], rings: std::array::from_fn(|_| SortedRing::new()) }
+        Self {
+            heads: [u64::MAX; 8],
+            subjects: [(0, 0); 8],
+            rare: u64::MAX,
+            rings: std::array::from_fn(|_| SortedRing::new()),
+        }
     }
 
     #[inline(always)]
     pub(super) fn push(&mut self, class: EventClass, event: Event) {
         let index = class as usize;
         if self.rings[index].insert(event) {
-            self.heads[index] = event.time << 3 | index as u64;
+            self.set_head(index, event.time << 3 | index as u64, event);
         }
+    }
+
+    #[inline(always)]
+    fn set_head(&mut self, index: usize, head: u64, event: Event) {
+        self.heads[index] = head;
+        self.subjects[index] = (event.subject, event.generation);
+        if index >= FIRST_RARE {
+            self.rare = self.heads[FIRST_RARE..].iter().copied().fold(u64::MAX, u64::min);
+        }
+    }
+
+    /// True if an event is due at `limit` or before.
+    #[inline(always)]
+    pub(super) fn is_due(&self, limit: u64) -> bool {
+        self.least() >> 3 <= limit.min(LATEST)
     }
 
     /// Takes the next event if it is due at `limit` or before.
     #[inline(always)]
     pub(super) fn pop_until(&mut self, limit: u64) -> Option<(EventClass, Event)> {
-        let least = least_of(&self.heads);
+        let least = self.least();
         let time = least >> 3;
         if time > limit.min(LATEST) {
             return None;
         }
         let index = (least & 7) as usize;
+        let (subject, generation) = self.subjects[index];
         let ring = &mut self.rings[index];
-        let Event { subject, generation, .. } = ring.entries[ring.head];
         ring.head = ring.slot(1);
         ring.len -= 1;
-        let next = ring.entries[ring.head].time << 3 | index as u64;
-        self.heads[index] = if ring.len == 0 { u64::MAX } else { next };
-        Some((BY_NUMBER[index], Event { time, subject, generation }))
+        let next = ring.entries[ring.head];
+        let head = if ring.len == 0 { u64::MAX } else { next.time << 3 | index as u64 };
+        self.set_head(index, head, next);
+        Some((EventClass::of(index), Event { time, subject, generation }))
     }
-}
 
-/// The minimum as a tree: three dependent steps instead of seven.
-#[inline(always)]
-fn least_of(heads: &[u64; 8]) -> u64 {
-    let pair = |index: usize| heads[index].min(heads[index + 1]);
-    pair(0).min(pair(2)).min(pair(4).min(pair(6)))
+    /// The minimum as a tree: few dependent steps.
+    #[inline(always)]
+    fn least(&self) -> u64 {
+        let [free, sensed, moved, programmed, ..] = self.heads;
+        free.min(sensed).min(moved.min(programmed)).min(self.rare)
+    }
 }
 
 #[cfg(test)]

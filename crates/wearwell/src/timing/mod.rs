@@ -249,6 +249,23 @@ impl Layout {
         }
     }
 
+    /// Number of copies (a background read and the program of what it read, within an array) at the front of a list
+    /// that are alike in everything.
+    fn copies_at_front(&self, ops: &[FlashOp], all_background: bool) -> usize {
+        let [read, program, ..] = ops else { return 0 };
+        let background = all_background || (read.is_background() && program.is_background());
+        let array_of = |op: &FlashOp| self.planes[op.plane.index()].array;
+        if (read.kind, program.kind) != (OpKind::Read, OpKind::Program)
+            || (read.after, program.after) != (0, 1)
+            || read.bytes != program.bytes
+            || !background
+            || array_of(read) != array_of(program)
+        {
+            return 0;
+        }
+        ops.chunks_exact(2).take_while(|pair| pair[0] == *read && pair[1] == *program).count()
+    }
+
     fn arrays(&self) -> usize {
         self.channel_of_array.len()
     }

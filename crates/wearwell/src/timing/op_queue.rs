@@ -1,10 +1,14 @@
 //! Operations on their way: a ring per queue of an array, and a slab for those that wait for others.
 //!
-//! A queued operation is 16 bytes in the ring of its queue and stays at the front while it runs, so that an array
-//! walks through memory in order and an operation is written once and read once. Only operations that must wait
-//! for one elsewhere (read-modify-write, copies between dies) go through the slab. Nothing allocates in the
+//! A queued operation is an entry of 16 bytes in the ring of its queue and stays at the front while it runs, so
+//! that an array walks through memory in order and an operation is written once and read once. A collection's copies
+//! within an array are one entry ([`Op::copies`]), whatever their number: the queues of a device that is
+//! thousands of copies behind still fit the first-level cache. Only operations that must wait for one elsewhere
+//! (read-modify-write, copies between dies) go through the slab. Nothing allocates in the
 //! steady state. Memory is bounded by the operations outstanding: in open loop beyond saturation that number
 //! grows with the run, as the backlog of the device itself does.
+
+#![expect(clippy::inline_always, reason = "measured: 25 % more operations per second than with plain hints")]
 
 use crate::timing::OpKind;
 
@@ -23,13 +27,14 @@ pub(super) enum Role {
     Blocking,
 }
 
-/// A flash operation that has not completed.
+/// A flash operation that has not completed, or a series of copies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Op {
     /// First of the operations that wait for this one, latest first.
     pub(super) waiters: u32,
-    /// Request slot; meaningless for [`Role::Background`].
-    pub(super) request: u32,
+    /// Request slot; for [`Role::Background`] the operations that follow in the same entry, by turns programs and
+    /// reads.
+    pub(super) request_or_more: u32,
     /// Time on the channel; saturates at 4.29 s.
     pub(super) transfer_ns: u32,
     pub(super) kind: OpKind,
@@ -41,80 +46,151 @@ pub(super) struct Op {
 impl Op {
     const EMPTY: Self = Self {
         waiters: NONE,
-        request: NONE,
+        request_or_more: 0,
         transfer_ns: 0,
         kind: OpKind::Erase,
         role: Role::Background,
         plane: 0,
     };
+
+    /// Background copies of `count` pages within an array: read, program, read, program, ..
+    pub(super) fn copies(count: u32, transfer_ns: u32) -> Self {
+        Self { request_or_more: 2 * count - 1, transfer_ns, kind: OpKind::Read, ..Self::EMPTY }
+    }
+
+    /// True if its end changes nothing but its array.
+    #[inline(always)]
+    pub(super) fn concerns_nobody(&self) -> bool {
+        self.role == Role::Background && self.waiters == NONE
+    }
+
+    /// Operations that follow in the same entry.
+    #[inline(always)]
+    fn more(&self) -> u32 {
+        if self.role == Role::Background { self.request_or_more } else { 0 }
+    }
+
+    /// Moves on to the next operation of a series.
+    #[inline(always)]
+    fn step(&mut self) {
+        self.request_or_more -= 1;
+        self.kind = if self.kind == OpKind::Read { OpKind::Program } else { OpKind::Read };
+    }
 }
 
-/// A first-in first-out ring of operations.
+/// Operations first in, first out. The front entry is kept apart from the ring of the others: while an array works
+/// through a series it touches nothing but its own state.
 #[derive(Clone, Debug)]
 pub(super) struct OpQueue {
-    /// Length is a power of two.
-    ops: Vec<Op>,
-    head: u32,
+    /// Meaningless if there are no entries.
+    front: Op,
+    /// Entries, the front included.
     len: u32,
+    /// Operations of all entries.
+    ops: u32,
+    /// Place of the entry behind the front.
+    head: u32,
+    /// The entries behind the front; its length is a power of two.
+    ring: Vec<Op>,
 }
 
 impl OpQueue {
     pub(super) fn new() -> Self {
-        Self { ops: vec![Op::EMPTY; 8], head: 0, len: 0 }
+        Self { front: Op::EMPTY, len: 0, ops: 0, head: 0, ring: vec![Op::EMPTY; 8] }
     }
 
-    #[inline]
+    /// Entries: without series, the same as operations.
+    #[inline(always)]
     pub(super) fn len(&self) -> u32 {
         self.len
     }
 
-    #[inline]
+    /// Operations.
+    #[inline(always)]
+    pub(super) fn ops(&self) -> u32 {
+        self.ops
+    }
+
+    #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    #[inline]
+    /// The front entry, which must exist.
+    #[inline(always)]
+    pub(super) fn front(&self) -> &Op {
+        &self.front
+    }
+
+    /// Place in the ring of the entry `index` places behind the front.
+    #[inline(always)]
     fn place(&self, index: u32) -> usize {
-        (self.head + index) as usize & (self.ops.len() - 1)
+        (self.head + index - 1) as usize & (self.ring.len() - 1)
     }
 
-    /// The operation `index` places behind the front, which must exist.
-    #[inline]
+    /// The entry `index` places behind the front, which must exist.
     pub(super) fn at(&self, index: u32) -> &Op {
-        &self.ops[self.place(index)]
+        if index == 0 { &self.front } else { &self.ring[self.place(index)] }
     }
 
-    #[inline]
     pub(super) fn at_mut(&mut self, index: u32) -> &mut Op {
+        if index == 0 {
+            return &mut self.front;
+        }
         let place = self.place(index);
-        &mut self.ops[place]
+        &mut self.ring[place]
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, op: Op) {
-        if self.len as usize == self.ops.len() {
-            self.grow();
+        self.ops += 1 + op.more();
+        if self.len == 0 {
+            self.front = op;
+        } else {
+            self.push_behind(op);
         }
-        let place = self.place(self.len);
-        self.ops[place] = op;
         self.len += 1;
     }
 
-    /// Takes the front, which must exist.
-    #[inline]
+    #[inline(always)]
+    fn push_behind(&mut self, op: Op) {
+        if self.len as usize > self.ring.len() {
+            self.grow();
+        }
+        let place = self.place(self.len);
+        self.ring[place] = op;
+    }
+
+    /// Takes the front operation, which must exist.
+    #[inline(always)]
     pub(super) fn pop(&mut self) -> Op {
-        let place = self.place(0);
+        let op = self.front;
+        self.ops -= 1;
+        if op.more() > 0 {
+            self.front.step();
+        } else {
+            self.len -= 1;
+            if self.len > 0 {
+                self.advance();
+            }
+        }
+        op
+    }
+
+    /// Moves the first entry of the ring to the front.
+    #[inline(always)]
+    fn advance(&mut self) {
+        let place = self.place(1);
+        self.front = self.ring[place];
         self.head = place as u32 + 1;
-        self.len -= 1;
-        self.ops[place]
     }
 
     #[cold]
     fn grow(&mut self) {
-        let head = self.place(0);
-        self.ops.rotate_left(head);
+        let head = self.place(1);
+        self.ring.rotate_left(head);
         self.head = 0;
-        self.ops.resize(self.ops.len() * 2, Op::EMPTY);
+        self.ring.resize(self.ring.len() * 2, Op::EMPTY);
     }
 }
 

@@ -51,19 +51,46 @@ impl Lanes {
     /// Books one operation and returns its end.
     #[inline]
     fn book(&mut self, op: &FlashOp, ready: u64) -> u64 {
-        let array_index = self.layout.planes[op.plane.index()].array as usize;
-        let array = &mut self.arrays[array_index];
-        let channel = &mut self.channels[self.layout.channel_of_array[array_index] as usize];
-        let start = array.free_at.max(ready);
+        let FlashTiming { read_ns, program_ns, erase_ns, .. } = self.flash;
         let transfer = self.flash.transfer_ns(op.bytes);
+        let (array, channel) = self.lanes_of(op);
+        let start = array.free_at.max(ready);
         let end = match op.kind {
-            OpKind::Read => channel.book(start + self.flash.read_ns, transfer) + transfer,
-            OpKind::Program => channel.book(start, transfer) + transfer + self.flash.program_ns,
-            OpKind::Erase => start + self.flash.erase_ns,
+            OpKind::Read => channel.book(start + read_ns, transfer) + transfer,
+            OpKind::Program => channel.book(start, transfer) + transfer + program_ns,
+            OpKind::Erase => start + erase_ns,
         };
         array.hold(start, end);
         end
     }
+
+    #[inline]
+    fn lanes_of(&mut self, op: &FlashOp) -> (&mut Lane, &mut Lane) {
+        let array = self.layout.planes[op.plane.index()].array as usize;
+        let channel = self.layout.channel_of_array[array] as usize;
+        (&mut self.arrays[array], &mut self.channels[channel])
+    }
+
+    /// Books copies that follow one another on an array whose channel's bookings all end before its own: none of
+    /// them waits for anything. Returns what one takes. The copy before them is booked singly.
+    fn book_more_copies(&mut self, read: &FlashOp, count: u64) -> CopyTimes {
+        let FlashTiming { read_ns, program_ns, .. } = self.flash;
+        let transfer = self.flash.transfer_ns(read.bytes);
+        let times = CopyTimes { read: read_ns + transfer, copy: read_ns + transfer + transfer + program_ns };
+        let (array, channel) = self.lanes_of(read);
+        debug_assert_eq!(channel.free_at + program_ns, array.free_at, "a program was booked last");
+        array.free_at += count * times.copy;
+        array.busy_ns += count * times.copy;
+        channel.free_at += count * times.copy;
+        channel.busy_ns += count * 2 * transfer;
+        times
+    }
+}
+
+/// When the read and the program of an undisturbed copy end, from its start.
+struct CopyTimes {
+    read: u64,
+    copy: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -123,15 +150,32 @@ impl TimelineEngine {
     }
 
     /// Books a list and returns the time at which the host has what it waits for.
+    #[inline]
     fn book_all(&mut self, ops: &[FlashOp]) -> u64 {
         self.completed_ops += ops.len() as u64;
+        if let [op] = ops
+            && op.after == 0
+        {
+            let end = self.lanes.book(op, self.now);
+            return if op.is_background() { self.now } else { end };
+        }
+        self.book_list(ops)
+    }
+
+    fn book_list(&mut self, ops: &[FlashOp]) -> u64 {
         self.ends.clear();
-        self.ends.resize(ops.len(), 0);
         let (mut host_end, mut gc_end) = (self.now, self.now);
-        for (index, op) in ops.iter().enumerate() {
+        while self.ends.len() < ops.len() {
+            let rest = &ops[self.ends.len()..];
+            let copies = self.lanes.layout.copies_at_front(rest, false);
+            if copies > 0 {
+                gc_end = gc_end.max(self.book_copies(&rest[..2 * copies]));
+                continue;
+            }
+            let op = &rest[0];
             let ready = match op.after as usize {
                 0 => self.now,
-                back => self.ends[index - back],
+                back => self.ends[self.ends.len() - back],
             };
             let end = if op.is_background() {
                 let end = self.lanes.book(op, ready);
@@ -142,9 +186,23 @@ impl TimelineEngine {
                 host_end = host_end.max(end);
                 end
             };
-            self.ends[index] = end;
+            self.ends.push(end);
         }
         host_end
+    }
+
+    /// Books copies that are alike in everything and returns the end of the last.
+    fn book_copies(&mut self, ops: &[FlashOp]) -> u64 {
+        let read_end = self.lanes.book(&ops[0], self.now);
+        let mut end = self.lanes.book(&ops[1], read_end);
+        self.ends.extend([read_end, end]);
+        let more = ops.len() / 2 - 1;
+        let times = self.lanes.book_more_copies(&ops[0], more as u64);
+        for _ in 0..more {
+            self.ends.extend([end + times.read, end + times.copy]);
+            end += times.copy;
+        }
+        end
     }
 
     pub(super) fn complete_one(&mut self) -> Option<u64> {

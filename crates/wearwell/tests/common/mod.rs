@@ -13,12 +13,13 @@ mod worlds;
 
 pub use designs::{DesignUnderTest, designs, designs_of};
 pub use operations::{Mix, Op, Random};
-pub use worlds::{World, largest_logical, worlds};
+pub use worlds::{World, flat_geometry, largest_logical, worlds};
 
-use wearwell::content::mix;
+use wearwell::address::Lpn;
+use wearwell::content::{Descriptor, Fingerprint, mix};
 use wearwell::design::Parts;
 use wearwell::device::{HostData, SECTOR_BYTES};
-use wearwell::nand::{Nand, Retain, SimNand};
+use wearwell::nand::{Geometry, Nand, Retain, SimNand};
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 use wearwell::{Device, DeviceOptions, Result};
 
@@ -41,6 +42,24 @@ pub fn full_medium(world: &World) -> SimNand {
 pub fn device<N: Nand>(world: &World, parts: &Parts, buffer: BufferOptions, nand: N) -> Device<N> {
     let logical = world.logical_pages(parts);
     Device::new(nand, logical, parts, DeviceOptions { buffer }).expect("a world fits every design")
+}
+
+/// Fills the device and overwrites it, all pages mapped, no trims: the least spare space a device is sold with.
+pub fn fill_to_the_brim(parts: &Parts, geometry: &Geometry, what: &str) {
+    let logical = largest_logical(geometry, parts);
+    let nand = SimNand::new(geometry.clone(), parts.retain());
+    let mut device = Device::new(nand, logical, parts, DeviceOptions::default()).expect("it fits");
+    let mut random = Random::new(19);
+    let mut scene = Scene { what, world: "brim", seed: 19, operation: 0 };
+    for operation in 0..20_000 {
+        scene.operation = operation;
+        let lpn = if operation < logical as u64 { operation } else { random.below(logical as u64) };
+        let content = Descriptor::of(Fingerprint(random.below(12)));
+        device.write_page(Lpn(lpn as u32), content).unwrap_or_else(|error| panic!("{what}: {error}"));
+        if operation % 64 == 0 {
+            audit(&mut device);
+        }
+    }
 }
 
 /// Prints where a run stands if it panics, so that an assertion deep in the engine can be replayed.

@@ -50,6 +50,11 @@ fn layout([channels, planes, blocks_per_plane, pages_per_block, page_bytes]: [u3
     .expect("the worlds are valid")
 }
 
+/// Pools of plain blocks, in the order pools, blocks per pool, pages per block, page bytes.
+pub fn flat_geometry([pools, blocks, pages, page_bytes]: [u32; 4]) -> Geometry {
+    layout([1, pools, blocks, pages, page_bytes])
+}
+
 /// All worlds.
 pub fn worlds() -> Vec<World> {
     let superblocks = Geometry { superblock_planes: 2, ..layout([1, 4, 10, 4, 512]) };

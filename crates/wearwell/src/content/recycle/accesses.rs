@@ -44,6 +44,24 @@ impl Accesses {
         self.pairs[ppn.index() / 2] &= !(0xf << shift(ppn));
     }
 
+    /// Back to 0 for `count` pages from `first` on. O(count / 2).
+    pub(super) fn reset_range(&mut self, first: Ppn, count: u32) {
+        let end = first.0 + count;
+        let (even, odd) = (first.0.next_multiple_of(2), end - end % 2);
+        (first.0..even.min(end)).chain(odd.max(even)..end).for_each(|ppn| self.reset(Ppn(ppn)));
+        if even < odd {
+            self.pairs[even as usize / 2..odd as usize / 2].fill(0);
+        }
+    }
+
+    /// Whether none of `count` pages from `first` on was read. Their neighbours in the same byte count too, which
+    /// only makes the answer more careful. O(count / 2).
+    pub(super) fn are_zero(&self, first: Ppn, count: u32) -> bool {
+        self.pairs[first.index() / 2..(first.index() + count as usize).div_ceil(2)]
+            .iter()
+            .all(|&pair| pair == 0)
+    }
+
     /// `to` takes over the count of `from`, which is reset.
     pub(super) fn transfer(&mut self, from: Ppn, to: Ppn) {
         let count = self.get(from);
@@ -77,6 +95,22 @@ mod tests {
         assert_eq!((0..3).map(|p| accesses.get(Ppn(p))).collect::<Vec<_>>(), [15, 1, 0]);
         accesses.reset(Ppn(0));
         assert_eq!((0..3).map(|p| accesses.get(Ppn(p))).collect::<Vec<_>>(), [0, 1, 0]);
+    }
+
+    #[test]
+    fn ranges_do_not_touch_their_neighbours() {
+        for (first, count) in [(0, 0), (0, 1), (1, 1), (1, 2), (0, 4), (1, 5), (2, 3), (3, 5)] {
+            let mut accesses = Accesses::new(9);
+            (0..9).for_each(|page| accesses.count(Ppn(page)));
+            accesses.reset_range(Ppn(first), count);
+            let inside = first..first + count;
+            assert!(
+                (0..9).all(|page| (accesses.get(Ppn(page)) == 0) == inside.contains(&page)),
+                "{count} from {first}"
+            );
+            assert!(!accesses.are_zero(Ppn(0), 9) || count == 9);
+        }
+        assert!(Accesses::new(9).are_zero(Ppn(1), 7));
     }
 
     #[test]

@@ -15,9 +15,10 @@
 //! Invariants: a page is listed exactly while it is dead and not erased; links of neighbours mirror each other;
 //! the head has no newer neighbour; only listed pages have slots. Source: LX-SSD (Zhou et al.), section IV-B.1.
 
-use super::page_set::PageSet;
 use super::probability::OLDEST_POSITION;
 use crate::address::{Lpn, Ppn};
+use crate::page_set::PageSet;
+use crate::table::Table;
 
 const END: u32 = u32::MAX;
 
@@ -31,11 +32,35 @@ struct Link {
     newer: u32,
 }
 
+/// The links of all pages, two to a word.
+#[derive(Clone, Debug)]
+struct Links(Table<u64>);
+
+impl Links {
+    #[inline]
+    fn get(&self, page: u32) -> Link {
+        let word = self.0.get(page as usize);
+        Link { older: word as u32, newer: (word >> 32) as u32 }
+    }
+
+    #[inline]
+    fn set(&mut self, page: u32, link: Link) {
+        self.0.set(page as usize, link.older as u64 | (link.newer as u64) << 32);
+    }
+
+    #[inline]
+    fn replace_newer(&mut self, page: u32, newer: u32) -> u32 {
+        let link = self.get(page);
+        self.set(page, Link { newer, ..link });
+        link.newer
+    }
+}
+
 /// Dead pages of every logical page, newest first.
 #[derive(Clone, Debug)]
 pub(super) struct History {
-    links: Vec<Link>,
-    newest: Vec<u32>,
+    links: Links,
+    newest: Table<u32>,
     /// Pages that are in a list. The links of others mean nothing.
     dead: PageSet,
     slotted: PageSet,
@@ -47,12 +72,11 @@ pub(super) struct History {
 impl History {
     /// Empty lists. Memory: 8 bytes and 2 bits per physical page, 4 bytes per logical page, 4 per slot.
     pub(super) fn new(physical_pages: usize, logical_pages: usize) -> Self {
-        let links = vec![Link { older: 0, newer: 0 }; physical_pages];
         Self {
-            links,
-            newest: vec![END; logical_pages],
-            dead: PageSet::new(physical_pages),
-            slotted: PageSet::new(physical_pages),
+            links: Links(Table::zeroed(physical_pages)),
+            newest: Table::filled(logical_pages, END),
+            dead: PageSet::new(physical_pages as u64),
+            slotted: PageSet::new(physical_pages as u64),
             displaced: Vec::new(),
             dead_pages: 0,
         }
@@ -65,7 +89,7 @@ impl History {
 
     /// Physical pages that can be listed.
     pub(super) fn physical_pages(&self) -> u32 {
-        self.links.len() as u32
+        self.links.0.len() as u32
     }
 
     /// Pages in all lists.
@@ -82,21 +106,21 @@ impl History {
     /// The newest dead page of `lpn`.
     #[inline]
     pub(super) fn newest(&self, lpn: Lpn) -> Option<Ppn> {
-        page(self.newest[lpn.index()])
+        page(self.newest.get(lpn.index()))
     }
 
     /// The page that died just before `ppn` in the same list.
     #[inline]
     pub(super) fn older(&self, ppn: Ppn) -> Option<Ppn> {
-        page(self.links[ppn.index()].older)
+        page(self.links.get(ppn.0).older)
     }
 
     /// Reads what the death of valid page `ppn` of `lpn` will need; see [`super::Recycle::warm`].
     #[inline]
     pub(super) fn warm(&self, lpn: Lpn, ppn: Ppn) -> u64 {
-        let newest = self.newest[lpn.index()];
-        let older = self.links.get(newest as usize).map_or(0, |link| link.older);
-        self.links[ppn.index()].newer as u64 + older as u64
+        let newest = self.newest.get(lpn.index());
+        let older = if newest == END { 0 } else { self.links.get(newest).older };
+        self.links.get(ppn.0).newer as u64 + older as u64
     }
 
     /// Dead pages of `lpn`, newest first.
@@ -107,7 +131,7 @@ impl History {
     /// The slot of `ppn` in the store.
     #[inline]
     pub(super) fn slot(&self, ppn: Ppn) -> Option<u32> {
-        self.slotted.contains(ppn).then(|| self.links[ppn.index()].newer)
+        self.slotted.contains(ppn).then(|| self.links.get(ppn.0).newer)
     }
 
     /// Gives dead page `ppn` a slot.
@@ -117,7 +141,7 @@ impl History {
         if self.displaced.len() <= slot as usize {
             self.displaced.resize(slot as usize + 1, END);
         }
-        self.displaced[slot as usize] = std::mem::replace(&mut self.links[ppn.index()].newer, slot);
+        self.displaced[slot as usize] = self.links.replace_newer(ppn.0, slot);
         self.slotted.insert(ppn);
     }
 
@@ -126,27 +150,26 @@ impl History {
     pub(super) fn detach(&mut self, ppn: Ppn) {
         let newer = self.newer(ppn.0);
         self.slotted.remove(ppn);
-        self.links[ppn.index()].newer = newer;
+        self.links.replace_newer(ppn.0, newer);
     }
 
     /// Pages that have a slot. Counts all bits.
-    pub(super) fn slotted_pages(&self) -> u32 {
+    pub(super) fn slotted_pages(&self) -> u64 {
         self.slotted.len()
     }
 
     #[inline]
     fn newer(&self, page: u32) -> u32 {
-        let link = self.links[page as usize].newer;
+        let link = self.links.get(page).newer;
         if self.slotted.contains(Ppn(page)) { self.displaced[link as usize] } else { link }
     }
 
     #[inline]
     fn set_newer(&mut self, page: u32, newer: u32) {
-        let link = &mut self.links[page as usize].newer;
         if self.slotted.contains(Ppn(page)) {
-            self.displaced[*link as usize] = newer;
+            self.displaced[self.links.get(page).newer as usize] = newer;
         } else {
-            *link = newer;
+            self.links.replace_newer(page, newer);
         }
     }
 
@@ -166,8 +189,8 @@ impl History {
     #[inline]
     pub(super) fn push(&mut self, lpn: Lpn, ppn: Ppn) {
         assert!(!self.is_dead(ppn), "page {ppn} of logical page {lpn} dies twice");
-        let older = std::mem::replace(&mut self.newest[lpn.index()], ppn.0);
-        self.links[ppn.index()] = Link { older, newer: END };
+        let older = self.newest.replace(lpn.index(), ppn.0);
+        self.links.set(ppn.0, Link { older, newer: END });
         self.dead.insert(ppn);
         if older != END {
             self.set_newer(older, ppn.0);
@@ -179,13 +202,14 @@ impl History {
     #[inline]
     pub(super) fn unlink(&mut self, lpn: Lpn, ppn: Ppn) {
         debug_assert!(!self.slotted.contains(ppn), "page {ppn} leaves its list and keeps its slot");
-        let Link { older, newer } = self.links[ppn.index()];
+        let Link { older, newer } = self.links.get(ppn.0);
         assert!(self.is_dead(ppn), "page {ppn} is not dead and cannot leave the list of logical page {lpn}");
         if newer == END {
-            let head = std::mem::replace(&mut self.newest[lpn.index()], older);
+            let head = self.newest.replace(lpn.index(), older);
             assert!(head == ppn.0, "page {ppn} is not a version of logical page {lpn}");
         } else {
-            self.links[newer as usize].older = older;
+            let link = self.links.get(newer);
+            self.links.set(newer, Link { older, ..link });
         }
         if older != END {
             self.set_newer(older, newer);
@@ -196,8 +220,14 @@ impl History {
 
     /// Reads the heads of these lists, so that their cache misses overlap. No owner (`Lpn::NONE`) is skipped.
     pub(super) fn touch(&self, owners: impl Iterator<Item = Lpn>) {
-        let heads = owners.filter_map(|lpn| self.newest.get(lpn.index()));
+        let heads =
+            owners.filter(|lpn| lpn.index() < self.newest.len()).map(|lpn| self.newest.get(lpn.index()));
         std::hint::black_box(heads.fold(0, |sum, head| sum ^ head));
+    }
+
+    /// Appends the dead ones of `count` pages from `first` on.
+    pub(super) fn collect_dead(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
+        self.dead.collect(first, count, out);
     }
 
     /// Every dead page, in page order. Scans all links.
@@ -207,7 +237,7 @@ impl History {
 
     /// Walks every list; the owner of each physical page, or what is wrong.
     pub(super) fn check(&self) -> Result<Vec<Option<Lpn>>, String> {
-        let mut owners = vec![None; self.links.len()];
+        let mut owners = vec![None; self.links.0.len()];
         let mut listed = 0;
         for lpn in (0..self.logical_pages()).map(Lpn) {
             listed += self.check_list(lpn, &mut owners)?;

@@ -37,7 +37,6 @@ mod accesses;
 mod history;
 mod order;
 mod owners;
-mod page_set;
 mod probability;
 mod store;
 
@@ -181,6 +180,8 @@ pub struct Recycle {
     policy: StorePolicy,
     count_comparisons: bool,
     statistics: RecycleStatistics,
+    /// Dead pages of the block in hand; kept for its allocation.
+    dead_of_block: Vec<Ppn>,
 }
 
 impl Recycle {
@@ -200,6 +201,7 @@ impl Recycle {
             policy: options.policy,
             count_comparisons: options.count_comparisons,
             statistics: RecycleStatistics::default(),
+            dead_of_block: Vec::new(),
         }
     }
 
@@ -274,6 +276,18 @@ impl Recycle {
         self.owners.forget(to);
     }
 
+    /// GC copied valid pages of the block that starts at `first`: as [`Recycle::moved`] for each, but without looking
+    /// at single pages if none of the block was ever read or recycled.
+    pub fn moved_block(&mut self, first: Ppn, pages: u32, lpns: &[Lpn], from: &[Ppn], to: &[Ppn]) {
+        if self.accesses.are_zero(first, pages) && self.owners.are_spare(first, pages) {
+            debug_assert!(to.iter().all(|&to| self.accesses.get(to) == 0), "an erased page was never read");
+            return;
+        }
+        for ((&lpn, &from), &to) in lpns.iter().zip(from).zip(to) {
+            self.moved(lpn, from, to);
+        }
+    }
+
     /// Page `ppn` is erased. For every page of the block, dead or not; `owner` matters for dead pages only.
     #[inline]
     pub fn erased(&mut self, owner: Lpn, ppn: Ppn) {
@@ -287,12 +301,17 @@ impl Recycle {
     /// Every page of a block is erased: as [`Recycle::erased`] for each, but faster, because the cache misses of the
     /// pages overlap. `spare_owner` is the owner that the spare area of a page names.
     pub fn erased_block(&mut self, first: Ppn, pages: u32, spare_owner: impl Fn(Ppn) -> Lpn) {
-        let block = || (first.0..first.0 + pages).map(Ppn);
-        self.store.touch(block().filter_map(|ppn| self.history.slot(ppn)));
-        self.history.touch(block().map(&spare_owner));
-        for ppn in block() {
-            self.erased(self.owner(ppn, spare_owner(ppn)), ppn);
+        let mut dead = std::mem::take(&mut self.dead_of_block);
+        dead.clear();
+        self.history.collect_dead(first, pages, &mut dead);
+        self.store.touch(dead.iter().filter_map(|&ppn| self.history.slot(ppn)));
+        self.history.touch(dead.iter().map(|&ppn| spare_owner(ppn)));
+        for &ppn in &dead {
+            self.take_out(self.owner(ppn, spare_owner(ppn)), ppn);
         }
+        self.dead_of_block = dead;
+        self.accesses.reset_range(first, pages);
+        self.owners.forget_range(first, pages);
     }
 
     /// The owner of `ppn`, dead or valid, given the owner that its spare area names.

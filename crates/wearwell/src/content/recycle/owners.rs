@@ -7,8 +7,8 @@
 //!
 //! Invariant: a page has an entry from its first recycle under a new owner until it is erased or copied.
 
-use super::page_set::PageSet;
 use crate::address::{Lpn, Ppn};
+use crate::page_set::PageSet;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
@@ -21,7 +21,7 @@ pub(super) struct Owners {
 
 impl Owners {
     pub(super) fn new(physical_pages: usize) -> Self {
-        Self { overridden: PageSet::new(physical_pages), owners: HashMap::default() }
+        Self { overridden: PageSet::new(physical_pages as u64), owners: HashMap::default() }
     }
 
     /// The owner of `ppn`, given what its spare area says.
@@ -42,6 +42,18 @@ impl Owners {
         if self.overridden.contains(ppn) {
             self.overridden.remove(ppn);
             self.owners.remove(&ppn);
+        }
+    }
+
+    /// Whether the spare areas of `count` pages from `first` on are all right.
+    pub(super) fn are_spare(&self, first: Ppn, count: u32) -> bool {
+        self.overridden.is_disjoint(first, count)
+    }
+
+    /// The next spare areas of `count` pages from `first` on will be right.
+    pub(super) fn forget_range(&mut self, first: Ppn, count: u32) {
+        if !self.are_spare(first, count) {
+            (first.0..first.0 + count).for_each(|ppn| self.forget(Ppn(ppn)));
         }
     }
 

@@ -1,0 +1,114 @@
+//! A set of physical pages: one bit each.
+//!
+//! Which pages are valid, dead, or in some table is asked for every page that moves. One bit, which stays in the
+//! processor's cache where the tables do not, answers that; questions about a whole block go word by word.
+
+use crate::address::Ppn;
+use crate::table::Table;
+
+/// One bit per physical page.
+#[derive(Clone, Debug)]
+pub(crate) struct PageSet {
+    words: Table<u64>,
+}
+
+/// A word of the set and the bits of it that lie in a range of pages.
+#[derive(Clone, Copy)]
+struct Part {
+    at: usize,
+    mask: u64,
+}
+
+fn parts(first: Ppn, count: u32) -> impl Iterator<Item = Part> {
+    let (start, end) = (first.0 as u64, first.0 as u64 + count as u64);
+    let words = if count == 0 { 0..0 } else { start / 64..end.div_ceil(64) };
+    words.map(move |word| {
+        let (from, to) = (start.max(word * 64) - word * 64, end.min(word * 64 + 64) - word * 64);
+        let below_to = if to == 64 { u64::MAX } else { (1 << to) - 1 };
+        Part { at: word as usize, mask: below_to & !((1 << from) - 1) }
+    })
+}
+
+impl PageSet {
+    /// No page. Memory: one bit per page.
+    pub(crate) fn new(physical_pages: u64) -> Self {
+        Self { words: Table::zeroed(physical_pages.div_ceil(64) as usize) }
+    }
+
+    #[inline]
+    pub(crate) fn contains(&self, ppn: Ppn) -> bool {
+        self.words.get(ppn.index() / 64) >> (ppn.0 % 64) & 1 == 1
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, ppn: Ppn) {
+        let at = ppn.index() / 64;
+        self.words.set(at, self.words.get(at) | 1 << (ppn.0 % 64));
+    }
+
+    /// Returns whether the page was in the set.
+    #[inline]
+    pub(crate) fn remove(&mut self, ppn: Ppn) -> bool {
+        let (at, bit) = (ppn.index() / 64, 1 << (ppn.0 % 64));
+        let word = self.words.get(at);
+        self.words.set(at, word & !bit);
+        word & bit != 0
+    }
+
+    /// Inserts `count` pages from `first` on. O(count / 64).
+    pub(crate) fn insert_range(&mut self, first: Ppn, count: u32) {
+        parts(first, count).for_each(|part| self.words.set(part.at, self.words.get(part.at) | part.mask));
+    }
+
+    /// Removes `count` pages from `first` on. O(count / 64).
+    pub(crate) fn remove_range(&mut self, first: Ppn, count: u32) {
+        parts(first, count).for_each(|part| self.words.set(part.at, self.words.get(part.at) & !part.mask));
+    }
+
+    /// Whether none of `count` pages from `first` on is in the set. O(count / 64).
+    pub(crate) fn is_disjoint(&self, first: Ppn, count: u32) -> bool {
+        parts(first, count).all(|part| self.words.get(part.at) & part.mask == 0)
+    }
+
+    /// Appends those of `count` pages from `first` on that are in the set, in order. O(count / 64 + found).
+    pub(crate) fn collect(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
+        for part in parts(first, count) {
+            let mut word = self.words.get(part.at) & part.mask;
+            while word != 0 {
+                out.push(Ppn(part.at as u32 * 64 + word.trailing_zeros()));
+                word &= word - 1;
+            }
+        }
+    }
+
+    /// Pages in the set. Counts all bits.
+    pub(crate) fn len(&self) -> u64 {
+        (0..self.words.len()).map(|at| self.words.get(at).count_ones() as u64).sum()
+    }
+
+    /// Bytes of the bits.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.words.len() as u64 * 8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_equal_page_by_page() {
+        for (first, count) in [(0, 0), (0, 1), (0, 64), (5, 59), (5, 60), (63, 2), (70, 130), (128, 64)] {
+            let (mut by_range, mut by_page) = (PageSet::new(256), PageSet::new(256));
+            by_range.insert_range(Ppn(first), count);
+            (first..first + count).for_each(|ppn| by_page.insert(Ppn(ppn)));
+            let mut found = Vec::new();
+            by_range.collect(Ppn(0), 256, &mut found);
+            assert_eq!(found, (first..first + count).map(Ppn).collect::<Vec<_>>());
+            assert_eq!((by_range.len(), by_page.len()), (count as u64, count as u64));
+            assert_eq!(by_range.is_disjoint(Ppn(first), count), count == 0);
+            by_page.remove_range(Ppn(first), count);
+            assert!(by_page.is_disjoint(Ppn(0), 256), "{count} pages from {first}");
+        }
+    }
+}

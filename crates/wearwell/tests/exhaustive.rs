@@ -1,0 +1,144 @@
+//! Every sequence of six operations, on devices so small and so full that garbage collection never rests.
+//!
+//! Two logical pages, contents A and B, reads and trims; with a write buffer of one page also flushes. The sequences
+//! are a tree: a node is a copy of the device, and every node is audited and compared with a plain array. Without a
+//! buffer a flush does nothing, so it is left out there.
+//!
+//! Copying and auditing the fingerprint store costs thirty times a page-map node, so of the recycling designs two are
+//! explored to six operations without a buffer, all others (and all of them with a buffer) to five.
+
+mod common;
+
+use common::{DesignUnderTest, SECTOR, Scene, audit, designs, flat_geometry, largest_logical};
+use wearwell::design::{MappingPart, Parts};
+use wearwell::device::HostData;
+use wearwell::nand::{Geometry, Retain, SimNand};
+use wearwell::write_buffer::{BufferOptions, BufferPolicy};
+use wearwell::{Device, DeviceOptions};
+
+const DEPTH: u32 = 6;
+/// The recycling designs that are explored to the full depth: both victim policies, with and without fast loading.
+const DEEP_RECYCLING: [&str; 2] = ["recyclable prob rc-gc", "recyclable prob+fl greedy"];
+const LOGICAL: u32 = 2;
+const CONTENTS: [[u8; SECTOR]; 3] = [[0; SECTOR], [0xaa; SECTOR], [0xbb; SECTOR]];
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    /// Page and content.
+    Write(usize, usize),
+    Read(usize),
+    Trim(usize),
+    Flush,
+}
+
+fn alphabet(buffered: bool) -> Vec<Op> {
+    let mut ops = Vec::new();
+    for lpn in 0..LOGICAL as usize {
+        ops.extend([Op::Write(lpn, 1), Op::Write(lpn, 2), Op::Read(lpn), Op::Trim(lpn)]);
+    }
+    ops.extend(buffered.then_some(Op::Flush));
+    ops
+}
+
+/// Four blocks of two pages; a demand-paged map needs two more for its translation pages.
+fn geometry(parts: &Parts) -> Geometry {
+    let blocks = if matches!(parts.mapping, MappingPart::Flat) { 4 } else { 6 };
+    flat_geometry([1, blocks, 2, 512])
+}
+
+#[derive(Clone)]
+struct Node {
+    device: Device<SimNand>,
+    /// Content of each page.
+    expected: [usize; LOGICAL as usize],
+}
+
+impl Node {
+    /// Both pages written several times: no block is free beyond the reserve.
+    fn new(design: &DesignUnderTest, buffer: BufferOptions) -> Self {
+        let geometry = geometry(&design.parts);
+        assert!(largest_logical(&geometry, &design.parts) >= LOGICAL);
+        let nand = SimNand::new(geometry, Retain::ALL);
+        let device = Device::new(nand, LOGICAL, &design.parts, DeviceOptions { buffer }).expect("it fits");
+        let mut node = Self { device, expected: [0; LOGICAL as usize] };
+        for k in 0..9 {
+            node.perform(Op::Write(k % 2, 1 + k % 3 % 2));
+        }
+        node
+    }
+
+    fn perform(&mut self, op: Op) {
+        const BYTES: u64 = SECTOR as u64;
+        let Self { device, expected } = self;
+        let done = match op {
+            Op::Write(lpn, id) => {
+                expected[lpn] = id;
+                device.write(lpn as u64 * BYTES, BYTES, HostData::Bytes(&CONTENTS[id]))
+            }
+            Op::Read(lpn) => {
+                compare(device, expected, lpn);
+                Ok(())
+            }
+            Op::Trim(lpn) => {
+                expected[lpn] = 0;
+                device.trim(lpn as u64 * BYTES, BYTES)
+            }
+            Op::Flush => device.flush(),
+        };
+        done.unwrap_or_else(|error| panic!("{op:?}: {error}"));
+    }
+
+    /// All sequences of `depth` more operations; returns the nodes visited.
+    fn explore(&self, ops: &[Op], depth: u32, scene: &mut Scene<'_>) -> u64 {
+        let mut visited = 0;
+        for (digit, &op) in (1..).zip(ops) {
+            // The path from the root as a decimal number: one digit per operation, its place in the alphabet.
+            scene.operation = scene.operation * 10 + digit;
+            let mut next = self.clone();
+            next.perform(op);
+            audit(&mut next.device);
+            visited += 1;
+            if depth > 1 {
+                visited += next.explore(ops, depth - 1, scene);
+            } else {
+                // The reads of the comparison would change access counts, so they are done at the leaves only.
+                (0..LOGICAL as usize).for_each(|lpn| compare(&mut next.device, &next.expected, lpn));
+            }
+            scene.operation /= 10;
+        }
+        visited
+    }
+}
+
+fn compare(device: &mut Device<SimNand>, expected: &[usize], lpn: usize) {
+    let mut got = [0xa5; SECTOR];
+    device.read((lpn * SECTOR) as u64, SECTOR as u64, &mut got).expect("a healthy medium reads");
+    assert!(got == CONTENTS[expected[lpn]], "page {lpn} does not hold content {}", expected[lpn]);
+}
+
+fn every_sequence(buffer: BufferOptions) {
+    let ops = alphabet(buffer.pages > 0);
+    let (mut nodes, mut leaves, mut victims) = (0, 0, 0);
+    for design in designs() {
+        let root = Node::new(&design, buffer);
+        let mut scene = Scene { what: design.name, world: "4 blocks", seed: 0, operation: 0 };
+        let recycles = root.device.ftl().recycle().is_some();
+        let deep = !recycles || (buffer.pages == 0 && DEEP_RECYCLING.contains(&design.name));
+        let depth = if deep { DEPTH } else { DEPTH - 1 };
+        nodes += root.explore(&ops, depth, &mut scene);
+        leaves += (ops.len() as u64).pow(depth);
+        victims += root.device.ftl().stats().gc_victims;
+    }
+    println!("{nodes} nodes, {leaves} sequences");
+    assert!(nodes > leaves && victims > 0);
+}
+
+#[test]
+fn every_sequence_without_a_buffer() {
+    every_sequence(BufferOptions::default());
+}
+
+#[test]
+fn every_sequence_with_a_buffer_of_one_page() {
+    every_sequence(BufferOptions { pages: 1, policy: BufferPolicy::Fifo });
+}

@@ -1,0 +1,151 @@
+//! Programs and erases fail, blocks wear out: no data is lost, every bad block is counted, and the end of a device's
+//! life is a typed error on a device that still reads.
+
+mod common;
+
+use common::{
+    BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, Scene, World, audit, designs, full_medium, worlds,
+};
+use wearwell::address::BlockId;
+use wearwell::nand::{FaultPlan, Faulty, Nand, SimNand};
+use wearwell::store::BlockState;
+use wearwell::{Device, DeviceOptions, Error};
+
+const CONTENTS: u16 = 9;
+/// So many that recycling cannot serve all writes: a device whose writes cost no program never wears out.
+const MANY_CONTENTS: u64 = 300;
+/// Erases that a block of a worn-out device survived.
+const CYCLES: u32 = 20;
+
+/// A device half as large as it could be, so that it can afford some bad blocks.
+fn roomy_device<N: Nand>(world: &World, design: &DesignUnderTest, nand: N) -> Device<N> {
+    let logical = (world.logical_pages(&design.parts) / 2).max(1);
+    let options = DeviceOptions { buffer: BUFFERS[0] };
+    Device::new(nand, logical, &design.parts, options).expect("it fits")
+}
+
+fn mix(oracle: &Oracle, seed: u64) -> Mix {
+    let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
+    Mix { random: Random::new(seed), sectors, page_sectors, contents: CONTENTS, switches: false }
+}
+
+fn count<N: Nand>(device: &Device<N>, what: impl Fn(&Device<N>, BlockId) -> bool) -> u32 {
+    (0..device.ftl().store().blocks().len()).filter(|&block| what(device, BlockId(block))).count() as u32
+}
+
+/// Failures that one pool alone can take: the blocks that are left after the logical pages have theirs, and the
+/// reserve, three open blocks and one to spare.
+fn affordable_failures(world: &World, logical_pages: u32) -> u32 {
+    let per_pool = world.geometry.blocks_per_plane;
+    let data = logical_pages.div_ceil(world.geometry.block_pages() * world.geometry.pools());
+    per_pool.saturating_sub(data + 5)
+}
+
+#[test]
+fn failed_programs_and_erases_lose_no_data_and_retire_their_blocks() {
+    let (mut failures, mut planned) = (0, 0);
+    for (number, design) in (0u64..).zip(designs()) {
+        for world in worlds() {
+            let max_failures = affordable_failures(&world, world.logical_pages(&design.parts) / 2);
+            let plan = FaultPlan { program: 0.005, erase: 0.02, max_failures };
+            let nand = Faulty::new(full_medium(&world), plan, number);
+            let mut device = roomy_device(&world, &design, nand);
+            let mut oracle = Oracle::of(&device, CONTENTS as usize);
+            let mut mix = mix(&oracle, number);
+            let mut scene = Scene { what: design.name, world: world.name, seed: number, operation: 0 };
+            for operation in 0..5000 {
+                scene.operation = operation;
+                oracle.apply(&mut device, mix.draw()).expect("the spare blocks suffice");
+                if operation % 8 == 0 {
+                    audit(&mut device);
+                }
+            }
+            oracle.compare_all(&mut device).expect("a failed block still reads");
+            assert_every_failure_is_accounted_for(&device);
+            failures += device.ftl().store().nand().failures();
+            planned += max_failures;
+        }
+    }
+    println!("{failures} failures survived");
+    assert!(failures > 300 && failures * 10 >= planned * 7, "only {failures} of {planned} failures struck");
+}
+
+/// Each failure makes one block bad: at once after an erase, when GC has emptied it after a program.
+fn assert_every_failure_is_accounted_for(device: &Device<Faulty<SimNand>>) {
+    let blocks = |d: &Device<_>, b| d.ftl().store().blocks().state(b);
+    let retired = count(device, |d, b| blocks(d, b) == BlockState::Retired);
+    let condemned =
+        count(device, |d, b| blocks(d, b) != BlockState::Retired && d.ftl().store().blocks().is_condemned(b));
+    let bad = count(device, |d, b| d.ftl().store().nand().is_bad(b));
+    assert_eq!(retired as u64, device.ftl().stats().retired_blocks);
+    assert_eq!(retired, bad);
+    assert_eq!(retired + condemned, device.ftl().store().nand().failures());
+}
+
+#[test]
+fn factory_bad_blocks_are_never_touched() {
+    for design in designs() {
+        for world in worlds() {
+            let pools = world.geometry.pools();
+            // The first block of pool 0, the last of the last pool: the strict medium panics if one is used.
+            let bad = [BlockId(0), BlockId(world.geometry.blocks() - 1)];
+            let nand = full_medium(&world).with_factory_bad(bad);
+            let mut device = roomy_device(&world, &design, nand);
+            let mut oracle = Oracle::of(&device, CONTENTS as usize);
+            let mut mix = mix(&oracle, 31);
+            for _ in 0..1500 {
+                oracle.apply(&mut device, mix.draw()).expect("the spare blocks suffice");
+            }
+            audit(&mut device);
+            oracle.compare_all(&mut device).expect("a healthy medium reads");
+            assert_eq!(count(&device, |d, b| d.ftl().store().nand().is_bad(b)), 2, "{pools} pools");
+            assert_eq!(device.ftl().stats().retired_blocks, 0, "factory-bad blocks are not retired ones");
+        }
+    }
+}
+
+/// Writes single pages until the device says that it is full.
+fn wear_out(device: &mut Device<SimNand>, oracle: &mut Oracle, random: &mut Random) -> (Error, u64) {
+    let page = oracle.page_sectors();
+    for writes in 0..400_000 {
+        let lpn = random.below(oracle.sectors() / page);
+        let op = Op::Write { first: lpn * page, sectors: page, id: random.below(MANY_CONTENTS) as u16 };
+        if let Err(error) = oracle.apply(device, op) {
+            return (error, writes);
+        }
+    }
+    panic!("a device that wears out does not live so long")
+}
+
+fn assert_retired_blocks_were_worn_out(device: &Device<SimNand>) {
+    let store = device.ftl().store();
+    for block in (0..store.blocks().len()).map(BlockId) {
+        if store.blocks().state(block) == BlockState::Retired {
+            assert_eq!(store.nand().erase_count(block), CYCLES, "block {block}");
+        }
+    }
+}
+
+#[test]
+fn a_worn_out_device_is_full_and_still_reads() {
+    for (number, design) in (0u64..).zip(designs()) {
+        for world in worlds() {
+            let mut device = roomy_device(&world, &design, full_medium(&world).with_endurance(CYCLES));
+            let mut oracle = Oracle::of(&device, MANY_CONTENTS as usize);
+            let mut random = Random::new(number);
+            let _scene = Scene { what: design.name, world: world.name, seed: number, operation: 0 };
+            let (error, writes) = wear_out(&mut device, &mut oracle, &mut random);
+            assert!(matches!(error, Error::Full { .. }), "{error}");
+            assert!(device.ftl().stats().retired_blocks > 0);
+            assert!(writes > 100, "full after {writes} writes");
+            assert_retired_blocks_were_worn_out(&device);
+            audit(&mut device);
+            for _ in 0..3 {
+                oracle.compare_all(&mut device).expect("a worn-out device reads");
+                let (again, _) = wear_out(&mut device, &mut oracle, &mut random);
+                assert!(matches!(again, Error::Full { .. }), "{again}");
+            }
+            audit(&mut device);
+        }
+    }
+}

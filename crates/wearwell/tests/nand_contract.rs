@@ -1,0 +1,253 @@
+//! The medium refuses what real flash refuses: misuse panics with a sentence, and what correct code can meet is an
+//! error value.
+
+use wearwell::address::{BlockId, Lpn, Ppn};
+use wearwell::content::{Content, Descriptor, Fingerprint};
+use wearwell::nand::{
+    CopyRun, CutOutcome, FaultPlan, Faulty, Fragile, Geometry, Nand, NandError, Oob, PageKind,
+};
+use wearwell::nand::{PowerCut, Recorded, Recording, Retain, SimNand};
+
+const FIRST: BlockId = BlockId(0);
+
+/// Four blocks of four pages.
+fn medium() -> SimNand {
+    let geometry = Geometry {
+        channels: 1,
+        dies_per_channel: 1,
+        planes_per_die: 1,
+        blocks_per_plane: 4,
+        pages_per_block: 4,
+        page_bytes: 512,
+        spare_bytes: 16,
+        superblock_planes: 1,
+    };
+    SimNand::new(geometry, Retain::ALL)
+}
+
+fn oob(kind: PageKind, owner: u32) -> Oob {
+    Oob { kind, owner, sequence: 7 + owner as u64, fingerprint: Fingerprint(owner as u64) }
+}
+
+fn program(nand: &mut impl Nand, ppn: u32) -> Result<(), NandError> {
+    nand.program(Ppn(ppn), oob(PageKind::Data, ppn), Content::Bytes(&[ppn as u8; 512]))
+}
+
+fn read(nand: &mut impl Nand, ppn: u32) -> Result<Vec<u8>, NandError> {
+    let mut bytes = vec![0; 512];
+    nand.read(Ppn(ppn), &mut bytes).map(|_| bytes)
+}
+
+#[test]
+fn a_programmed_page_reads_back_with_its_oob() {
+    let mut nand = medium();
+    program(&mut nand, 0).unwrap();
+    let mut bytes = [9; 512];
+    assert_eq!(nand.read(Ppn(0), &mut bytes), Ok(oob(PageKind::Data, 0)));
+    assert_eq!(bytes, [0; 512]);
+    assert_eq!((nand.owner(Ppn(0)), nand.fingerprint(Ppn(0))), (0, Fingerprint(0)));
+    assert_eq!(nand.programmed_pages(FIRST), 1);
+}
+
+#[test]
+#[should_panic(expected = "program of 1 pages from 2: block 0 is Good and its next page is 1, not 2")]
+fn pages_are_programmed_in_order() {
+    let mut nand = medium();
+    program(&mut nand, 0).unwrap();
+    let _ = program(&mut nand, 2);
+}
+
+#[test]
+#[should_panic(expected = "its next page is 1, not 0")]
+fn a_page_is_programmed_once() {
+    let mut nand = medium();
+    program(&mut nand, 0).unwrap();
+    let _ = program(&mut nand, 0);
+}
+
+#[test]
+#[should_panic(expected = "read of erased page 1: the FTL lost track of it")]
+fn an_erased_page_is_not_read() {
+    let mut nand = medium();
+    program(&mut nand, 0).unwrap();
+    let _ = read(&mut nand, 1);
+}
+
+#[test]
+#[should_panic(expected = "read of erased page 0")]
+fn data_is_gone_after_an_erase() {
+    let mut nand = medium();
+    program(&mut nand, 0).unwrap();
+    nand.erase(FIRST).unwrap();
+    let _ = read(&mut nand, 0);
+}
+
+#[test]
+#[should_panic(expected = "block 0 is Bad")]
+fn a_bad_block_is_not_programmed() {
+    let mut nand = medium();
+    nand.mark_bad(FIRST);
+    let _ = program(&mut nand, 0);
+}
+
+#[test]
+#[should_panic(expected = "erase of bad block 0")]
+fn a_bad_block_is_not_erased() {
+    let mut nand = medium().with_factory_bad([FIRST]);
+    let _ = nand.erase(FIRST);
+}
+
+#[test]
+#[should_panic(expected = "read of page 0 in a bad block")]
+fn a_bad_block_is_not_read() {
+    let mut nand = medium();
+    program(&mut nand, 0).unwrap();
+    nand.mark_bad(FIRST);
+    let _ = read(&mut nand, 0);
+}
+
+#[test]
+#[should_panic(expected = "a block holds one kind of page")]
+fn a_block_holds_one_kind_of_page() {
+    let mut nand = medium();
+    program(&mut nand, 0).unwrap();
+    let _ = nand.program(Ppn(1), oob(PageKind::Translation, 0), Content::Bytes(&[0; 512]));
+}
+
+#[test]
+#[should_panic(expected = "a program is one whole page")]
+fn a_program_is_one_whole_page() {
+    let _ = medium().program(Ppn(0), oob(PageKind::Data, 0), Content::Bytes(&[0; 100]));
+}
+
+#[test]
+#[should_panic(expected = "block 0 is HalfErased")]
+fn a_half_erased_block_is_not_programmed() {
+    let mut nand = medium();
+    nand.tear_erase(FIRST);
+    let _ = program(&mut nand, 0);
+}
+
+#[test]
+#[should_panic(expected = "a run has one source block")]
+fn a_copy_run_has_one_source_block() {
+    let mut nand = medium();
+    (0..8).for_each(|ppn| program(&mut nand, ppn).unwrap());
+    let run = CopyRun { from: &[Ppn(3), Ppn(4)], owners: &[Lpn(3), Lpn(4)], to: Ppn(8), sequence: 50 };
+    let _ = nand.copy(run, &mut []);
+}
+
+#[test]
+fn a_torn_page_is_uncorrectable_and_consumed() {
+    let mut nand = medium();
+    program(&mut nand, 0).unwrap();
+    nand.tear_program(Ppn(1));
+    assert_eq!(read(&mut nand, 1), Err(NandError::Uncorrectable(Ppn(1))));
+    assert_eq!(nand.probe(Ppn(1)), Err(NandError::Uncorrectable(Ppn(1))));
+    assert_eq!(read(&mut nand, 0), Ok(vec![0; 512]), "its neighbour is unharmed");
+    program(&mut nand, 2).unwrap();
+    nand.erase(FIRST).unwrap();
+    program(&mut nand, 0).unwrap();
+    program(&mut nand, 1).unwrap();
+    assert_eq!(read(&mut nand, 1), Ok(vec![1; 512]), "an erase heals it");
+}
+
+#[test]
+fn a_half_erased_block_is_unreadable_until_it_is_erased() {
+    let mut nand = medium();
+    program(&mut nand, 0).unwrap();
+    nand.tear_erase(FIRST);
+    assert_eq!(read(&mut nand, 0), Err(NandError::Uncorrectable(Ppn(0))));
+    assert_eq!(
+        nand.probe(Ppn(3)),
+        Err(NandError::Uncorrectable(Ppn(3))),
+        "no page of it is known to be erased"
+    );
+    nand.erase(FIRST).unwrap();
+    assert_eq!(nand.probe(Ppn(3)), Ok(None));
+    program(&mut nand, 0).unwrap();
+}
+
+#[test]
+fn a_probe_may_look_at_an_erased_page() {
+    let mut nand = medium();
+    program(&mut nand, 0).unwrap();
+    assert_eq!(nand.probe(Ppn(0)), Ok(Some(oob(PageKind::Data, 0))));
+    assert_eq!(nand.probe(Ppn(1)), Ok(None));
+}
+
+#[test]
+#[should_panic(expected = "probe of page 0 in a bad block")]
+fn a_probe_may_not_look_at_a_bad_block() {
+    let _ = medium().with_factory_bad([FIRST]).probe(Ppn(0));
+}
+
+#[test]
+fn an_erase_beyond_the_endurance_fails_and_keeps_the_block() {
+    let mut nand = medium().with_endurance(2);
+    for _ in 0..2 {
+        nand.erase(FIRST).unwrap();
+    }
+    program(&mut nand, 0).unwrap();
+    assert_eq!(nand.erase(FIRST), Err(NandError::EraseFailed(FIRST)));
+    assert_eq!((nand.erase_count(FIRST), nand.is_bad(FIRST)), (2, false), "the FTL decides to retire it");
+    assert_eq!(read(&mut nand, 0), Ok(vec![0; 512]));
+    assert_eq!(nand.erase(BlockId(1)), Ok(()), "other blocks are not worn");
+}
+
+#[test]
+fn a_faulty_medium_fails_as_planned_and_not_more_often() {
+    let plan = FaultPlan { program: 1.0, erase: 1.0, max_failures: 2 };
+    let mut nand = Faulty::new(medium(), plan, 1);
+    assert_eq!(program(&mut nand, 0), Err(NandError::ProgramFailed(Ppn(0))));
+    assert_eq!(nand.erase(FIRST), Err(NandError::EraseFailed(FIRST)));
+    assert_eq!(read(&mut nand, 0), Err(NandError::Uncorrectable(Ppn(0))), "the failed page is consumed");
+    assert_eq!(program(&mut nand, 1), Ok(()), "two failures are all");
+    assert_eq!(nand.failures(), 2);
+}
+
+#[test]
+fn a_cut_leaves_the_flash_in_the_state_that_was_asked_for() {
+    for outcome in CutOutcome::ALL {
+        let mut nand = PowerCut::new(medium(), Some(1), outcome);
+        program(&mut nand, 0).unwrap();
+        assert_eq!(program(&mut nand, 1), Err(NandError::PowerLost));
+        assert_eq!(read(&mut nand, 0), Err(NandError::PowerLost), "nothing works without power");
+        assert_eq!(nand.erase(FIRST), Err(NandError::PowerLost));
+        nand.restore(Some(0));
+        let left = nand.probe(Ppn(1));
+        match outcome {
+            CutOutcome::Before => assert_eq!(left, Ok(None)),
+            CutOutcome::Torn => assert_eq!(left, Err(NandError::Uncorrectable(Ppn(1)))),
+            CutOutcome::AfterUnacknowledged => assert_eq!(left, Ok(Some(oob(PageKind::Data, 1)))),
+        }
+        assert_eq!(nand.erase(FIRST), Err(NandError::PowerLost));
+        nand.restore(None);
+        let left = nand.probe(Ppn(0));
+        match outcome {
+            CutOutcome::Before => assert_eq!(left, Ok(Some(oob(PageKind::Data, 0)))),
+            CutOutcome::Torn => assert_eq!(left, Err(NandError::Uncorrectable(Ppn(0)))),
+            CutOutcome::AfterUnacknowledged => assert_eq!(left, Ok(None)),
+        }
+    }
+}
+
+#[test]
+fn a_recording_lists_programs_and_erases_in_order() {
+    let mut nand = Recording::new(medium());
+    program(&mut nand, 0).unwrap();
+    nand.erase(BlockId(2)).unwrap();
+    read(&mut nand, 0).unwrap();
+    assert_eq!(nand.log(), [Recorded::Program(Ppn(0), 0), Recorded::Erase(BlockId(2))]);
+}
+
+#[test]
+fn without_bytes_a_medium_keeps_descriptors_and_all_metadata() {
+    let mut nand = SimNand::new(medium().geometry().clone(), Retain { bytes: false, ..Retain::ALL });
+    let content = Content::Descriptor(Descriptor::of(Fingerprint(5)));
+    nand.program(Ppn(0), oob(PageKind::Data, 5), content).unwrap();
+    assert_eq!(nand.fingerprint(Ppn(0)), Fingerprint(5));
+    nand.program(Ppn(4), oob(PageKind::Translation, 0), Content::Bytes(&[3; 512])).unwrap();
+    assert_eq!(read(&mut nand, 4), Ok(vec![3; 512]));
+    assert!(!nand.keeps_bytes());
+}

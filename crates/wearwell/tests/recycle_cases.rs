@@ -1,0 +1,277 @@
+//! The edge cases of recycling, one test each, through the engine: what a dead page may become, and when.
+
+mod common;
+
+use common::{audit, flat_geometry};
+use wearwell::address::{BlockId, Lpn, Ppn};
+use wearwell::content::recycle::{Recycle, RecycleOptions, StorePolicy};
+use wearwell::content::{Descriptor, Fingerprint};
+use wearwell::design::{Parts, RecycleDesign, recyclable};
+use wearwell::gc::{GcOptions, VictimPolicy};
+use wearwell::nand::{Nand, Retain, SimNand};
+use wearwell::store::BlockState;
+use wearwell::timing::Cause;
+use wearwell::{Device, DeviceOptions};
+
+const LOGICAL: u32 = 20;
+
+fn parts(gc: GcOptions, policy: StorePolicy, capacity_entries: Option<u32>) -> Parts {
+    let options = RecycleOptions { capacity_entries, policy, ..RecycleOptions::default() };
+    recyclable(gc, RecycleDesign { options, verify_on_hit: false })
+}
+
+/// One pool of twelve blocks of four pages; victims are collected on demand.
+fn drive(policy: VictimPolicy) -> Drive {
+    let gc = GcOptions { policy, background_blocks: u32::MAX, ..GcOptions::default() };
+    Drive::new(&parts(gc, StorePolicy::Probability, Some(30)))
+}
+
+struct Drive {
+    device: Device<SimNand>,
+}
+
+impl Drive {
+    fn new(parts: &Parts) -> Self {
+        let nand = SimNand::new(flat_geometry([1, 12, 4, 512]), Retain::ALL);
+        let device = Device::new(nand, LOGICAL, parts, DeviceOptions::default()).expect("it fits");
+        Self { device }
+    }
+
+    /// Writes content `id` to page `lpn`; `true` if a dead page was recycled for it.
+    fn write(&mut self, lpn: u32, id: u64) -> bool {
+        let before = self.device.ftl().stats().recycled_writes;
+        self.device.write_page(Lpn(lpn), Descriptor::of(Fingerprint(id))).expect("there is room");
+        audit(&mut self.device);
+        self.device.ftl().stats().recycled_writes > before
+    }
+
+    fn read(&mut self, lpn: u32, times: u32) {
+        for _ in 0..times {
+            self.device.read(lpn as u64 * 512, 512, &mut []).expect("a healthy medium reads");
+        }
+    }
+
+    fn trim(&mut self, lpn: u32) {
+        self.device.trim(lpn as u64 * 512, 512).expect("a trim needs no room");
+        audit(&mut self.device);
+    }
+
+    /// Collects one victim; the block, or `None` if nothing can be gained.
+    fn collect(&mut self) -> Option<BlockId> {
+        let wear = |device: &Device<SimNand>| {
+            (0..12).map(|b| device.ftl().store().nand().erase_count(BlockId(b))).collect::<Vec<_>>()
+        };
+        let before = wear(&self.device);
+        self.device.ftl_mut().collect_in_background().expect("there is room").then(|| {
+            audit(&mut self.device);
+            let after = wear(&self.device);
+            let erased = before.iter().zip(&after).position(|(a, b)| a != b).expect("a victim is erased");
+            BlockId(erased as u32)
+        })
+    }
+
+    fn recycle(&self) -> &Recycle {
+        self.device.ftl().recycle().expect("the design recycles")
+    }
+
+    fn programs(&self, cause: Cause) -> u64 {
+        self.device.ftl().stats().programs[cause as usize]
+    }
+
+    fn newest_dead(&self, lpn: u32) -> Option<Ppn> {
+        self.recycle().versions(Lpn(lpn)).next()
+    }
+
+    fn spare_owner(&self, ppn: Ppn) -> Lpn {
+        self.device.ftl().store().owner(ppn)
+    }
+
+    /// Fills the open block with pages that stay, so that it closes.
+    fn pad(&mut self, lpns: impl IntoIterator<Item = u32>) {
+        for lpn in lpns {
+            assert!(!self.write(lpn, 1000 + lpn as u64));
+        }
+    }
+}
+
+/// R21: the OOB of a recycled page names the writer; GC must move it for its owner.
+#[test]
+fn gc_moves_a_recycled_page_for_its_owner() {
+    let mut drive = drive(VictimPolicy::Greedy);
+    drive.write(0, 7);
+    drive.write(0, 8);
+    let dead = drive.newest_dead(0).expect("the first version died");
+    drive.pad([2, 3]);
+    assert!(drive.write(1, 7), "content 7 is revived for page 1");
+    assert_eq!((drive.spare_owner(dead), drive.recycle().owner(dead, Lpn(0))), (Lpn(0), Lpn(1)));
+    drive.trim(2);
+    assert_eq!(drive.collect(), Some(BlockId(0)));
+    // Page 1's content died with its new copy or lives there: a further recycle finds it under page 1.
+    drive.write(1, 9);
+    let moved = drive.newest_dead(1).expect("the recycled page died as a version of page 1");
+    assert_eq!(drive.spare_owner(moved), Lpn(1), "the copy's OOB is right again");
+    assert_eq!(drive.newest_dead(0), None, "page 0 has no claim on it");
+    assert!(drive.write(0, 7));
+}
+
+/// R22: an old version of the same page comes back.
+#[test]
+fn a_page_takes_back_its_own_older_version() {
+    let mut drive = drive(VictimPolicy::Greedy);
+    drive.write(4, 1);
+    drive.write(4, 2);
+    let first = drive.newest_dead(4).expect("version 1 is dead");
+    assert!(drive.write(4, 1));
+    assert_eq!(drive.recycle().owner(first, drive.spare_owner(first)), Lpn(4));
+    assert!(!drive.recycle().is_dead(first));
+    assert_eq!(drive.recycle().versions(Lpn(4)).count(), 1, "version 2 is the only dead one");
+    assert!(drive.write(4, 2), "and can come back in turn");
+    assert_eq!(drive.programs(Cause::Host), 2);
+}
+
+/// R23: content that is valid somewhere is not in the store: it is programmed, and the old copy becomes a candidate.
+#[test]
+fn content_equal_to_a_valid_page_is_no_hit() {
+    let mut drive = drive(VictimPolicy::Greedy);
+    drive.write(0, 5);
+    assert!(!drive.write(0, 5), "equal to the current version of the same page");
+    assert_eq!(drive.programs(Cause::Host), 2);
+    assert_eq!(drive.recycle().store_len(), 1, "the old copy is a candidate");
+    assert!(drive.write(1, 5), "which the next write of the content takes");
+    assert!(!drive.write(2, 5), "now both copies are valid");
+    assert_eq!(drive.programs(Cause::Host), 3);
+}
+
+/// R24: of two dead pages with equal content the more probable one is the entry.
+#[test]
+fn of_equal_contents_the_more_probable_page_is_the_entry() {
+    let mut drive = drive(VictimPolicy::Greedy);
+    drive.write(0, 5);
+    drive.write(1, 5);
+    drive.read(0, 9);
+    drive.write(0, 6);
+    let read_often = drive.newest_dead(0).expect("it died");
+    drive.write(1, 6);
+    let never_read = drive.newest_dead(1).expect("it died");
+    assert_eq!(drive.recycle().statistics().duplicates, 1);
+    assert_eq!(drive.recycle().entries().filter(|entry| entry.fingerprint == Fingerprint(5)).count(), 1);
+    assert!(drive.write(2, 5));
+    assert!(!drive.recycle().is_dead(read_often), "the often read page is revived");
+    assert!(drive.recycle().is_dead(never_read));
+}
+
+/// R25: the access count of a recycled page goes on from where it was, and moves with GC.
+#[test]
+fn a_recycled_page_keeps_its_access_count() {
+    let mut drive = drive(VictimPolicy::Greedy);
+    drive.write(0, 5);
+    drive.read(0, 4);
+    drive.write(0, 6);
+    let page = drive.newest_dead(0).expect("it died");
+    assert!(drive.write(1, 5));
+    assert_eq!(drive.recycle().accesses(page), 4);
+    drive.read(1, 3);
+    assert_eq!(drive.recycle().accesses(page), 7);
+    drive.pad([2, 3]);
+    drive.trim(2);
+    assert_eq!(drive.collect(), Some(BlockId(0)));
+    drive.write(1, 8);
+    let copy = drive.newest_dead(1).expect("it died again");
+    assert_ne!(copy, page);
+    assert_eq!(drive.recycle().accesses(copy), 7);
+}
+
+/// R26: once its block is erased a dead page is no hit, and a page revived in a victim's block is copied, not lost.
+#[test]
+fn a_hit_and_an_erase_exclude_each_other() {
+    let mut drive = drive(VictimPolicy::Greedy);
+    for lpn in 0..4 {
+        drive.write(lpn, 10 + lpn as u64);
+    }
+    for lpn in 0..4 {
+        drive.write(lpn, 20 + lpn as u64);
+    }
+    assert!(drive.write(5, 10), "the block has one page alive again");
+    assert_eq!(drive.collect(), Some(BlockId(0)));
+    assert!(!drive.write(6, 11), "content 11 was erased with the block");
+    drive.trim(5);
+    assert!(drive.write(7, 10), "content 10 was copied, died and is still there");
+}
+
+/// R27: with every probability at most, every weight is about 0, and a victim is chosen and gains all the same.
+#[test]
+fn gc_makes_progress_when_all_weights_are_about_zero() {
+    let mut drive = drive(VictimPolicy::RecycleAware);
+    for lpn in 0..8 {
+        drive.write(lpn, 10 + lpn as u64);
+        drive.read(lpn, 15);
+    }
+    for lpn in 0..8 {
+        drive.write(lpn, 30 + lpn as u64);
+    }
+    let weight: f64 = drive.recycle().weight((0..4).map(Ppn));
+    assert!(weight < 1e-9, "every dead page is certain to be wanted: {weight}");
+    let free = drive.device.ftl().store().total_free_blocks();
+    assert!(drive.collect().is_some());
+    assert_eq!(drive.device.ftl().store().total_free_blocks(), free + 1);
+}
+
+/// Block 0 holds four pages that were read often, block 1 four pages that were never read.
+fn two_closed_blocks(urgent_blocks: u32) -> Drive {
+    let policy = VictimPolicy::RecycleAware;
+    let gc = GcOptions { policy, low_blocks: 11, urgent_blocks, ..GcOptions::default() };
+    let gc = GcOptions { background_blocks: u32::MAX, ..gc };
+    let mut drive = Drive::new(&parts(gc, StorePolicy::Probability, Some(30)));
+    for lpn in 0..8 {
+        assert!(!drive.write(lpn, 10 + lpn as u64));
+    }
+    for lpn in 0..4 {
+        drive.read(lpn, 15);
+    }
+    drive
+}
+
+/// R27: a pool at the urgent threshold takes the emptiest block, whatever its dead pages are worth.
+#[test]
+fn an_urgent_pool_takes_the_emptiest_block() {
+    for (urgent_blocks, expected) in [(0, BlockId(1)), (10, BlockId(0))] {
+        let mut drive = two_closed_blocks(urgent_blocks);
+        for lpn in [0, 1, 2, 3, 4, 5] {
+            drive.device.ftl_mut().trim(Lpn(lpn)).expect("a trim needs no room");
+        }
+        assert_eq!(drive.device.ftl().store().blocks().state(BlockId(1)), BlockState::Closed);
+        assert_eq!(drive.collect(), Some(expected), "urgent at {urgent_blocks} free blocks");
+    }
+}
+
+/// R28: pages that were never read all have probability 0; the version decides which stays, then recency.
+#[test]
+fn among_never_read_pages_the_newer_version_stays() {
+    let gc = GcOptions::default();
+    let mut drive = Drive::new(&parts(gc, StorePolicy::Probability, Some(2)));
+    // Page 0 loses two versions, page 1 one: the oldest version of page 0 has the lowest version number.
+    for (lpn, id) in [(0, 1), (0, 2), (0, 3), (1, 4), (1, 5)] {
+        drive.write(lpn, id);
+    }
+    let kept: Vec<u64> = drive.recycle().entries().map(|entry| entry.fingerprint.0).collect();
+    assert_eq!(kept, [4, 2], "newest death first, version 15 both; content 1 has version 14");
+    assert!(drive.recycle().entries().all(|entry| entry.probability == 0.0));
+    drive.write(2, 6);
+    drive.write(2, 7);
+    let kept: Vec<u64> = drive.recycle().entries().map(|entry| entry.fingerprint.0).collect();
+    assert_eq!(kept, [6, 4], "of equal versions the one that died first makes room");
+}
+
+/// R29: a trimmed page stays recyclable, for its own address and for others.
+#[test]
+fn a_trimmed_page_is_recycled_when_it_is_written_again() {
+    let mut drive = drive(VictimPolicy::Greedy);
+    drive.write(3, 9);
+    drive.trim(3);
+    assert_eq!(drive.recycle().dead_pages(), 1);
+    assert!(drive.write(3, 9), "the host supplies the content again");
+    drive.trim(3);
+    assert!(drive.write(8, 9));
+    assert!(!drive.write(3, 9), "the page belongs to 8 now");
+    assert_eq!(drive.programs(Cause::Host), 2);
+}

@@ -1,0 +1,266 @@
+//! Write amplification under uniform random writes, against closed forms.
+//!
+//! With a = physical / logical, u = 1 / a and b pages per block:
+//! - FIFO cleaning: `A = a / (a + W0(-a exp(-a)))` (Desnoyers, SYSTOR 2012);
+//! - greedy at finite b: m and tau with `u = (b - m + m tau) / (b (H_b - H_m + tau))`, `X = m - m tau`,
+//!   `A = b / (b - X)`, with H the harmonic numbers;
+//! - d random choices: `S_{b+1} = 0`, `(b - X) i (S_i - S_{i+1}) / (u b) = 1 - S_i^d`, X such that the sum of all
+//!   `S_i` is `u b` (Van Houdt, SIGMETRICS 2013); d = 1 gives `A = 1 / (1 - u)`.
+//!
+//! The forms know neither free blocks nor half-filled ones, so u is the *effective* utilisation: free blocks and the
+//! unwritten part of open blocks, both as the engine holds them on average, are no part of the physical space.
+//!
+//! Measured by the transient after a sequential fill: the device is overwritten until the swings are over, then the
+//! programs per host write of another stretch are compared.
+
+use wearwell::address::Lpn;
+use wearwell::content::{Descriptor, Fingerprint, mix};
+use wearwell::design::{DftlOptions, Parts, dftl, page_map};
+use wearwell::gc::{GcOptions, VictimPolicy};
+use wearwell::mapping::AnyMapping;
+use wearwell::nand::{Geometry, Retain, SimNand};
+use wearwell::timing::Cause;
+use wearwell::{Device, DeviceOptions};
+
+/// How often the unused space is looked at during a measurement.
+const SAMPLES: u64 = 4000;
+/// Over-provisioning, physical / logical - 1.
+const SPARES: [f64; 4] = [0.07, 0.15, 0.28, 0.4286];
+
+fn harmonic(n: u32) -> f64 {
+    (1..=n).map(|k| 1.0 / k as f64).sum()
+}
+
+/// The root of a falling function in `low..high`.
+fn bisect(mut low: f64, mut high: f64, value: impl Fn(f64) -> f64) -> f64 {
+    for _ in 0..200 {
+        let middle = f64::midpoint(low, high);
+        if value(middle) > 0.0 { low = middle } else { high = middle }
+    }
+    f64::midpoint(low, high)
+}
+
+/// FIFO: the valid share v of a victim satisfies u = (1 - v) / -ln v, which is the Lambert form solved for v.
+fn fifo(u: f64) -> f64 {
+    let valid = bisect(1e-12, 1.0 - 1e-12, |v| u - (1.0 - v) / -v.ln());
+    1.0 / (1.0 - valid)
+}
+
+fn greedy(b: u32, u: f64) -> f64 {
+    let pages = b as f64;
+    for m in 1..=b {
+        let full = harmonic(b) - harmonic(m);
+        // u as a function of tau, from 0 to 1 / m, has to reach the wanted value.
+        let utilisation = |tau: f64| (pages - m as f64 + m as f64 * tau) / (pages * (full + tau));
+        let (from, to) = (utilisation(0.0), utilisation(1.0 / m as f64));
+        if (from.min(to)..=from.max(to)).contains(&u) {
+            let sign = if from > to { 1.0 } else { -1.0 };
+            let tau = bisect(0.0, 1.0 / m as f64, |tau| sign * (utilisation(tau) - u));
+            let valid = m as f64 * (1.0 - tau);
+            return pages / (pages - valid);
+        }
+    }
+    panic!("no m fits u = {u}")
+}
+
+/// Sum of the shares of blocks with at least i valid pages, if a victim holds `valid` on average.
+fn occupancy(b: u32, u: f64, d: u32, valid: f64) -> f64 {
+    let pages = b as f64;
+    let mut above = 0.0;
+    let mut sum = 0.0;
+    for i in (1..=b).rev() {
+        let rate = (pages - valid) * i as f64 / (u * pages);
+        above = bisect(above, 1.0, |share| 1.0 - share.powf(d as f64) - rate * (share - above));
+        sum += above;
+    }
+    sum
+}
+
+fn d_choices(b: u32, u: f64, d: u32) -> f64 {
+    let pages = b as f64;
+    // More valid pages in a victim mean slower turnover and fuller blocks.
+    let valid = bisect(0.0, pages - 1e-9, |valid| u * pages - occupancy(b, u, d, valid));
+    pages / (pages - valid)
+}
+
+struct Measured {
+    amplification: f64,
+    utilisation: f64,
+}
+
+struct Run {
+    device: Device<SimNand>,
+    logical: u32,
+    state: u64,
+}
+
+impl Run {
+    fn new([blocks, b, page_bytes]: [u32; 3], spare: f64, parts: &Parts) -> Self {
+        let geometry = Geometry {
+            channels: 1,
+            dies_per_channel: 1,
+            planes_per_die: 1,
+            blocks_per_plane: blocks,
+            pages_per_block: b,
+            page_bytes,
+            spare_bytes: 64,
+            superblock_planes: 1,
+        };
+        #[expect(clippy::cast_sign_loss)]
+        let logical = (geometry.pages() as f64 / (1.0 + spare)) as u32;
+        let nand = SimNand::new(geometry, Retain::default());
+        let device = Device::new(nand, logical, parts, DeviceOptions::default()).expect("it fits");
+        let mut run = Self { device, logical, state: 1 };
+        (0..logical).for_each(|lpn| run.write(lpn));
+        run
+    }
+
+    fn write(&mut self, lpn: u32) {
+        let content = Descriptor::of(Fingerprint(1));
+        self.device.write_page(Lpn(lpn), content).expect("there is room");
+    }
+
+    fn overwrite(&mut self, writes: u64) {
+        for _ in 0..writes {
+            self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let lpn = ((mix(self.state) >> 32) * self.logical as u64) >> 32;
+            self.write(lpn as u32);
+        }
+    }
+
+    /// Overwrites `warm` times the logical size, then measures over `stretch` times of it.
+    fn measure(&mut self, warm: f64, stretch: f64) -> Measured {
+        #[expect(clippy::cast_sign_loss)]
+        let pages = |times: f64| (self.logical as f64 * times) as u64;
+        let (warm, stretch) = (pages(warm), pages(stretch));
+        self.overwrite(warm);
+        self.device.ftl_mut().clear_stats();
+        let mut unused = 0.0;
+        for _ in 0..SAMPLES {
+            self.overwrite(stretch / SAMPLES);
+            let store = self.device.ftl().store();
+            let block_pages = store.geometry().block_pages() as u64;
+            unused += (store.total_free_blocks() as u64 * block_pages + store.open_pages_left()) as f64;
+        }
+        let physical = self.device.ftl().store().geometry().pages() as f64;
+        Measured {
+            amplification: self.device.ftl().stats().write_amplification(),
+            utilisation: self.logical as f64 / (physical - unused / SAMPLES as f64),
+        }
+    }
+}
+
+fn collected_by(policy: VictimPolicy) -> Parts {
+    page_map(GcOptions { policy, ..GcOptions::default() })
+}
+
+/// Logical overwrites until the transient of a sequential fill is over, per spare.
+fn transient(spare: f64) -> f64 {
+    if spare < 0.2 { 1.0 } else { 2.5 }
+}
+
+fn assert_close(what: &str, measured: f64, expected: f64, percent: f64) {
+    let error = 100.0 * (measured / expected - 1.0);
+    println!("{what}: measured {measured:.4}, theory {expected:.4}, {error:+.3} %");
+    assert!(error.abs() <= percent, "{what}: measured {measured}, theory {expected}: {error:+.3} %");
+}
+
+#[test]
+fn the_closed_forms_give_the_published_values() {
+    for (spare, expected) in [(0.07, 7.8172), (0.15, 4.0160), (0.28, 2.4814)] {
+        assert!((fifo(1.0 / (1.0 + spare)) - expected).abs() < 1e-4);
+    }
+    let table = [
+        (0.07, [7.0099, 7.3916, 7.5969]),
+        (0.15, [3.8005, 3.9049, 3.9596]),
+        (0.28, [2.4028, 2.4412, 2.4610]),
+    ];
+    for (spare, row) in table {
+        for (b, expected) in [64, 128, 256].into_iter().zip(row) {
+            assert!((greedy(b, 1.0 / (1.0 + spare)) - expected).abs() < 1e-4, "b = {b}, spare {spare}");
+        }
+    }
+    for u in [0.7, 0.85, 0.93] {
+        assert!((d_choices(64, u, 1) - 1.0 / (1.0 - u)).abs() < 1e-6, "random cleaning at {u}");
+        assert!(
+            (d_choices(64, u, 1000) / greedy(64, u) - 1.0).abs() < 0.005,
+            "many choices are greedy at {u}"
+        );
+    }
+}
+
+#[test]
+fn greedy_follows_the_finite_block_mean_field() {
+    for b in [64, 128, 256] {
+        for spare in SPARES {
+            let measured = Run::new([8192, b, 4096], spare, &collected_by(VictimPolicy::Greedy))
+                .measure(transient(spare), 1.0);
+            let expected = greedy(b, measured.utilisation);
+            assert_close(&format!("greedy, b = {b}, spare {spare}"), measured.amplification, expected, 0.5);
+        }
+    }
+}
+
+#[test]
+fn fifo_follows_the_lambert_form() {
+    for spare in SPARES {
+        let measured = Run::new([8192, 64, 4096], spare, &collected_by(VictimPolicy::Fifo))
+            .measure(transient(spare), 1.0);
+        let expected = fifo(measured.utilisation);
+        assert_close(&format!("FIFO, spare {spare}"), measured.amplification, expected, 1.0);
+    }
+}
+
+#[test]
+fn random_choices_follow_their_mean_field() {
+    for d in [1, 2, 5, 10] {
+        for spare in SPARES {
+            let parts = collected_by(VictimPolicy::DChoices { d });
+            let measured = Run::new([8192, 64, 4096], spare, &parts).measure(transient(spare) + 1.0, 1.0);
+            let expected = d_choices(64, measured.utilisation, d);
+            assert_close(&format!("{d} choices, spare {spare}"), measured.amplification, expected, 1.0);
+        }
+    }
+}
+
+/// DFTL: a translation page is written when its oldest dirty entry leaves the LRU, C inserts after it came, and takes
+/// its other dirty entries along; the next dirty entry comes TPT inserts later on average. So I dirty entries per host
+/// write cost I / (1 + C / TPT) synchronisations, for C cached entries and TPT translation pages. Each is a program and
+/// a read; fetches on a miss are reads of their own.
+///
+/// The form knows no victims: the entries of one victim's copies exceed the cache for a moment. So blocks are small
+/// here, and translation pages many (128 entries each), to keep the excess at a few percent of the cache.
+#[test]
+fn translation_traffic_of_dftl_follows_cache_over_translation_pages() {
+    let layout = [8192, 16, 512];
+    for entries_per_page in [0.5, 1.43, 4.0] {
+        let tpt = (8192.0 * 16.0 / 1.28 / 128.0_f64).ceil();
+        #[expect(clippy::cast_sign_loss)]
+        let cache_entries = (tpt * entries_per_page) as u32;
+        let parts = dftl(GcOptions::default(), DftlOptions { cache_entries });
+        let mut run = Run::new(layout, 0.28, &parts);
+        run.measure(2.0, 1.0);
+        compare_translation_traffic(&run, cache_entries);
+    }
+}
+
+fn compare_translation_traffic(run: &Run, cache_entries: u32) {
+    let AnyMapping::Cached(mapping) = run.device.ftl().mapping() else { panic!("DFTL caches its map") };
+    let (counts, stats) = (mapping.counts(), run.device.ftl().stats());
+    let tpt = mapping.translation_pages() as f64;
+    let share = 1.0 / (1.0 + cache_entries as f64 / tpt);
+    let per_write = |count: u64| count as f64 / stats.host_page_writes as f64;
+    let programs = per_write(stats.programs[Cause::Translation as usize]);
+    let fetches = per_write(counts.misses);
+    let sync_reads = per_write(stats.reads[Cause::Translation as usize]) - fetches;
+    let dirtied = per_write(counts.dirty_inserts);
+    println!(
+        "{cache_entries} entries over {tpt} pages: I = {dirtied:.4}, fetch reads {fetches:.4} per write"
+    );
+    assert_close("synchronisation reads", sync_reads, per_write(counts.synchronisations), 0.01);
+    assert_close("translation programs per write", programs, dirtied * share, 2.0);
+    // With a read at a tenth of a program.
+    let delta = 10.0;
+    let expected = dirtied * (1.0 + 1.0 / delta) * share;
+    assert_close("translation traffic per write", programs + sync_reads / delta, expected, 2.0);
+}

@@ -1,0 +1,169 @@
+//! Wear leveling does what it says, and garbage collection never deadlocks however little space it has.
+
+mod common;
+
+use common::{
+    BUFFERS, Oracle, Random, designs, device, fill_to_the_brim, flat_geometry, full_medium, worlds,
+};
+use common::{Op, World};
+use wearwell::Ftl;
+use wearwell::address::{BlockId, Lpn};
+use wearwell::content::{Descriptor, Fingerprint};
+use wearwell::design::{DftlOptions, dftl, page_map};
+use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
+use wearwell::nand::{Nand, Retain, SimNand};
+use wearwell::store::BlockState;
+
+const POLICIES: [VictimPolicy; 6] = [
+    VictimPolicy::Greedy,
+    VictimPolicy::CostBenefit,
+    VictimPolicy::DChoices { d: 1 },
+    VictimPolicy::DChoices { d: 4 },
+    VictimPolicy::Fifo,
+    VictimPolicy::RecycleAware,
+];
+
+/// Three quarters of the pages are written once and never again; the rest is overwritten at random.
+fn hot_and_cold(wear: WearOptions, writes: u32) -> Ftl<SimNand> {
+    let geometry = flat_geometry([1, 64, 16, 4096]);
+    let logical = 800;
+    let parts = page_map(GcOptions { wear, ..GcOptions::default() });
+    let mut ftl = Ftl::new(SimNand::new(geometry, Retain::default()), logical, &parts).expect("it fits");
+    let mut random = Random::new(17);
+    let content = wearwell::content::Content::Descriptor(Descriptor::of(Fingerprint(1)));
+    for lpn in 0..logical {
+        ftl.write(Lpn(lpn), content).expect("it fits");
+    }
+    for _ in 0..writes {
+        let lpn = random.below(logical as u64 / 4) as u32;
+        ftl.write(Lpn(lpn), content).expect("it fits");
+    }
+    ftl
+}
+
+fn erase_counts(ftl: &Ftl<SimNand>) -> Vec<u32> {
+    (0..ftl.store().blocks().len()).map(|block| ftl.store().nand().erase_count(BlockId(block))).collect()
+}
+
+fn gap(ftl: &Ftl<SimNand>) -> u32 {
+    let counts = erase_counts(ftl);
+    counts.iter().max().expect("blocks") - counts.iter().min().expect("blocks")
+}
+
+#[test]
+fn without_wear_leveling_the_gap_grows_with_the_writes() {
+    let short = gap(&hot_and_cold(WearOptions::default(), 20_000));
+    let long = gap(&hot_and_cold(WearOptions::default(), 80_000));
+    assert!(long > 3 * short, "gap {short}, then {long}");
+}
+
+/// A block is moved when it lies more than `static_gap` behind; the pool is looked at once per 1/32 of its blocks
+/// collected, so the gap may be exceeded by a few erases, but does not grow.
+#[test]
+fn static_wear_leveling_bounds_the_gap() {
+    for static_gap in [5, 20] {
+        let wear = WearOptions { dynamic: false, static_gap };
+        for writes in [20_000, 80_000, 320_000] {
+            let ftl = hot_and_cold(wear, writes);
+            let worn = gap(&ftl);
+            assert!(worn <= 2 * static_gap + 5, "gap {worn} after {writes} writes, bound {static_gap}");
+            let moved = ftl.stats().erases[wearwell::timing::Cause::Wear as usize];
+            assert!(moved > 0 && moved < ftl.stats().total_erases() / 2, "{moved} blocks moved");
+        }
+    }
+}
+
+/// Erase counts of the free blocks, and the block that left the free pool since `before`, if just one did.
+fn free_blocks(ftl: &Ftl<SimNand>) -> Vec<(u32, BlockId)> {
+    let blocks = ftl.store().blocks();
+    let free = (0..blocks.len()).map(BlockId).filter(|&b| blocks.state(b) == BlockState::Free);
+    free.map(|block| (ftl.store().nand().erase_count(block), block)).collect()
+}
+
+fn opened_since(before: &[(u32, BlockId)], ftl: &Ftl<SimNand>) -> Option<(u32, BlockId)> {
+    let gone = |b: &&(u32, BlockId)| ftl.store().blocks().state(b.1) != BlockState::Free;
+    let opened: Vec<_> = before.iter().filter(gone).collect();
+    (opened.len() == 1).then(|| *opened[0])
+}
+
+/// With dynamic leveling the host gets the least worn free block and the cold stream of copies the most worn one.
+#[test]
+fn dynamic_wear_leveling_gives_worn_blocks_to_cold_streams() {
+    let wear = WearOptions { dynamic: true, static_gap: 0 };
+    let gc = GcOptions { wear, low_blocks: 8, background_blocks: 12, ..GcOptions::default() };
+    let nand = SimNand::new(flat_geometry([1, 64, 16, 4096]), Retain::default());
+    let mut ftl = Ftl::new(nand, 700, &page_map(gc)).expect("it fits");
+    let content = wearwell::content::Content::Descriptor(Descriptor::of(Fingerprint(1)));
+    let mut random = Random::new(29);
+    let (mut for_host, mut for_copies) = (0, 0);
+    for write in 0..30_000 {
+        let lpn = if write < 700 { write } else { random.below(200) as u32 };
+        let (free, victims) = (free_blocks(&ftl), ftl.stats().gc_victims);
+        ftl.write(Lpn(lpn), content).expect("it fits");
+        if ftl.stats().gc_victims == victims
+            && let Some(opened) = opened_since(&free, &ftl)
+        {
+            assert_eq!(Some(&opened), free.iter().min(), "the host's block after {write} writes");
+            for_host += 1;
+        }
+        let free = free_blocks(&ftl);
+        if ftl.collect_in_background().expect("it fits")
+            && let Some(opened) = opened_since(&free, &ftl)
+        {
+            assert_eq!(Some(&opened), free.iter().max(), "the copies' block after {write} writes");
+            for_copies += 1;
+        }
+    }
+    assert!(
+        for_host > 500 && for_copies > 50,
+        "{for_host} blocks opened for the host, {for_copies} for copies"
+    );
+}
+
+#[test]
+fn gc_never_deadlocks_at_the_smallest_spare_space() {
+    for policy in POLICIES {
+        for pools in 1..=4 {
+            let gc = GcOptions { policy, ..GcOptions::default() };
+            for low_blocks in [1, 2] {
+                let gc = GcOptions { low_blocks, ..gc };
+                let what = format!("page-map {policy:?}, {pools} pools, low {low_blocks}");
+                fill_to_the_brim(&page_map(gc), &flat_geometry([pools, 9, 5, 512]), &what);
+                for cache_entries in [1, 9, u32::MAX] {
+                    let what =
+                        format!("dftl of {cache_entries}, {policy:?}, {pools} pools, low {low_blocks}");
+                    let parts = dftl(gc, DftlOptions { cache_entries });
+                    fill_to_the_brim(&parts, &flat_geometry([pools, 12, 8, 512]), &what);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_design_works_at_the_smallest_spare_space() {
+    for design in designs() {
+        for pools in 1..=4 {
+            fill_to_the_brim(&design.parts, &flat_geometry([pools, 10, 6, 512]), design.name);
+        }
+    }
+}
+
+/// The same through the front door with bytes: nothing is lost while the device turns over its last spare pages.
+#[test]
+fn a_device_without_spare_space_keeps_its_data() {
+    let brim: Vec<World> = worlds().into_iter().filter(|world| world.name == "one_block_spare").collect();
+    for (design, world) in designs().iter().flat_map(|design| brim.iter().map(move |world| (design, world))) {
+        let mut device = device(world, &design.parts, BUFFERS[0], full_medium(world));
+        let mut oracle = Oracle::of(&device, 9);
+        let mut random = Random::new(23);
+        let page = oracle.page_sectors();
+        for k in 0..6000 {
+            let pages = oracle.sectors() / page;
+            let lpn = if k < pages { k } else { random.below(pages) };
+            let op = Op::Write { first: lpn * page, sectors: page, id: random.below(9) as u16 };
+            oracle.apply(&mut device, op).unwrap_or_else(|error| panic!("{}: {error}", design.name));
+        }
+        oracle.compare_all(&mut device).expect("a healthy medium reads");
+    }
+}

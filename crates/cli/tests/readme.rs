@@ -8,7 +8,8 @@ const README: &str = include_str!("../../../README.md");
 #[test]
 fn the_table_is_what_the_first_command_prints() {
     let arguments = README.lines().find_map(|line| line.strip_prefix("cargo wearwell "));
-    let arguments = arguments.and_then(|line| line.split('#').next()).expect("the README has a first command");
+    let arguments =
+        arguments.and_then(|line| line.split('#').next()).expect("the README has a first command");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two levels down");
     let output = Command::new(env!("CARGO_BIN_EXE_wearwell"))
         .args(arguments.split_whitespace())

@@ -41,7 +41,10 @@ fn rows() -> Vec<[&'static str; 4]> {
 
 fn row_of(key: &str) -> [&'static str; 4] {
     let name = format!("`{key}`");
-    rows().into_iter().find(|row| row[0] == name).unwrap_or_else(|| panic!("docs/configuration.md lacks {key}"))
+    rows()
+        .into_iter()
+        .find(|row| row[0] == name)
+        .unwrap_or_else(|| panic!("docs/configuration.md lacks {key}"))
 }
 
 #[test]
@@ -82,7 +85,10 @@ fn every_named_value_is_documented() {
         named_keys += 1;
         for value in values {
             let shown = format!("`{value}`");
-            assert!(meaning.contains(&shown) || default == shown, "{key} may be {value}; its row does not say so");
+            assert!(
+                meaning.contains(&shown) || default == shown,
+                "{key} may be {value}; its row does not say so"
+            );
         }
     }
     assert!(named_keys > 7, "only {named_keys} keys take names");
@@ -90,7 +96,8 @@ fn every_named_value_is_documented() {
 
 #[test]
 fn the_example_is_a_configuration() {
-    let block = DOCUMENT.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let block =
+        DOCUMENT.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
     let config = Config::from_parts(Some(("drive.toml", block)), &["gc.policy=cost-benefit".to_owned()]);
     config.expect("the example is valid").resolve(50_000).expect("and describes a device");
 }

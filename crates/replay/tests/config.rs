@@ -107,7 +107,11 @@ fn impossible_geometries_are_refused_with_field_and_bound() {
             vec!["80000 pages", "65535"],
         ),
         (
-            vec!["device.channels=4294967295", "device.dies_per_channel=4294967295", "device.planes_per_die=9"],
+            vec![
+                "device.channels=4294967295",
+                "device.dies_per_channel=4294967295",
+                "device.planes_per_die=9",
+            ],
             vec!["32 bits"],
         ),
     ] {
@@ -244,7 +248,8 @@ fn settings_take_strings_with_and_without_quotes_and_blanks() {
     }
     let content = "content.model=dup:share=0.2,theta=0.9";
     assert_eq!(of_settings(&[content]).content.model.as_deref(), Some("dup:share=0.2,theta=0.9"));
-    let whole = of_settings(&["device.over_provisioning=1", "wear.dynamic=true", "device.blocks_per_plane=1_000"]);
+    let whole =
+        of_settings(&["device.over_provisioning=1", "wear.dynamic=true", "device.blocks_per_plane=1_000"]);
     assert_eq!(whole.device.over_provisioning, Some(1.0));
     assert!(whole.wear.dynamic);
     assert_eq!(whole.device.blocks_per_plane, Some(1000));
@@ -410,8 +415,19 @@ fn extreme_number() -> impl Strategy<Value = String> {
         any::<u32>().prop_map(|n| n.to_string()),
         (0u32..33).prop_map(|bits| (1u64 << bits).to_string()),
         any::<f64>().prop_map(|n| format!("{n:?}")),
-        prop::sample::select(vec!["0", "1", "-1", "nan", "inf", "0.0", "1e300", "4294967295", "true", "\"x\""])
-            .prop_map(str::to_owned),
+        prop::sample::select(vec![
+            "0",
+            "1",
+            "-1",
+            "nan",
+            "inf",
+            "0.0",
+            "1e300",
+            "4294967295",
+            "true",
+            "\"x\""
+        ])
+        .prop_map(str::to_owned),
     ]
 }
 

@@ -64,7 +64,7 @@ fn rows(info: &TraceInfo) -> Vec<(&'static str, String)> {
         ("rewrites", share(info.rewritten_share)),
         ("duration, s", grouped(info.duration_ns as f64 / 1e9, 3)),
         ("devices", count(info.devices)),
-        ("highest address, MiB", grouped(info.max_end_bytes as f64 / 1048576.0, 1)),
+        ("highest address, MiB", grouped(info.max_end_bytes as f64 / 1_048_576.0, 1)),
         ("bad lines skipped", count(info.rejected)),
     ];
     if let Some(provenance) = &info.provenance {

@@ -83,8 +83,24 @@ fn replay_with_every_flag_writes_a_record_with_the_stable_fields() {
     let table = ends_with(
         DONE,
         &[
-            "replay", &trace, "--design", "recyclable", "--device", "bench-8g", "--set", "device.blocks_per_plane=8",
-            "--set", "device.over_provisioning=1", "--format", "csv", "--timing", "event", "--seed", "7", "--json", &json,
+            "replay",
+            &trace,
+            "--design",
+            "recyclable",
+            "--device",
+            "bench-8g",
+            "--set",
+            "device.blocks_per_plane=8",
+            "--set",
+            "device.over_provisioning=1",
+            "--format",
+            "csv",
+            "--timing",
+            "event",
+            "--seed",
+            "7",
+            "--json",
+            &json,
         ],
     );
     assert!(table.contains("write amplification") && table.contains("recyclable"), "{table}");
@@ -127,9 +143,12 @@ fn replay_of_a_generated_workload_needs_no_trace() {
 fn compare_writes_one_run_per_input_and_design_baseline_first() {
     let fixture = Fixture::new(4000);
     fs::copy(fixture.file("trace.csv"), fixture.file("second.csv")).unwrap();
-    let (first, second, json) = (fixture.path("trace.csv"), fixture.path("second.csv"), fixture.path("all.json"));
-    let table =
-        ends_with(DONE, &["compare", &first, &second, "--designs", "dftl,page-map,recyclable", "--json", &json]);
+    let (first, second, json) =
+        (fixture.path("trace.csv"), fixture.path("second.csv"), fixture.path("all.json"));
+    let table = ends_with(
+        DONE,
+        &["compare", &first, &second, "--designs", "dftl,page-map,recyclable", "--json", &json],
+    );
     assert!(table.contains("ratio"), "{table}");
     let comparison = json_of(Path::new(&json));
     let runs = comparison["runs"].as_array().unwrap();
@@ -144,7 +163,8 @@ fn compare_writes_one_run_per_input_and_design_baseline_first() {
 #[test]
 fn csv_has_a_line_per_run_and_as_many_fields_as_titles() {
     let fixture = Fixture::new(1000);
-    let csv = ends_with(DONE, &["compare", &fixture.path("trace.csv"), "--designs", "page-map,dftl", "--csv", "-"]);
+    let csv =
+        ends_with(DONE, &["compare", &fixture.path("trace.csv"), "--designs", "page-map,dftl", "--csv", "-"]);
     let fields: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
     assert_eq!(fields.len(), 3);
     assert!(fields.iter().all(|&count| count == fields[0]), "{csv}");
@@ -164,7 +184,17 @@ fn flags_are_settings_and_win_over_the_file() {
     let file = fixture.path("drive.toml");
     let shown = ends_with(
         DONE,
-        &["config", "--config", &file, "--gc-policy", "random", "--queue-depth", "3", "--over-provisioning", "1"],
+        &[
+            "config",
+            "--config",
+            &file,
+            "--gc-policy",
+            "random",
+            "--queue-depth",
+            "3",
+            "--over-provisioning",
+            "1",
+        ],
     );
     for line in ["policy = \"random\"", "low_blocks = 9", "queue_depth = 3", "over_provisioning = 1.0"] {
         assert!(shown.contains(line), "`{line}` is missing in:\n{shown}");
@@ -178,7 +208,10 @@ fn wrong_names_are_refused_with_the_nearest_right_one() {
     let fixture = Fixture::new(10);
     let trace = fixture.path("trace.csv");
     for (arguments, parts) in [
-        (vec!["replay", &trace, "--design", "recycleable"], vec!["unknown design", "did you mean `recyclable`?"]),
+        (
+            vec!["replay", &trace, "--design", "recycleable"],
+            vec!["unknown design", "did you mean `recyclable`?"],
+        ),
         (vec!["compare", &trace, "--designs", "page-map,dft"], vec!["unknown design `dft`", "`dftl`"]),
         (vec!["replay", &trace, "--device", "lx-40"], vec!["unknown device", "did you mean `lx-40g`?"]),
         (vec!["replay", &trace, "--format", "cvs"], vec!["unknown format", "did you mean `csv`?"]),
@@ -306,7 +339,9 @@ fn a_failed_conversion_leaves_no_file() {
 #[test]
 fn lists_name_everything_there_is() {
     let devices = ends_with(DONE, &["devices"]);
-    for name in ["auto", "lx-40g", "df-64g", "rm-36g", "il-64g", "gk-2t", "tlc-1t", "qlc-2t", "lab-2t", "bench-8g"] {
+    for name in
+        ["auto", "lx-40g", "df-64g", "rm-36g", "il-64g", "gk-2t", "tlc-1t", "qlc-2t", "lab-2t", "bench-8g"]
+    {
         assert!(devices.lines().any(|line| line.split(' ').next() == Some(name)), "{name}");
     }
     let designs = ends_with(DONE, &["designs"]);
@@ -333,7 +368,8 @@ fn completions_know_the_subcommands() {
 #[test]
 fn help_and_version_are_there_for_every_command() {
     assert_eq!(ends_with(DONE, &["--version"]).trim(), format!("wearwell {}", env!("CARGO_PKG_VERSION")));
-    for command in ["replay", "compare", "trace", "devices", "designs", "workloads", "config", "completions"] {
+    for command in ["replay", "compare", "trace", "devices", "designs", "workloads", "config", "completions"]
+    {
         assert!(ends_with(DONE, &[command, "--help"]).contains("Usage: wearwell"), "{command}");
     }
 }
@@ -410,8 +446,17 @@ mod interruption {
         let json = fixture.path("run.json");
         let workload = "uniform:pages=1000,requests=10";
         let mut child = start(&[
-            "replay", "--workload", workload, "--device", "lab-8g", "--precondition", "steady", "--set",
-            "precondition.overwrite=1000", "--json", &json,
+            "replay",
+            "--workload",
+            workload,
+            "--device",
+            "lab-8g",
+            "--precondition",
+            "steady",
+            "--set",
+            "precondition.overwrite=1000",
+            "--json",
+            &json,
         ]);
         after_a_while(&mut child);
         interrupt(&child);
@@ -428,8 +473,11 @@ mod interruption {
         let mut child = start(&["replay", &fifo, "--format", "csv"]);
         // The survey waits for the rest of the trace, which ends only after the signal.
         let mut writer = fs::OpenOptions::new().write(true).open(&fifo).unwrap();
-        std::io::Write::write_all(&mut writer, b"time_ns,op,offset_bytes,len_bytes,device,fingerprints\n0,W,0,4096,0,\n")
-            .unwrap();
+        std::io::Write::write_all(
+            &mut writer,
+            b"time_ns,op,offset_bytes,len_bytes,device,fingerprints\n0,W,0,4096,0,\n",
+        )
+        .unwrap();
         after_a_while(&mut child);
         interrupt(&child);
         std::thread::sleep(Duration::from_millis(200));

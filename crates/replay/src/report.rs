@@ -101,7 +101,7 @@ fn columns(runs: &[RunRecord]) -> Vec<Column> {
     columns.push(Column { digits: 2, ..count("tb_written_until_worn", "TB written until worn", lifetime) });
     columns.push(Column {
         digits: 2,
-        ..count("ram_mib", "controller RAM, MiB", |run| run.ram_bytes as f64 / 1048576.0)
+        ..count("ram_mib", "controller RAM, MiB", |run| run.ram_bytes as f64 / 1_048_576.0)
     });
     let cpu = |run: &RunRecord| run.cpu_seconds;
     columns.push(Column { digits: 3, ratio: false, ..count("cpu_seconds", "simulation, CPU s", cpu) });
@@ -176,7 +176,7 @@ fn ratio(column: &Column, run: &RunRecord, baseline: &RunRecord) -> String {
 /// What was replayed, on what.
 fn preamble(run: &RunRecord) -> String {
     let device = &run.device;
-    let mib = |pages: u64| pages as f64 * device.page_bytes as f64 / 1048576.0;
+    let mib = |pages: u64| pages as f64 * device.page_bytes as f64 / 1_048_576.0;
     let aging = if run.trace.aging_requests > 0 {
         format!(" after {} for aging", grouped(run.trace.aging_requests as f64, 0))
     } else {

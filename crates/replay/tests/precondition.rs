@@ -131,7 +131,10 @@ fn every_page_is_mapped_once_after_construction() {
         device.ftl_mut().check().unwrap();
         let pages = device.ftl().logical_pages();
         for page in 0..pages {
-            assert!(device.ftl_mut().read(Lpn(page), &mut []).unwrap(), "{design}: page {page} is not mapped");
+            assert!(
+                device.ftl_mut().read(Lpn(page), &mut []).unwrap(),
+                "{design}: page {page} is not mapped"
+            );
         }
     }
 }
@@ -143,7 +146,10 @@ fn construction_is_for_empty_devices() {
     let refused = precondition::construct(&mut device, 1, &mut |_, _| Continue(())).unwrap_err();
     assert!(refused.to_string().contains("empty device"), "{refused}");
     device.ftl_mut().clear_stats();
-    assert!(precondition::construct(&mut device, 1, &mut |_, _| Continue(())).is_err(), "cleared is not empty");
+    assert!(
+        precondition::construct(&mut device, 1, &mut |_, _| Continue(())).is_err(),
+        "cleared is not empty"
+    );
 }
 
 /// The utilisation that is left of such a device lies beyond 1, where theory panicked.

@@ -92,7 +92,9 @@ fn every_sample_replays_through_every_design_without_a_rejected_line() {
 /// The page numbers of a capture name contents; its bytes have digests. Both must find the same pages equal.
 #[test]
 fn bytes_and_descriptors_recycle_the_same_writes_where_all_bytes_are_known() {
-    let (Some(with), Some(without)) = (capture("w2-git-ext4", true), capture("w2-git-ext4", false)) else { return };
+    let (Some(with), Some(without)) = (capture("w2-git-ext4", true), capture("w2-git-ext4", false)) else {
+        return;
+    };
     let (bytes, descriptors) =
         (measure(&config_of(&[]), &with, "recyclable"), measure(&config_of(&[]), &without, "recyclable"));
     assert!(!bytes.partial && bytes.recycled_writes > 300, "{}", bytes.recycled_writes);

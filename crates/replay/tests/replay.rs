@@ -62,13 +62,13 @@ fn pages_of(requests: &[Request], op: Op) -> u64 {
     requests.iter().filter(|request| request.op == op).map(pages).sum()
 }
 
-const MIXED: &str =
-    "zipf:theta=0.9,read=0.3,trim=0.05,size=1:3/4:1,partial=0.2,pages=12000,requests=40000,rate=20000,dup=0.3";
+const MIXED: &str = "zipf:theta=0.9,read=0.3,trim=0.05,size=1:3/4:1,partial=0.2,pages=12000,requests=40000,rate=20000,dup=0.3";
 
 #[test]
 fn the_same_run_twice_gives_the_same_record() {
     for design in DESIGNS {
-        let settings = ["timing.mode=event", "replay.arrival=closed", "precondition.mode=steady", "gc.policy=d-choices"];
+        let settings =
+            ["timing.mode=event", "replay.arrival=closed", "precondition.mode=steady", "gc.policy=d-choices"];
         let once = measure_generated(&settings, MIXED, design);
         let twice = measure_generated(&settings, MIXED, design);
         assert!(once.erases > 0, "nothing was collected");
@@ -203,7 +203,8 @@ fn think_time_is_kept_after_requests_without_flash_operations() {
 /// The first measured request of an aged run arrives at time 0 of the device.
 #[test]
 fn think_time_starts_with_the_measured_part() {
-    let settings = ["timing.mode=event", "precondition.mode=aged", "precondition.share=0.5", "replay.arrival=think"];
+    let settings =
+        ["timing.mode=event", "precondition.mode=aged", "precondition.share=0.5", "replay.arrival=think"];
     let trims = "uniform:write=0,trim=1,pages=10000,requests=1000,rate=1000";
     assert_close(measure_generated(&settings, trims, "page-map").timing.device_s, 0.499, 1e-9);
 }
@@ -241,7 +242,10 @@ fn background_gc_in_idle_time_spares_the_host() {
     };
     let (without, with) = (of("0"), of("0.12"));
     let (before, after) = (&without.latency_us.write, &with.latency_us.write);
-    println!("write latency mean {} -> {} us, p99 {} -> {} us", before.mean, after.mean, before.p99, after.p99);
+    println!(
+        "write latency mean {} -> {} us, p99 {} -> {} us",
+        before.mean, after.mean, before.p99, after.p99
+    );
     assert!(after.mean < before.mean && after.p99 < before.p99);
     // Collecting early finds fuller victims: that is its price.
     assert!(with.write_amplification >= without.write_amplification);
@@ -255,7 +259,11 @@ fn an_interrupted_run_is_partial_and_consistent() {
     let config = config(&["precondition.mode=fill"]);
     let plan = Plan::new(&config, &input).unwrap();
     let stop = |progress: wearwell_replay::replay::Progress| {
-        if progress.phase == Phase::Replay && progress.done > 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if progress.phase == Phase::Replay && progress.done > 0 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     };
     let record = plan.run("page-map", &mut { stop }).unwrap();
     assert!(record.partial);
@@ -384,7 +392,11 @@ fn a_worn_out_device_ends_the_run_with_a_partial_record() {
     assert!(record.partial);
     let reason = record.partial_reason.clone().unwrap();
     assert!(reason.contains("the device is full"), "{reason}");
-    assert!(record.trace.requests > 100_000 && record.trace.requests < 5_000_000, "{}", record.trace.requests);
+    assert!(
+        record.trace.requests > 100_000 && record.trace.requests < 5_000_000,
+        "{}",
+        record.trace.requests
+    );
     assert_eq!(record.lifetime.max_erase_count, 30);
     assert_conserved(&record);
 }
@@ -572,7 +584,8 @@ fn compaction_fills_large_pages_with_neighbours() {
 fn superblocks_are_erased_whole() {
     let spec = "uniform:pages=12000,requests=60000";
     for design in DESIGNS {
-        let record = measure_generated(&["device.superblock_planes=4", "precondition.mode=fill"], spec, design);
+        let record =
+            measure_generated(&["device.superblock_planes=4", "precondition.mode=fill"], spec, design);
         assert_eq!(record.device.superblock_planes, 4);
         assert!(record.erases > 0 && record.erases.is_multiple_of(4), "{}", record.erases);
         assert_conserved(&record);
@@ -586,8 +599,11 @@ fn factory_bad_blocks_cost_spare_space() {
     let spec = "uniform:pages=11700,requests=60000";
     let of = |share: &str, mode: &str| {
         let share = format!("device.factory_bad_share={share}");
-        let record =
-            measure_generated(&["device.over_provisioning=0.4", &share, &format!("precondition.mode={mode}")], spec, "page-map");
+        let record = measure_generated(
+            &["device.over_provisioning=0.4", &share, &format!("precondition.mode={mode}")],
+            spec,
+            "page-map",
+        );
         assert_conserved(&record);
         assert!(!record.partial);
         record.write_amplification

@@ -19,6 +19,9 @@ use wearwell_replay::{precondition, theory};
 
 const BLOCK_PAGES: u32 = 64;
 
+/// Of write amplification. The largest deviation seen is 0.2 %.
+const TOLERANCE: f64 = 0.005;
+
 /// A device of `pools` planes with `blocks` blocks each.
 fn device(pools: u32, blocks: u32, spare: f64) -> Device<SimNand> {
     let list = [
@@ -90,11 +93,11 @@ fn assert_steady(pools: u32, blocks: u32, spare: f64) {
     construct(&mut constructed);
     constructed.ftl_mut().check().unwrap();
     let at_once = amplification(&mut constructed, 0.5, 1);
-    assert_within(at_once, predicted(&constructed), 0.01, &format!("{what}: constructed against theory"));
+    assert_within(at_once, predicted(&constructed), TOLERANCE, &format!("{what}: constructed against theory"));
     let mut overwritten = device(pools, blocks, spare);
     steady(&mut overwritten, 2.0);
     let long_way = amplification(&mut overwritten, 1.0, 1);
-    assert_within(at_once, long_way, 0.01, &format!("{what}: constructed against overwritten"));
+    assert_within(at_once, long_way, TOLERANCE, &format!("{what}: constructed against overwritten"));
     constructed.ftl_mut().check().unwrap();
 }
 

@@ -1,0 +1,54 @@
+//! Whole replays, timed by the thread's CPU time of the measured part: building and preconditioning the device are not
+//! in the figure. Sizes are small enough for many repetitions; `examples/speed.rs` has the large ones.
+
+use std::ops::ControlFlow::Continue;
+use std::time::Duration;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use wearwell_replay::config::Config;
+use wearwell_replay::input::Input;
+use wearwell_replay::replay::Plan;
+
+const REQUESTS: u64 = 400_000;
+
+/// (name, design, settings beyond the device, workload without size)
+const CASES: [(&str, &str, &[&str], &str); 6] = [
+    ("page-map counts", "page-map", &[], "uniform"),
+    ("page-map counts, skewed", "page-map", &[], "zipf:theta=0.9"),
+    ("page-map timeline", "page-map", &["timing.mode=timeline", "replay.arrival=closed"], "uniform"),
+    ("page-map event", "page-map", &["timing.mode=event", "replay.arrival=closed"], "uniform"),
+    ("recyclable counts", "recyclable", &[], "uniform:dup=0.1"),
+    ("dftl counts", "dftl", &[], "uniform"),
+];
+
+/// 512 MiB in one plane, 15 % spare.
+fn config(settings: &[&str]) -> Config {
+    let device = ["device.preset=lab-8g", "device.blocks_per_plane=1024", "precondition.mode=constructed"];
+    let list: Vec<String> = device.iter().chain(settings).map(|&setting| setting.to_owned()).collect();
+    Config::from_parts(None, &list).expect("the settings are right")
+}
+
+fn workload(config: &Config, generator: &str) -> Input {
+    let pages = config.resolve(1).expect("the device is possible").logical_pages;
+    let joint = if generator.contains(':') { ',' } else { ':' };
+    let spec = format!("{generator}{joint}pages={pages},requests={REQUESTS}");
+    Input::Workload(spec.parse().expect("the workload is right"))
+}
+
+fn replays(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("replay");
+    group.throughput(Throughput::Elements(REQUESTS)).sample_size(10);
+    for (name, design, settings, generator) in CASES {
+        let config = config(settings);
+        let input = workload(&config, generator);
+        let plan = Plan::new(&config, &input).expect("the input fits");
+        let measured = || plan.run(design, &mut |_| Continue(())).expect("the run succeeds").cpu_seconds;
+        group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
+            bencher.iter_custom(|times| (0..times).map(|_| Duration::from_secs_f64(measured())).sum());
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, replays);
+criterion_main!(benches);

@@ -1,0 +1,240 @@
+//! Measures how fast replays are: `speed [case...]`, all cases without arguments, `speed list` names them.
+//!
+//! Per case: host page writes per second of thread CPU time in the measured part (best of the repeats), write
+//! amplification, peak memory, and memory per physical page. A machine that is shared or slow shows in the reference
+//! loop, which is timed before every case: independent read-modify-writes at random places of 256 MiB. About 18 ns per
+//! access is a quiet machine of the kind that the project's goals were set on (12.5 ns where the system gives large
+//! memory pages); figures of a run with much more are no measure of the code.
+//!
+//! `engine` cases call the device directly, in batches as the driver does, with the same draws: the difference to the
+//! case of the same device is what the driver costs, its generator included.
+
+use std::hint::black_box;
+use std::ops::ControlFlow::Continue;
+
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use wearwell::address::Lpn;
+use wearwell::content::{Descriptor, Fingerprint, mix};
+use wearwell::nand::SimNand;
+use wearwell::{Device, DeviceOptions};
+use wearwell_replay::config::Config;
+use wearwell_replay::input::Input;
+use wearwell_replay::record::RunRecord;
+use wearwell_replay::replay::Plan;
+use wearwell_replay::workload::draw::below;
+use wearwell_replay::{precondition, process};
+
+/// One line of the table.
+struct Case {
+    name: &'static str,
+    device: &'static str,
+    design: &'static str,
+    settings: &'static [&'static str],
+    /// Keys of the uniform workload besides its size.
+    workload: &'static str,
+    millions: u64,
+    repeats: u32,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// Through the driver.
+    Replay,
+    /// Through the driver, arriving at 60 % of what the device takes in closed loop.
+    OpenLoop,
+    /// The device alone.
+    Engine,
+}
+
+const PAGE_MAP: Case = Case {
+    name: "",
+    device: "lab-8g",
+    design: "page-map",
+    settings: &[],
+    workload: "",
+    millions: 10,
+    repeats: 3,
+    kind: Kind::Replay,
+};
+
+const DEEP: &[&str] = &["timing.mode=event", "replay.arrival=closed", "replay.queue_depth=256"];
+const DEEP_TIMELINE: &[&str] = &["timing.mode=timeline", "replay.arrival=closed", "replay.queue_depth=256"];
+
+const CASES: [Case; 15] = [
+    Case { name: "engine-8g", kind: Kind::Engine, ..PAGE_MAP },
+    Case { name: "counts-8g", ..PAGE_MAP },
+    Case { name: "engine-64g", device: "lab-64g", kind: Kind::Engine, ..PAGE_MAP },
+    Case { name: "counts-64g", device: "lab-64g", ..PAGE_MAP },
+    Case { name: "engine-512g", device: "lab-512g", kind: Kind::Engine, repeats: 1, ..PAGE_MAP },
+    Case { name: "counts-512g", device: "lab-512g", repeats: 2, ..PAGE_MAP },
+    Case { name: "counts-2t", device: "lab-2t", repeats: 1, ..PAGE_MAP },
+    Case { name: "bench-counts", device: "bench-8g", ..PAGE_MAP },
+    Case { name: "bench-timeline", device: "bench-8g", settings: DEEP_TIMELINE, millions: 5, ..PAGE_MAP },
+    Case { name: "bench-event", device: "bench-8g", settings: DEEP, millions: 3, ..PAGE_MAP },
+    Case {
+        name: "bench-event-open",
+        device: "bench-8g",
+        settings: &["timing.mode=event"],
+        millions: 3,
+        kind: Kind::OpenLoop,
+        ..PAGE_MAP
+    },
+    Case {
+        name: "bench-event-reads",
+        device: "bench-8g",
+        settings: DEEP,
+        workload: ",read=0.7",
+        millions: 3,
+        ..PAGE_MAP
+    },
+    Case {
+        name: "recyclable-8g",
+        design: "recyclable",
+        settings: &["recycle.entries=131072"],
+        workload: ",dup=0.1",
+        millions: 5,
+        ..PAGE_MAP
+    },
+    Case { name: "dftl-8g", design: "dftl", millions: 5, ..PAGE_MAP },
+    Case { name: "dftl-64g", device: "lab-64g", design: "dftl", millions: 5, repeats: 1, ..PAGE_MAP },
+];
+
+/// What a case came to.
+struct Figures {
+    writes_per_second: f64,
+    write_amplification: f64,
+    peak_rss_bytes: u64,
+    physical_pages: u64,
+}
+
+fn config(case: &Case) -> Config {
+    let common = ["precondition.mode=constructed", "device.over_provisioning=0.15"];
+    let device = format!("device.preset={}", case.device);
+    let settings = common.iter().chain(case.settings).map(|&setting| setting.to_owned());
+    Config::from_parts(None, &settings.chain([device]).collect::<Vec<_>>()).expect("the settings are right")
+}
+
+fn input(case: &Case, config: &Config, requests: u64, more: &str) -> Input {
+    let pages = config.resolve(1).expect("presets are possible").logical_pages;
+    let spec = format!("uniform:pages={pages},requests={requests}{}{more}", case.workload);
+    Input::Workload(spec.parse().expect("the workload is right"))
+}
+
+fn record(case: &Case, config: &Config, input: &Input) -> RunRecord {
+    let plan = Plan::new(config, input).expect("the workload fits");
+    let record = plan.run(case.design, &mut |_| Continue(())).expect("the run succeeds");
+    assert!(!record.partial, "{:?}", record.partial_reason);
+    record
+}
+
+fn replay(case: &Case, more: &str) -> Figures {
+    let config = config(case);
+    let record = record(case, &config, &input(case, &config, case.millions * 1_000_000, more));
+    // A mixed workload counts its requests.
+    let operations = record.host_page_writes + record.host_page_reads;
+    Figures {
+        writes_per_second: operations as f64 / record.cpu_seconds,
+        write_amplification: record.write_amplification,
+        peak_rss_bytes: record.peak_rss_bytes,
+        physical_pages: record.device.physical_pages,
+    }
+}
+
+/// Arrivals at 60 % of what the device takes when 256 requests are always in flight.
+fn open_loop(case: &Case) -> Figures {
+    let probe = Case { settings: DEEP, ..*case };
+    let config = config(&probe);
+    let record = record(&probe, &config, &input(&probe, &config, 500_000, ""));
+    let rate = 0.6 * record.trace.requests as f64 / record.timing.device_s;
+    replay(case, &format!(",rate={rate:.0},arrival=poisson"))
+}
+
+fn engine(case: &Case) -> Figures {
+    let config = config(case);
+    let resolved = config.resolve(1).expect("presets are possible");
+    let parts = config.parts(case.design, &resolved).expect("the design exists");
+    process::reset_peak_rss();
+    let physical_pages = resolved.geometry.pages();
+    let nand = SimNand::new(resolved.geometry, parts.retain());
+    let mut device = Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default())
+        .expect("presets leave spare space");
+    precondition::construct(&mut device, mix(1), &mut |_, _| Continue(())).expect("the device is empty").is_break();
+    let before = process::thread_cpu_seconds();
+    write_uniformly(&mut device, case.millions * 1_000_000);
+    let seconds = process::thread_cpu_seconds() - before;
+    Figures {
+        writes_per_second: device.ftl().stats().host_page_writes as f64 / seconds,
+        write_amplification: device.ftl().stats().write_amplification(),
+        peak_rss_bytes: process::peak_rss_bytes(),
+        physical_pages,
+    }
+}
+
+fn write_uniformly(device: &mut Device<SimNand>, writes: u64) {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let pages = device.ftl().logical_pages() as u64;
+    let mut batch = [Lpn(0); 32];
+    for _ in 0..writes / batch.len() as u64 {
+        batch.fill_with(|| Lpn(below(&mut random, pages) as u32));
+        black_box(device.ftl().warm(&batch, &[]));
+        for lpn in batch {
+            device.write_page(lpn, Descriptor::of(Fingerprint::ZERO_PAGE)).expect("the device has room");
+        }
+    }
+}
+
+/// Nanoseconds of one independent read-modify-write at a random place of 256 MiB.
+fn reference_ns() -> f64 {
+    const ACCESSES: u32 = 20_000_000;
+    let mut memory = vec![1_u32; 64 << 20];
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let length = memory.len() as u64;
+    let before = process::thread_cpu_seconds();
+    for _ in 0..ACCESSES {
+        let place = below(&mut random, length) as usize;
+        memory[place] = memory[place].wrapping_mul(3);
+    }
+    let seconds = process::thread_cpu_seconds() - before;
+    black_box(&memory);
+    seconds * 1e9 / f64::from(ACCESSES)
+}
+
+fn measure(case: &Case) -> Figures {
+    let once = |_| match case.kind {
+        Kind::Replay => replay(case, ""),
+        Kind::OpenLoop => open_loop(case),
+        Kind::Engine => engine(case),
+    };
+    (0..case.repeats)
+        .map(once)
+        .max_by(|a, b| a.writes_per_second.total_cmp(&b.writes_per_second))
+        .expect("every case runs once at least")
+}
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    if wanted.iter().any(|name| name == "list") {
+        CASES.iter().for_each(|case| println!("{}", case.name));
+        return;
+    }
+    println!(
+        "{:18} {:>8} {:>9} {:>9} {:>8} {:>9} {:>9}",
+        "case", "M ops/s", "ns/op", "WA", "RSS MiB", "B/page", "ref ns"
+    );
+    for case in CASES.iter().filter(|case| wanted.is_empty() || wanted.iter().any(|name| name == case.name)) {
+        let reference = reference_ns();
+        let figures = measure(case);
+        println!(
+            "{:18} {:8.2} {:9.1} {:9.4} {:8} {:9.2} {:9.1}",
+            case.name,
+            figures.writes_per_second / 1e6,
+            1e9 / figures.writes_per_second,
+            figures.write_amplification,
+            figures.peak_rss_bytes >> 20,
+            figures.peak_rss_bytes as f64 / figures.physical_pages as f64,
+            reference
+        );
+    }
+}

@@ -26,7 +26,9 @@ pub(crate) fn trace(command: &TraceCommand) -> Result<Outcome, Failure> {
         }
         TraceCommand::Convert { from, to, provenance, input } => convert(from, to, provenance, input),
         TraceCommand::Formats => {
-            Format::ALL.iter().for_each(|format| println!("{:16} {}", format.name(), format.description()));
+            for format in Format::ALL {
+                println!("{:16} {}", format.name(), format.description());
+            }
             Ok(Outcome::Done)
         }
     }
@@ -38,7 +40,9 @@ fn show(path: &Path, info: &TraceInfo, json: bool) -> Result<(), Failure> {
         println!("{text}");
     } else {
         println!("{}", path.display());
-        rows(info).iter().for_each(|(name, value)| println!("  {name:24} {value}"));
+        for (name, value) in rows(info) {
+            println!("  {name:24} {value}");
+        }
     }
     Ok(())
 }

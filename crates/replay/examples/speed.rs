@@ -119,7 +119,7 @@ fn config(case: &Case) -> Config {
 fn input(case: &Case, config: &Config, requests: u64, more: &str) -> Input {
     let pages = config.resolve(1).expect("presets are possible").logical_pages;
     let spec = format!("uniform:pages={pages},requests={requests}{}{more}", case.workload);
-    Input::Workload(spec.parse().expect("the workload is right"))
+    Input::Workload(Box::new(spec.parse().expect("the workload is right")))
 }
 
 fn record(case: &Case, config: &Config, input: &Input) -> RunRecord {
@@ -160,7 +160,9 @@ fn engine(case: &Case) -> Figures {
     let nand = SimNand::new(resolved.geometry, parts.retain());
     let mut device = Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default())
         .expect("presets leave spare space");
-    precondition::construct(&mut device, mix(1), &mut |_, _| Continue(())).expect("the device is empty").is_break();
+    precondition::construct(&mut device, mix(1), &mut |_, _| Continue(()))
+        .expect("the device is empty")
+        .is_break();
     let before = process::thread_cpu_seconds();
     write_uniformly(&mut device, case.millions * 1_000_000);
     let seconds = process::thread_cpu_seconds() - before;

@@ -561,7 +561,7 @@ impl Config {
         let spare = self.device.over_provisioning.unwrap_or(device.over_provisioning);
         let exported = exported_share(spare, self.device.over_provisioning_of.unwrap_or_default())?;
         let geometry = match fit {
-            Some(fit) => fitted(geometry, footprint_pages, fit, exported)?,
+            Some(fit) => fitted(&geometry, footprint_pages, fit, exported)?,
             None => geometry,
         };
         let by_share = (geometry.pages() as f64 * exported) as u64;
@@ -804,7 +804,7 @@ fn exported_share(spare: f64, of: SpareOf) -> Result<f64, ConfigError> {
 
 /// The geometry with as many blocks per plane as give `footprint / fit` exported pages.
 fn fitted(
-    geometry: Geometry,
+    geometry: &Geometry,
     footprint_pages: u64,
     fit: f64,
     exported: f64,
@@ -819,5 +819,5 @@ fn fitted(
     // metadata, and one whose pages can die.
     let least_for_gc = (4.0 / (1.0 - exported)).ceil().max(48.0);
     let blocks_per_plane = per_plane.ceil().max(least_for_gc) as u32;
-    Ok(Geometry { blocks_per_plane, ..geometry }.checked()?)
+    Ok(Geometry { blocks_per_plane, ..geometry.clone() }.checked()?)
 }

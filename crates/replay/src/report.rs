@@ -26,13 +26,15 @@ impl Comparison {
     pub fn to_csv(&self) -> String {
         let columns = columns(&self.runs);
         let mut text = String::from("trace,design,partial");
-        columns.iter().for_each(|column| write!(text, ",{}", column.key).expect("a string takes everything"));
+        for column in &columns {
+            write!(text, ",{}", column.key).expect("a string takes everything");
+        }
         for run in &self.runs {
             let path = run.trace.path.replace('"', "\"\"");
             write!(text, "\n\"{path}\",{},{}", run.design, run.partial).expect("a string takes everything");
-            columns.iter().for_each(|column| {
-                write!(text, ",{}", (column.value)(run)).expect("a string takes everything")
-            });
+            for column in &columns {
+                write!(text, ",{}", (column.value)(run)).expect("a string takes everything");
+            }
         }
         text + "\n"
     }

@@ -93,7 +93,12 @@ fn assert_steady(pools: u32, blocks: u32, spare: f64) {
     construct(&mut constructed);
     constructed.ftl_mut().check().unwrap();
     let at_once = amplification(&mut constructed, 0.5, 1);
-    assert_within(at_once, predicted(&constructed), TOLERANCE, &format!("{what}: constructed against theory"));
+    assert_within(
+        at_once,
+        predicted(&constructed),
+        TOLERANCE,
+        &format!("{what}: constructed against theory"),
+    );
     let mut overwritten = device(pools, blocks, spare);
     steady(&mut overwritten, 2.0);
     let long_way = amplification(&mut overwritten, 1.0, 1);

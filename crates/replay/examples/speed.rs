@@ -218,7 +218,9 @@ fn measure(case: &Case) -> Figures {
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     if wanted.iter().any(|name| name == "list") {
-        CASES.iter().for_each(|case| println!("{}", case.name));
+        for case in CASES {
+            println!("{}", case.name);
+        }
         return;
     }
     println!(

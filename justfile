@@ -17,7 +17,8 @@ test *arguments="--workspace":
 
 # Simulation rates on this machine: engine, generators, recycling, timing
 bench:
-    cargo run --release -p wearwell --example quick
+    cargo run --release -p wearwell-replay --example speed
+    cargo bench -p wearwell-replay
     cargo run --release -p wearwell --example recycle_rate
     cargo run --release -p wearwell --example timing_rate
     cargo run --release -p wearwell-replay --example generator_rate

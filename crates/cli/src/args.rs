@@ -82,7 +82,7 @@ pub(crate) struct RunArgs {
     /// Device preset (see `wearwell devices`); default: a small drive sized to the trace [device.preset]
     #[arg(long, value_name = "PRESET")]
     pub(crate) device: Option<String>,
-    /// Spare space / logical space [`device.over_provisioning`]
+    /// Spare space / logical space (`device.over_provisioning`)
     #[arg(long, value_name = "SHARE")]
     pub(crate) over_provisioning: Option<f64>,
     /// Victim policy: greedy, cost-benefit, d-choices, random, fifo, rc-gc [gc.policy]
@@ -103,7 +103,7 @@ pub(crate) struct RunArgs {
     /// Arrival: open, closed, think [replay.arrival]
     #[arg(long, value_name = "MODE")]
     pub(crate) arrival: Option<String>,
-    /// Requests in flight in closed loop [`replay.queue_depth`]
+    /// Requests in flight in closed loop (`replay.queue_depth`)
     #[arg(long, value_name = "N")]
     pub(crate) queue_depth: Option<u32>,
     /// Stop after this many requests [replay.requests]

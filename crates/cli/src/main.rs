@@ -48,16 +48,23 @@ impl Failure {
     }
 }
 
+/// A command that cannot fail.
+#[expect(clippy::unnecessary_wraps, reason = "the arms of a match have one type")]
+fn done(command: impl FnOnce()) -> Result<Outcome, Failure> {
+    command();
+    Ok(Outcome::Done)
+}
+
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Replay(args) => run::replay(&args),
         Command::Compare(args) => run::compare(&args),
         Command::Trace { command } => trace::trace(&command),
-        Command::Devices => lists::devices(),
-        Command::Designs => lists::designs(),
-        Command::Workloads => lists::workloads(),
+        Command::Devices => done(lists::devices),
+        Command::Designs => done(lists::designs),
+        Command::Workloads => done(lists::workloads),
         Command::Config(args) => run::show_config(&args),
-        Command::Completions { shell } => lists::completions(shell),
+        Command::Completions { shell } => done(|| lists::completions(shell)),
     };
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

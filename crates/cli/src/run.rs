@@ -54,7 +54,7 @@ fn inputs<'a>(traces: impl Iterator<Item = &'a PathBuf>, args: &RunArgs) -> Resu
         let spec = spec
             .parse()
             .map_err(|error: wearwell_replay::workload::SpecError| Failure::of_usage(error.to_string()))?;
-        return Ok(vec![Input::Workload(spec)]);
+        return Ok(vec![Input::Workload(Box::new(spec))]);
     }
     let options = args.input.open_options()?;
     Ok(traces.map(|path| Input::Trace { path: path.clone(), options: options.clone() }).collect())

@@ -32,7 +32,7 @@ fn workload(config: &Config, generator: &str) -> Input {
     let pages = config.resolve(1).expect("the device is possible").logical_pages;
     let joint = if generator.contains(':') { ',' } else { ':' };
     let spec = format!("{generator}{joint}pages={pages},requests={REQUESTS}");
-    Input::Workload(spec.parse().expect("the workload is right"))
+    Input::Workload(Box::new(spec.parse().expect("the workload is right")))
 }
 
 fn replays(criterion: &mut Criterion) {

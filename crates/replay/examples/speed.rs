@@ -123,7 +123,7 @@ fn config(case: &Case) -> Config {
 fn input(case: &Case, config: &Config, requests: u64, more: &str) -> Input {
     let pages = config.resolve(1).expect("presets are possible").logical_pages;
     let spec = format!("uniform:pages={pages},requests={requests}{}{more}", case.workload);
-    Input::Workload(spec.parse().expect("the workload is right"))
+    Input::Workload(Box::new(spec.parse().expect("the workload is right")))
 }
 
 fn record(case: &Case, config: &Config, input: &Input) -> RunRecord {
@@ -224,7 +224,9 @@ fn main() {
         std::env::args().skip(1).partition(|word| word.parse::<u64>().is_ok());
     let size = sizes.first().and_then(|size| size.parse().ok());
     if wanted.iter().any(|name| name == "list") {
-        CASES.iter().for_each(|case| println!("{}", case.name));
+        for case in CASES {
+            println!("{}", case.name);
+        }
         return;
     }
     println!(

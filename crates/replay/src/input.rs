@@ -17,7 +17,7 @@ pub enum Input {
         options: OpenOptions,
     },
     /// A generated workload.
-    Workload(Spec),
+    Workload(Box<Spec>),
 }
 
 /// An input being read.

@@ -35,7 +35,7 @@ fn traces_in(folder: &Path) -> Vec<PathBuf> {
         let sidecar = [".pages.zst", ".psz.zst", ".wdelta.zst"].iter().any(|ending| name.ends_with(ending));
         if path.is_dir() {
             traces.extend(traces_in(&path));
-        } else if name.ends_with(".zst") && !sidecar {
+        } else if path.extension().is_some_and(|ending| ending == "zst") && !sidecar {
             traces.push(path);
         }
     }

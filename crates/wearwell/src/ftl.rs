@@ -603,8 +603,11 @@ impl<N: Nand> Ftl<N> {
     fn move_valid_bits(&mut self, batch: &Batch) {
         let moved = &batch.from[..batch.to.len()];
         let [first, .., last] = moved else {
-            moved.iter().for_each(|&from| self.validity.clear(from));
-            return batch.to.iter().for_each(|&to| self.validity.set(to));
+            for (&from, &to) in moved.iter().zip(&batch.to) {
+                self.validity.clear(from);
+                self.validity.set(to);
+            }
+            return;
         };
         self.validity.clear_range(*first, last.0 - first.0 + 1);
         for run in batch.to.chunk_by(|a, b| a.0 + 1 == b.0) {

@@ -4,9 +4,10 @@
 //! cache and TLB misses. With 4-KiB memory pages a table of some megabytes already exceeds what the TLB reaches;
 //! 2-MiB pages make random access 1.4 to 1.7 times faster. Most systems grant them on request only, and the request
 //! needs memory of its own: an anonymous mapping, which reads as zeros and costs nothing until it is touched. Where
-//! the system has no such pages the table is an ordinary one.
+//! the system has no such pages the mapping is an ordinary one. Small tables live on the heap, because tests build
+//! and clone tiny devices by the million and a mapping costs a call of the system.
 //!
-//! Cost of an access: one bounds check, as for a slice.
+//! Cost of an access: one bounds check, as for a slice, and a branch that always goes the same way.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -40,9 +41,45 @@ macro_rules! word {
 }
 word!(u32, u64);
 
+/// From this size on a table gets a mapping of its own.
+const MAPPED_BYTES: usize = 1 << 20;
+
+/// The bytes of a table.
+enum Memory {
+    Heap(Box<[u8]>),
+    Mapped(MmapMut),
+}
+
+impl Memory {
+    fn zeroed(bytes: usize) -> Self {
+        if bytes < MAPPED_BYTES {
+            return Self::Heap(vec![0; bytes].into());
+        }
+        let memory = MmapMut::map_anon(bytes).expect("the system has no memory for a table");
+        request_large_pages(&memory);
+        Self::Mapped(memory)
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Heap(bytes) => bytes,
+            Self::Mapped(memory) => memory,
+        }
+    }
+
+    #[inline]
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Heap(bytes) => bytes,
+            Self::Mapped(memory) => memory,
+        }
+    }
+}
+
 /// A table of fixed length.
 pub(crate) struct Table<W> {
-    memory: MmapMut,
+    memory: Memory,
     len: usize,
     word: PhantomData<W>,
 }
@@ -53,16 +90,13 @@ impl<W: Word> Table<W> {
     /// # Panics
     /// If the system has not enough address space.
     pub(crate) fn zeroed(len: usize) -> Self {
-        let bytes = (len * W::BYTES).max(W::BYTES);
-        let memory = MmapMut::map_anon(bytes).expect("the system has no memory for a table");
-        request_large_pages(&memory);
-        Self { memory, len, word: PhantomData }
+        Self { memory: Memory::zeroed(len * W::BYTES), len, word: PhantomData }
     }
 
     /// `len` times `value`.
     pub(crate) fn filled(len: usize, value: W) -> Self {
         let mut table = Self::zeroed(len);
-        table.memory.chunks_exact_mut(W::BYTES).for_each(|bytes| value.store(bytes));
+        table.memory.bytes_mut().chunks_exact_mut(W::BYTES).for_each(|bytes| value.store(bytes));
         table
     }
 
@@ -75,21 +109,21 @@ impl<W: Word> Table<W> {
     #[inline]
     pub(crate) fn get(&self, index: usize) -> W {
         let at = index * W::BYTES;
-        W::load(&self.memory[at..at + W::BYTES])
+        W::load(&self.memory.bytes()[at..at + W::BYTES])
     }
 
     /// Stores a word; panics beyond the end.
     #[inline]
     pub(crate) fn set(&mut self, index: usize, value: W) {
         let at = index * W::BYTES;
-        value.store(&mut self.memory[at..at + W::BYTES]);
+        value.store(&mut self.memory.bytes_mut()[at..at + W::BYTES]);
     }
 
     /// Stores a word and returns the one before.
     #[inline]
     pub(crate) fn replace(&mut self, index: usize, value: W) -> W {
         let at = index * W::BYTES;
-        let place = &mut self.memory[at..at + W::BYTES];
+        let place = &mut self.memory.bytes_mut()[at..at + W::BYTES];
         let old = W::load(place);
         value.store(place);
         old
@@ -99,7 +133,7 @@ impl<W: Word> Table<W> {
     #[inline]
     pub(crate) fn set_run(&mut self, first: usize, values: impl ExactSizeIterator<Item = W>) {
         let at = first * W::BYTES;
-        let run = &mut self.memory[at..at + values.len() * W::BYTES];
+        let run = &mut self.memory.bytes_mut()[at..at + values.len() * W::BYTES];
         run.chunks_exact_mut(W::BYTES).zip(values).for_each(|(bytes, value)| value.store(bytes));
     }
 }
@@ -107,7 +141,7 @@ impl<W: Word> Table<W> {
 impl<W: Word> Clone for Table<W> {
     fn clone(&self) -> Self {
         let mut copy = Self::zeroed(self.len);
-        copy.memory.copy_from_slice(&self.memory);
+        copy.memory.bytes_mut().copy_from_slice(self.memory.bytes());
         copy
     }
 }

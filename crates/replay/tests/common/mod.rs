@@ -34,7 +34,7 @@ pub fn config(settings: &[&str]) -> Config {
 
 /// A generated input.
 pub fn generated(spec: &str) -> Input {
-    Input::Workload(spec.parse().unwrap())
+    Input::Workload(Box::new(spec.parse().unwrap()))
 }
 
 /// The requests of a generated input.

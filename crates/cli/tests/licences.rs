@@ -1,0 +1,137 @@
+//! Every dependency may be used under a licence that `deny.toml` allows, and no allowed licence is idle.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+/// An SPDX expression: `A OR B`, `A AND B`, `A WITH exception`, parentheses, and the old `A/B` for `OR`.
+struct Expression<'a> {
+    tokens: Vec<&'a str>,
+    at: usize,
+}
+
+impl<'a> Expression<'a> {
+    fn new(text: &'a str) -> Self {
+        let mut tokens = Vec::new();
+        for word in text.split_whitespace() {
+            let mut rest = word;
+            while let Some(at) = rest.find(['(', ')', '/']) {
+                tokens.extend([&rest[..at], &rest[at..=at]].into_iter().filter(|token| !token.is_empty()));
+                rest = &rest[at + 1..];
+            }
+            tokens.extend(Some(rest).filter(|token| !token.is_empty()));
+        }
+        Self { tokens, at: 0 }
+    }
+
+    fn take(&mut self, expected: &[&str]) -> bool {
+        let found = self.tokens.get(self.at).is_some_and(|token| expected.contains(token));
+        self.at += usize::from(found);
+        found
+    }
+
+    fn is_allowed(text: &'a str, allowed: &BTreeSet<String>) -> bool {
+        let mut expression = Self::new(text);
+        let is_allowed = expression.any(allowed);
+        is_allowed && expression.at == expression.tokens.len()
+    }
+
+    fn any(&mut self, allowed: &BTreeSet<String>) -> bool {
+        let mut is_allowed = self.all(allowed);
+        while self.take(&["OR", "/"]) {
+            is_allowed |= self.all(allowed);
+        }
+        is_allowed
+    }
+
+    fn all(&mut self, allowed: &BTreeSet<String>) -> bool {
+        let mut is_allowed = self.one(allowed);
+        while self.take(&["AND"]) {
+            is_allowed &= self.one(allowed);
+        }
+        is_allowed
+    }
+
+    fn one(&mut self, allowed: &BTreeSet<String>) -> bool {
+        if self.take(&["("]) {
+            let is_allowed = self.any(allowed);
+            return self.take(&[")"]) && is_allowed;
+        }
+        let Some(&name) = self.tokens.get(self.at) else { return false };
+        self.at += 1;
+        if self.take(&["WITH"]) {
+            // An exception only adds permissions.
+            self.at += 1;
+        }
+        allowed.contains(name)
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the crate lies two levels down")
+}
+
+fn cargo_metadata(more: &[&str]) -> Option<serde_json::Value> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["metadata", "--format-version", "1", "--locked", "--offline"]).args(more);
+    let output = command.current_dir(root()).output().expect("cargo runs");
+    output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("metadata is JSON"))
+}
+
+/// Packages of every platform if they are on this machine, else those of this platform, which the build needed.
+fn packages() -> Vec<(String, String)> {
+    let host = || {
+        let output = Command::new("rustc").arg("-vV").output().expect("rustc runs");
+        let text = String::from_utf8(output.stdout).expect("rustc prints text");
+        let triple = text.lines().find_map(|line| line.strip_prefix("host: ")).expect("rustc knows its host");
+        cargo_metadata(&["--filter-platform", triple]).expect("the build has fetched its packages")
+    };
+    let metadata = cargo_metadata(&[]).unwrap_or_else(host);
+    let packages = metadata["packages"].as_array().expect("packages are a list");
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    packages.iter().map(|package| (text(&package["name"]), text(&package["license"]))).collect()
+}
+
+fn allowed() -> BTreeSet<String> {
+    let text = std::fs::read_to_string(root().join("deny.toml")).expect("deny.toml is in the repository");
+    let table: toml::Table = text.parse().expect("deny.toml is TOML");
+    let list = table["licenses"]["allow"].as_array().expect("allow is a list");
+    list.iter().map(|name| name.as_str().expect("a licence is a name").to_owned()).collect()
+}
+
+#[test]
+fn every_dependency_has_an_allowed_licence() {
+    let allowed = allowed();
+    let packages = packages();
+    assert!(packages.len() > 50, "only {} packages: the list is not whole", packages.len());
+    let refused: Vec<_> =
+        packages.iter().filter(|(_, licence)| !Expression::is_allowed(licence, &allowed)).collect();
+    assert!(refused.is_empty(), "licences outside deny.toml: {refused:?}");
+}
+
+#[test]
+fn every_allowed_licence_is_needed() {
+    let allowed = allowed();
+    let packages = packages();
+    for licence in &allowed {
+        let fewer: BTreeSet<String> = allowed.iter().filter(|name| *name != licence).cloned().collect();
+        let is_needed = packages.iter().any(|(_, licence)| !Expression::is_allowed(licence, &fewer));
+        assert!(is_needed, "no dependency needs {licence}: take it out of deny.toml");
+    }
+}
+
+#[test]
+fn expressions_are_read_as_spdx_says() {
+    let allowed: BTreeSet<String> = ["MIT", "Zlib"].map(str::to_owned).into();
+    let allowed_ones =
+        ["MIT", "GPL-3.0 OR MIT", "MIT/GPL-2.0", "MIT AND Zlib", "(GPL-2.0 OR MIT) AND Zlib", "MIT WITH x"];
+    let refused_ones =
+        ["", "GPL-3.0", "MIT AND GPL-2.0", "GPL-2.0 OR MIT AND Apache-2.0", "(MIT", "MIT Zlib", "mit"];
+    for text in allowed_ones {
+        assert!(Expression::is_allowed(text, &allowed), "{text:?} is refused");
+    }
+    for text in refused_ones {
+        assert!(!Expression::is_allowed(text, &allowed), "{text:?} is allowed");
+    }
+}

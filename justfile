@@ -1,0 +1,36 @@
+# One place for commands. `just` lists them; everything also works without just.
+
+_list:
+    @just --list --unsorted
+
+# The command line, optimised
+build:
+    cargo build --release -p wearwell-cli
+
+# Everything a change must pass
+check:
+    ./check
+
+# Tests only; arguments go to cargo, e.g. `just test -p wearwell --test oracle`
+test *arguments="--workspace":
+    cargo test {{arguments}}
+
+# Simulation rates on this machine: engine, generators, recycling, timing
+bench:
+    cargo run --release -p wearwell-replay --example speed
+    cargo bench -p wearwell-replay
+    cargo run --release -p wearwell --example recycle_rate
+    cargo run --release -p wearwell --example timing_rate
+    cargo run --release -p wearwell-replay --example generator_rate
+
+# Fuzz one target for some seconds (needs a nightly compiler and cargo-fuzz)
+fuzz target="readers" seconds="60":
+    cargo +nightly fuzz run {{target}} -- -max_total_time={{seconds}}
+
+# Designs side by side
+compare *arguments="traces/pgbench-ext4.wwt":
+    cargo wearwell compare {{arguments}}
+
+# API documentation
+doc:
+    cargo doc --workspace --no-deps --open

@@ -53,11 +53,11 @@ fn main() -> ExitCode {
         Command::Replay(args) => run::replay(&args),
         Command::Compare(args) => run::compare(&args),
         Command::Trace { command } => trace::trace(&command),
-        Command::Devices => lists::devices(),
-        Command::Designs => lists::designs(),
-        Command::Workloads => lists::workloads(),
+        Command::Devices => Ok(lists::devices()),
+        Command::Designs => Ok(lists::designs()),
+        Command::Workloads => Ok(lists::workloads()),
         Command::Config(args) => run::show_config(&args),
-        Command::Completions { shell } => lists::completions(shell),
+        Command::Completions { shell } => Ok(lists::completions(shell)),
     };
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

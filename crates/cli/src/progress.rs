@@ -56,7 +56,6 @@ impl Reporter {
         let (style, design, interrupted) = (self.style, design.to_owned(), Arc::clone(&self.interrupted));
         move |progress| {
             match style {
-                Style::Quiet => {}
                 Style::Bar => draw(&bar.borrow_mut(), progress),
                 Style::Lines if last_line.get().elapsed() >= PLAIN_LINE_EVERY => {
                     last_line.set(Instant::now());
@@ -67,7 +66,7 @@ impl Reporter {
                         progress.total
                     );
                 }
-                Style::Lines => {}
+                Style::Quiet | Style::Lines => {}
             }
             if interrupted.load(Ordering::Relaxed) {
                 ControlFlow::Break(())

@@ -26,7 +26,9 @@ pub(crate) fn trace(command: &TraceCommand) -> Result<Outcome, Failure> {
         }
         TraceCommand::Convert { from, to, provenance, input } => convert(from, to, provenance, input),
         TraceCommand::Formats => {
-            Format::ALL.iter().for_each(|format| println!("{:16} {}", format.name(), format.description()));
+            for format in Format::ALL {
+                println!("{:16} {}", format.name(), format.description());
+            }
             Ok(Outcome::Done)
         }
     }
@@ -38,7 +40,9 @@ fn show(path: &Path, info: &TraceInfo, json: bool) -> Result<(), Failure> {
         println!("{text}");
     } else {
         println!("{}", path.display());
-        rows(info).iter().for_each(|(name, value)| println!("  {name:24} {value}"));
+        for (name, value) in rows(info) {
+            println!("  {name:24} {value}");
+        }
     }
     Ok(())
 }
@@ -64,7 +68,7 @@ fn rows(info: &TraceInfo) -> Vec<(&'static str, String)> {
         ("rewrites", share(info.rewritten_share)),
         ("duration, s", grouped(info.duration_ns as f64 / 1e9, 3)),
         ("devices", count(info.devices)),
-        ("highest address, MiB", grouped(info.max_end_bytes as f64 / 1048576.0, 1)),
+        ("highest address, MiB", grouped(info.max_end_bytes as f64 / 1_048_576.0, 1)),
         ("bad lines skipped", count(info.rejected)),
     ];
     if let Some(provenance) = &info.provenance {

@@ -551,12 +551,12 @@ impl Config {
         self.require_ranges()?;
         let name = self.device.preset.as_deref().unwrap_or(AUTO);
         let device = if name == AUTO { auto_device(footprint_pages) } else { named_device(name)? };
-        let geometry = self.layout(device.geometry.clone()).checked()?;
+        let geometry = self.layout(&device.geometry).checked()?;
         let fit = self.device.fit.or((name == AUTO && self.device.logical_pages.is_none()).then_some(0.9));
         let spare = self.device.over_provisioning.unwrap_or(device.over_provisioning);
         let exported = exported_share(spare, self.device.over_provisioning_of.unwrap_or_default())?;
         let geometry = match fit {
-            Some(fit) => fitted(geometry, footprint_pages, fit, exported)?,
+            Some(fit) => fitted(&geometry, footprint_pages, fit, exported)?,
             None => geometry,
         };
         let by_share = (geometry.pages() as f64 * exported) as u64;
@@ -616,7 +616,7 @@ impl Config {
         }
     }
 
-    fn layout(&self, base: Geometry) -> Geometry {
+    fn layout(&self, base: &Geometry) -> Geometry {
         let device = &self.device;
         Geometry {
             channels: device.channels.unwrap_or(base.channels),
@@ -785,21 +785,21 @@ fn auto_device(footprint_pages: u64) -> preset::Device {
 
 /// Share of the physical pages that is exported.
 fn exported_share(spare: f64, of: SpareOf) -> Result<f64, ConfigError> {
-    let share = match of {
+    let exported = match of {
         SpareOf::Logical => 1.0 / (1.0 + spare),
         SpareOf::Physical => 1.0 - spare,
     };
-    if !(spare > 0.0 && share > 0.0 && share < 1.0) {
+    if !(spare > 0.0 && exported > 0.0 && exported < 1.0) {
         return Err(ConfigError::Value(format!(
             "device.over_provisioning is {spare}; it must leave some, not all, of the flash to the host"
         )));
     }
-    Ok(share)
+    Ok(exported)
 }
 
 /// The geometry with as many blocks per plane as give `footprint / fit` exported pages.
 fn fitted(
-    geometry: Geometry,
+    geometry: &Geometry,
     footprint_pages: u64,
     fit: f64,
     exported: f64,
@@ -814,5 +814,5 @@ fn fitted(
     // metadata, and one whose pages can die.
     let least_for_gc = (4.0 / (1.0 - exported)).ceil().max(48.0);
     let blocks_per_plane = per_plane.ceil().max(least_for_gc) as u32;
-    Ok(Geometry { blocks_per_plane, ..geometry }.checked()?)
+    Ok(Geometry { blocks_per_plane, ..geometry.clone() }.checked()?)
 }

@@ -8,6 +8,7 @@ use crate::workload::{Generator, Spec};
 
 /// A source of requests.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a run has one or two of them")]
 pub enum Input {
     /// A trace file.
     Trace {

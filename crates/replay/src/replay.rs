@@ -139,9 +139,10 @@ impl<'a> Plan<'a> {
 
     /// Refuses an input that cannot fit, before hours are spent on its beginning.
     fn require_room(&self) -> Result<(), ConfigError> {
-        let (touched, how) = match self.compacts() {
-            true => (self.survey.footprint_pages * PAGE_BYTES, ""),
-            false => (self.survey.end_bytes, " at its addresses"),
+        let (touched, how) = if self.compacts() {
+            (self.survey.footprint_pages * PAGE_BYTES, "")
+        } else {
+            (self.survey.end_bytes, " at its addresses")
         };
         let exported = self.exported_bytes();
         if touched <= exported {
@@ -224,6 +225,7 @@ struct Run<'a> {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_field_names, reason = "names end in their unit")]
 struct Clock {
     arrival_ns: u64,
     previous_trace_ns: u64,
@@ -273,7 +275,7 @@ impl<'a> Run<'a> {
         let device = &mut self.device;
         let mut step = |done, total| on_progress(Progress { phase: Phase::Precondition, done, total });
         let flow = match config.mode {
-            Precondition::None => Continue(()),
+            Precondition::None | Precondition::Aged => Continue(()),
             Precondition::Fill => precondition::fill(device, &mut step)?,
             Precondition::Steady => {
                 let capacities = config.overwrite.unwrap_or(1.0);
@@ -283,7 +285,6 @@ impl<'a> Run<'a> {
                 }
             }
             Precondition::Constructed => precondition::construct(device, seed, &mut step)?,
-            Precondition::Aged => Continue(()),
         };
         let ended = match (flow, config.mode) {
             (Break(()), _) => Some("interrupted before the first measured request".into()),
@@ -297,18 +298,15 @@ impl<'a> Run<'a> {
 
     /// Ages the device with another trace, or with the first part of the input.
     fn age(&mut self, on_progress: OnProgress<'_>) -> Result<Ended, ReplayError> {
-        let ended = match &self.plan.aging {
-            Some(input) => {
-                let measured = std::mem::replace(&mut self.requests, input.open()?);
-                let ended = self.pump(None, self.plan.survey.aging_requests, Phase::Aging, on_progress)?;
-                self.requests = measured;
-                ended
-            }
-            None => {
-                let share = self.plan.config.precondition.share.unwrap_or(0.5);
-                let count = (self.plan.survey.requests as f64 * share) as u64;
-                self.pump(Some(count), count, Phase::Aging, on_progress)?
-            }
+        let ended = if let Some(input) = &self.plan.aging {
+            let measured = std::mem::replace(&mut self.requests, input.open()?);
+            let ended = self.pump(None, self.plan.survey.aging_requests, Phase::Aging, on_progress)?;
+            self.requests = measured;
+            ended
+        } else {
+            let share = self.plan.config.precondition.share.unwrap_or(0.5);
+            let count = (self.plan.survey.requests as f64 * share) as u64;
+            self.pump(Some(count), count, Phase::Aging, on_progress)?
         };
         self.aged = std::mem::take(&mut self.measured);
         (self.first_ns, self.last_ns) = (None, 0);
@@ -451,8 +449,7 @@ impl<'a> Run<'a> {
     fn arrive(&mut self, trace_ns: u64) -> Result<(), Error> {
         let timing = self.timing.as_mut().expect("arrival needs a timing engine");
         let config = &self.plan.config.replay;
-        let scale = config.time_scale.unwrap_or(1.0);
-        let scaled = |ns: u64| if scale == 1.0 { ns } else { (ns as f64 * scale) as u64 };
+        let scaled = |ns: u64| config.time_scale.map_or(ns, |scale| (ns as f64 * scale) as u64);
         let gap = scaled(trace_ns.saturating_sub(self.clock.previous_trace_ns));
         self.clock.previous_trace_ns = trace_ns;
         let depth = match config.arrival {
@@ -525,7 +522,7 @@ impl<'a> Run<'a> {
     }
 
     fn perform_any(&mut self, request: &Request) -> Result<RequestKind, Error> {
-        let (offset, len) = self.sectors_of(request);
+        let (offset, len) = Self::sectors_of(request);
         match request.op {
             Op::Read => self.device.read(offset, len, &mut []).map(|()| RequestKind::Read),
             Op::Write => self.write(request, offset, len).map(|()| RequestKind::Write),
@@ -541,7 +538,7 @@ impl<'a> Run<'a> {
     }
 
     /// The request in whole sectors: traces may name single bytes.
-    fn sectors_of(&self, request: &Request) -> (u64, u64) {
+    fn sectors_of(request: &Request) -> (u64, u64) {
         if request.len_bytes == 0 {
             return (0, 0);
         }

@@ -26,13 +26,15 @@ impl Comparison {
     pub fn to_csv(&self) -> String {
         let columns = columns(&self.runs);
         let mut text = String::from("trace,design,partial");
-        columns.iter().for_each(|column| write!(text, ",{}", column.key).expect("a string takes everything"));
+        for column in &columns {
+            write!(text, ",{}", column.key).expect("a string takes everything");
+        }
         for run in &self.runs {
             let path = run.trace.path.replace('"', "\"\"");
             write!(text, "\n\"{path}\",{},{}", run.design, run.partial).expect("a string takes everything");
-            columns.iter().for_each(|column| {
-                write!(text, ",{}", (column.value)(run)).expect("a string takes everything")
-            });
+            for column in &columns {
+                write!(text, ",{}", (column.value)(run)).expect("a string takes everything");
+            }
         }
         text + "\n"
     }
@@ -101,7 +103,7 @@ fn columns(runs: &[RunRecord]) -> Vec<Column> {
     columns.push(Column { digits: 2, ..count("tb_written_until_worn", "TB written until worn", lifetime) });
     columns.push(Column {
         digits: 2,
-        ..count("ram_mib", "controller RAM, MiB", |run| run.ram_bytes as f64 / 1048576.0)
+        ..count("ram_mib", "controller RAM, MiB", |run| run.ram_bytes as f64 / 1_048_576.0)
     });
     let cpu = |run: &RunRecord| run.cpu_seconds;
     columns.push(Column { digits: 3, ratio: false, ..count("cpu_seconds", "simulation, CPU s", cpu) });
@@ -176,7 +178,7 @@ fn ratio(column: &Column, run: &RunRecord, baseline: &RunRecord) -> String {
 /// What was replayed, on what.
 fn preamble(run: &RunRecord) -> String {
     let device = &run.device;
-    let mib = |pages: u64| pages as f64 * device.page_bytes as f64 / 1048576.0;
+    let mib = |pages: u64| pages as f64 * device.page_bytes as f64 / 1_048_576.0;
     let aging = if run.trace.aging_requests > 0 {
         format!(" after {} for aging", grouped(run.trace.aging_requests as f64, 0))
     } else {

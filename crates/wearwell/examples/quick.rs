@@ -1,49 +1,60 @@
+//! Rate of the engine under uniform random writes: `cargo run --release -p wearwell --example quick [preset [spare [writes]]]`.
+//!
+//! Wall time of one thread: fill, overwrite one and a half times, then measure with look-ahead as the replay driver has.
+
 use std::time::Instant;
-use wearwell::{Device, DeviceOptions, address::Lpn, content::*, design, gc::*, nand::*};
+
+use wearwell::address::Lpn;
+use wearwell::content::{Descriptor, Fingerprint, mix};
+use wearwell::gc::GcOptions;
+use wearwell::nand::{SimNand, preset};
+use wearwell::{Device, DeviceOptions, design};
+
+/// Requests looked ahead.
+const BATCH: usize = 32;
+
 fn main() {
-    let mut a = std::env::args().skip(1);
-    let preset = a.next().unwrap_or("lab-8g".into());
-    let op: f64 = a.next().map_or(0.15, |s| s.parse().unwrap());
-    let n: u64 = a.next().map_or(20_000_000, |s| s.parse().unwrap());
-    let d = preset::by_name(&preset).unwrap();
-    let logical = (d.geometry.pages() as f64 / (1.0 + op)) as u32;
+    let mut arguments = std::env::args().skip(1);
+    let name = arguments.next().unwrap_or_else(|| "lab-8g".to_owned());
+    let spare: f64 = arguments.next().map_or(0.15, |text| text.parse().expect("spare is a number"));
+    let writes: u64 = arguments.next().map_or(20_000_000, |text| text.parse().expect("writes is a number"));
+    let model = preset::by_name(&name).expect("the first argument is a preset");
+    let logical = (model.geometry.pages() as f64 / (1.0 + spare)) as u32;
     let parts = design::page_map(GcOptions::default());
-    let nand = SimNand::new(d.geometry.checked().unwrap(), parts.retain());
-    let mut dev = Device::new(nand, logical, &parts, DeviceOptions::default()).unwrap();
-    let t = Instant::now();
-    for l in 0..logical {
-        dev.write_page(Lpn(l), Descriptor::of(Fingerprint(1))).unwrap();
-    }
-    println!("fill {:?} {:.1} ns/page", t.elapsed(), t.elapsed().as_nanos() as f64 / logical as f64);
-    let mut s = 1u64;
+    let nand = SimNand::new(model.geometry.checked().expect("presets are possible"), parts.retain());
+    let mut device = Device::new(nand, logical, &parts, DeviceOptions::default()).expect("it fits");
+    let page = Descriptor::of(Fingerprint(1));
+    let mut write =
+        |device: &mut Device<SimNand>, lpn| device.write_page(lpn, page).expect("space is enough");
+
+    let started = Instant::now();
+    (0..logical).for_each(|lpn| write(&mut device, Lpn(lpn)));
+    println!("fill {:.1} ns/page", started.elapsed().as_nanos() as f64 / logical as f64);
+
+    let mut state = 1_u64;
     let mut next = || {
-        s = s.wrapping_add(0x9e3779b97f4a7c15);
-        ((mix(s) >> 32) * logical as u64 >> 32) as u32
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        Lpn((((mix(state) >> 32) * logical as u64) >> 32) as u32)
     };
-    let warm = (logical as u64) * 3 / 2;
-    for _ in 0..warm.min(4 * n) {
-        dev.write_page(Lpn(next()), Descriptor::of(Fingerprint(1))).unwrap();
-    }
-    dev.ftl_mut().clear_stats();
-    let t = Instant::now();
-    let mut batch = [Lpn(0); 32];
-    let mut sum = 0;
-    for _ in 0..n / 32 {
-        for b in &mut batch {
-            *b = Lpn(next());
-        }
-        sum += dev.ftl().warm(&batch, &[]);
-        for &b in &batch {
-            dev.write_page(b, Descriptor::of(Fingerprint(1))).unwrap();
+    (0..(logical as u64 * 3 / 2).min(4 * writes)).for_each(|_| write(&mut device, next()));
+    device.ftl_mut().clear_stats();
+
+    let started = Instant::now();
+    let mut batch = [Lpn(0); BATCH];
+    let mut sum = 0_u64;
+    for _ in 0..writes / BATCH as u64 {
+        batch.fill_with(&mut next);
+        sum = sum.wrapping_add(device.ftl().warm(&batch, &[]));
+        for lpn in batch {
+            write(&mut device, lpn);
         }
     }
     std::hint::black_box(sum);
-    let ns = t.elapsed().as_nanos() as f64 / n as f64;
+    let ns = started.elapsed().as_nanos() as f64 / writes as f64;
+    let amplification = device.ftl().stats().write_amplification();
     println!(
-        "{preset} op {op}: {:.2} ns/host write = {:.2} M/s, WA {:.4}, programs {:.1} M/s",
-        ns,
+        "{name} spare {spare}: {ns:.2} ns/host write = {:.2} M/s, write amplification {amplification:.4}, programs {:.1} M/s",
         1000.0 / ns,
-        dev.ftl().stats().write_amplification(),
-        1000.0 / ns * dev.ftl().stats().write_amplification()
+        1000.0 / ns * amplification
     );
 }

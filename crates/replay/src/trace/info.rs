@@ -135,6 +135,9 @@ impl TraceInfo {
 }
 
 /// SHA-256 of a file, in hexadecimal.
+///
+/// # Errors
+/// Those of reading.
 pub fn sha256(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hasher = Sha256::new();

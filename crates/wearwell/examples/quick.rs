@@ -24,8 +24,7 @@ fn main() {
     let nand = SimNand::new(model.geometry.checked().expect("presets are possible"), parts.retain());
     let mut device = Device::new(nand, logical, &parts, DeviceOptions::default()).expect("it fits");
     let page = Descriptor::of(Fingerprint(1));
-    let mut write =
-        |device: &mut Device<SimNand>, lpn| device.write_page(lpn, page).expect("space is enough");
+    let write = |device: &mut Device<SimNand>, lpn| device.write_page(lpn, page).expect("space is enough");
 
     let started = Instant::now();
     (0..logical).for_each(|lpn| write(&mut device, Lpn(lpn)));

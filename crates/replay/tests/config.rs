@@ -119,17 +119,30 @@ fn impossible_geometries_are_refused_with_field_and_bound() {
     }
 }
 
+/// A device of 2^32 planes with a page each passed every bound, and then its number of planes overflowed.
+#[test]
+fn a_device_of_nothing_but_planes_is_refused() {
+    let refused = resolve(&[
+        "device.preset=lab-8g",
+        "device.channels=65536",
+        "device.dies_per_channel=65536",
+        "device.blocks_per_plane=1",
+        "device.pages_per_block=1",
+    ]);
+    assert_says(&sentence(refused), &["4294967296 planes", "at most 65536"]);
+}
+
 #[test]
 fn over_provisioning_has_two_definitions() {
     let exported = |of: &str| {
         let of = format!("device.over_provisioning_of={of}");
         let resolved = resolve(&["device.preset=lab-8g", "device.over_provisioning=0.15", &of]).unwrap();
-        (resolved.logical_pages as f64, resolved.geometry.pages() as f64)
+        (resolved.logical_pages, resolved.geometry.pages() as f64)
     };
     let (logical, physical) = exported("logical");
-    assert_eq!(logical as u64, (physical / 1.15) as u64);
+    assert_eq!(logical, (physical / 1.15) as u32);
     let (logical, physical) = exported("physical");
-    assert_eq!(logical as u64, (physical * 0.85) as u64);
+    assert_eq!(logical, (physical * 0.85) as u32);
 }
 
 #[test]

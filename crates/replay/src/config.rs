@@ -307,7 +307,7 @@ pub struct TimingConfig {
     pub controller_overhead_us: f64,
     /// Writes that may be acknowledged before they are programmed.
     pub buffered_writes: u32,
-    /// Fingerprint and store look-up per page write of content-aware designs, microseconds (LX: 32).
+    /// Fingerprint and store look-up of content-aware designs, added once to every request, microseconds (LX: 32).
     pub hash_us: f64,
 }
 

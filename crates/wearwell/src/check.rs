@@ -124,6 +124,7 @@ impl<N: Nand> Ftl<N> {
         let pages = self.store.geometry().block_pages();
         match self.store.blocks().kind(block) {
             PageKind::Data => self.validity.count_valid(first, pages),
+            PageKind::Delta | PageKind::Chunk | PageKind::RemapLog => 0,
             PageKind::Translation => (first.0..first.0 + pages)
                 .map(Ppn)
                 .filter(|&ppn| self.mapping.owns(self.store.owner(ppn).0, ppn))

@@ -546,6 +546,7 @@ impl<N: Nand> Ftl<N> {
         let room = |block: BlockId| match blocks.kind(block) {
             PageKind::Data => self.store.frontier_left(Stream::Gc, pool),
             PageKind::Translation => self.store.frontier_left(Stream::Translation, pool),
+            PageKind::Delta | PageKind::Chunk | PageKind::RemapLog => 0,
         };
         let gains = |block: BlockId| blocks.valid(block) < blocks.block_pages();
         blocks.closed_by_valid(pool).into_iter().find(|&b| gains(b) && blocks.valid(b) <= room(b))
@@ -556,6 +557,7 @@ impl<N: Nand> Ftl<N> {
         match self.store.blocks().kind(victim) {
             PageKind::Data => self.move_data(victim, pool, cause)?,
             PageKind::Translation => self.move_translation(victim, pool, cause)?,
+            PageKind::Delta | PageKind::Chunk | PageKind::RemapLog => todo!(),
         }
         self.forget_dead_pages(victim);
         self.store.erase(victim, cause)

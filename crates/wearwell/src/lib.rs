@@ -24,6 +24,8 @@ pub mod nand;
 mod page_set;
 mod recency;
 pub mod recovery;
+pub mod refs;
+pub mod reverse_map;
 pub mod stats;
 pub mod store;
 mod table;

@@ -90,7 +90,7 @@ impl<N: Nand> Ftl<N> {
         let mut data = Newest::new(self.logical_pages as usize);
         self.scan_blocks(|ppn, oob| match oob.kind {
             PageKind::Data => data.offer(ppn, &oob),
-            PageKind::Translation => unreachable!("a flat map writes no translation page"),
+            PageKind::Translation | PageKind::Delta | PageKind::Chunk | PageKind::RemapLog => unreachable!("a flat map writes no translation page"),
         })?;
         let AnyMapping::Flat(flat) = &mut self.mapping else { unreachable!("OOB scans rebuild flat maps") };
         for (lpn, place) in data.place.iter().enumerate() {
@@ -103,7 +103,7 @@ impl<N: Nand> Ftl<N> {
         let mut newest = Newest::new(self.mapping.metadata_pages() as usize);
         self.scan_blocks(|ppn, oob| match oob.kind {
             PageKind::Translation => newest.offer(ppn, &oob),
-            PageKind::Data => {}
+            PageKind::Data | PageKind::Delta | PageKind::Chunk | PageKind::RemapLog => {}
         })?;
         let AnyMapping::Cached(cached) = &mut self.mapping else {
             unreachable!("only a cached map has these pages")

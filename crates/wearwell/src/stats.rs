@@ -26,6 +26,10 @@ pub struct Stats {
     pub wasted_programs: u64,
     /// Blocks retired since the device was built.
     pub retired_blocks: u64,
+    /// Bytes of NVRAM stored.
+    pub nvram_written_bytes: u64,
+    /// Bytes of NVRAM scanned.
+    pub nvram_read_bytes: u64,
     /// Victims collected.
     pub gc_victims: u64,
 }

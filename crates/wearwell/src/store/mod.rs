@@ -36,17 +36,29 @@ pub enum Stream {
     Gc,
     /// Translation pages.
     Translation,
+    /// Pages of deltas.
+    Delta,
+    /// Pages of compressed chunks.
+    Chunk,
+    /// Pages of the log of mappings made without a program.
+    RemapLog,
 }
 
 impl Stream {
     /// Number of streams.
-    pub const COUNT: usize = 3;
+    pub const COUNT: usize = 6;
+    /// All streams.
+    pub const ALL: [Stream; Stream::COUNT] =
+        [Stream::Host, Stream::Gc, Stream::Translation, Stream::Delta, Stream::Chunk, Stream::RemapLog];
 
     /// What the stream's pages hold.
     pub fn kind(self) -> PageKind {
         match self {
             Stream::Host | Stream::Gc => PageKind::Data,
             Stream::Translation => PageKind::Translation,
+            Stream::Delta => PageKind::Delta,
+            Stream::Chunk => PageKind::Chunk,
+            Stream::RemapLog => PageKind::RemapLog,
         }
     }
 }
@@ -251,7 +263,8 @@ impl<N: Nand> Store<N> {
             }
             let Frontier { block, next, .. } = self.frontiers[index];
             self.sequence += 1;
-            let oob = Oob { kind: stream.kind(), owner, sequence: self.sequence, fingerprint };
+            let sequence = self.sequence;
+            let oob = Oob { kind: stream.kind(), owner, sequence, generation: sequence, fingerprint };
             let outcome = self.nand.program(next, oob, content);
             self.stats.programs[cause as usize] += 1;
             self.note(OpKind::Program, next, cause);
@@ -457,7 +470,36 @@ impl<N: Nand> Store<N> {
         self.geometry.plane_of(self.block_of(ppn), 0)
     }
 
-    /// Number of the last program.
+    /// The NVRAM beside the flash, in words of 8 bytes.
+    #[inline]
+    pub fn nvram(&self) -> &[u64] {
+        self.nand.nvram()
+    }
+
+    /// Stores one word of NVRAM, atomically.
+    ///
+    /// # Errors
+    /// Power loss.
+    #[inline]
+    pub fn store_word(&mut self, index: usize, word: u64) -> Result<()> {
+        self.stats.nvram_written_bytes += 8;
+        Ok(self.nand.store_word(index, word)?)
+    }
+
+    /// Charges a scan of NVRAM: the words themselves are read through [`Store::nvram`].
+    #[inline]
+    pub fn charge_nvram_scan(&mut self, bytes: u64) {
+        self.stats.nvram_read_bytes += bytes;
+    }
+
+    /// Takes the next number of the sequence of programs and entries.
+    #[inline]
+    pub(crate) fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    /// Number of the last program or entry.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
@@ -536,7 +578,7 @@ impl<N: Nand> Store<N> {
         self.blocks.set_open(block, kind);
         let pool = self.pool_of(block);
         let left = self.geometry.block_pages() - found.programmed;
-        let stream = [Stream::Host, Stream::Gc, Stream::Translation]
+        let stream = Stream::ALL
             .into_iter()
             .find(|&s| s.kind() == kind && self.frontier_left(s, pool) == 0);
         match stream {

@@ -69,7 +69,8 @@ impl ContentIndex {
     /// The unit that holds this content; marks it as used.
     #[inline]
     pub fn find(&mut self, fingerprint: Fingerprint) -> Option<Unit> {
-        let slot = &mut self.slots[self.table.find(mix(fingerprint.0), |&slot| self.slots[slot as usize].fingerprint == fingerprint).copied()? as usize];
+        let slot = self.slot_of(fingerprint)?;
+        let slot = &mut self.slots[slot as usize];
         slot.hit = true;
         Some(slot.unit)
     }

@@ -16,6 +16,14 @@ pub struct Stats {
     pub host_page_trims: u64,
     /// Host page writes that were served by reviving a dead page instead of a program.
     pub recycled_writes: u64,
+    /// Host page writes that were served by binding to a stored page of equal content.
+    pub deduplicated_writes: u64,
+    /// Pages that the host remapped by a bind.
+    pub remapped_pages: u64,
+    /// Binds that became writes because the page had its most referrers.
+    pub demoted_saturated: u64,
+    /// Binds that became writes (or trims that became writes of zeros) because no entry could be recorded.
+    pub demoted_full: u64,
     /// Page programs.
     pub programs: ByCause,
     /// Page reads, spare-area reads included.

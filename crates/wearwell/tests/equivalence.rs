@@ -196,6 +196,12 @@ impl Nand for PageByPage {
     fn fingerprint(&self, ppn: Ppn) -> Fingerprint {
         self.0.fingerprint(ppn)
     }
+    fn nvram(&self) -> &[u64] {
+        self.0.nvram()
+    }
+    fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
+        self.0.store_word(index, word)
+    }
 }
 
 /// OOB and bytes of every page, and the wear of every block.

@@ -9,7 +9,7 @@
 
 mod common;
 
-use common::{DesignUnderTest, SECTOR, Scene, audit, designs, flat_geometry, largest_logical};
+use common::{DesignUnderTest, NVRAM_BYTES, SECTOR, Scene, audit, designs, flat_geometry, largest_logical};
 use wearwell::design::{MappingPart, Parts};
 use wearwell::device::HostData;
 use wearwell::nand::{Geometry, Retain, SimNand};
@@ -58,7 +58,7 @@ impl Node {
     fn new(design: &DesignUnderTest, buffer: BufferOptions) -> Self {
         let geometry = geometry(&design.parts);
         assert!(largest_logical(&geometry, &design.parts) >= LOGICAL);
-        let nand = SimNand::new(geometry, Retain::ALL);
+        let nand = SimNand::new(geometry, Retain::ALL).with_nvram(NVRAM_BYTES);
         let device = Device::new(nand, LOGICAL, &design.parts, DeviceOptions { buffer }).expect("it fits");
         let mut node = Self { device, expected: [0; LOGICAL as usize] };
         for k in 0..9 {

@@ -335,6 +335,11 @@ fn recyclable_keeps_its_promise_at_every_cut() {
 }
 
 #[test]
+fn remap_keeps_its_promise_at_every_cut() {
+    every_cut_of("remap", &worlds());
+}
+
+#[test]
 fn dftl_keeps_its_promise_at_every_cut() {
     every_cut_of("dftl", &worlds());
 }

@@ -8,6 +8,7 @@
 
 pub mod dedup;
 pub mod recycle;
+pub mod sharing;
 
 /// Identity of a page's content: equal content has an equal fingerprint.
 ///

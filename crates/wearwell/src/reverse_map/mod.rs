@@ -168,6 +168,10 @@ pub trait ReverseMap {
     /// Whatever the medium answers.
     fn erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()>;
 
+    /// The pages that a scan of the flash found in the log's stream, dead ones too: number and place. Before
+    /// [`ReverseMap::recover`].
+    fn adopt_pages(&mut self, _: &[(u32, Ppn)]) {}
+
     /// Rebuilds what is in RAM from the non-volatile part and returns every intact entry.
     ///
     /// # Errors
@@ -293,6 +297,9 @@ impl ReverseMap for AnyReverseMap {
     }
     fn erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
         delegate!(self, m => m.erased(io, block), else Ok(()))
+    }
+    fn adopt_pages(&mut self, pages: &[(u32, Ppn)]) {
+        delegate!(self, m => m.adopt_pages(pages), else ());
     }
     fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<Entry>> {
         delegate!(self, m => m.recover(io), else Ok(Vec::new()))

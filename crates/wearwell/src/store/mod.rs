@@ -307,7 +307,7 @@ impl<N: Nand> Store<N> {
         let Some(block) = self.free[pool as usize].take(worn) else {
             return Err(Error::Full { free_blocks: self.total_free_blocks() });
         };
-        self.blocks.set_open(block, stream.kind());
+        self.blocks.set_open(block, stream.kind(), self.sequence);
         let index = self.frontier_index(stream, pool);
         let next = self.geometry.first_page(block);
         self.frontiers[index] = Frontier { block, next, left: self.geometry.block_pages() };
@@ -499,6 +499,11 @@ impl<N: Nand> Store<N> {
         self.sequence
     }
 
+    /// Numbers up to `sequence` were given out before the power was lost.
+    pub(crate) fn continue_after(&mut self, sequence: u64) {
+        self.sequence = self.sequence.max(sequence);
+    }
+
     /// Number of the last program or entry.
     pub fn sequence(&self) -> u64 {
         self.sequence
@@ -575,7 +580,7 @@ impl<N: Nand> Store<N> {
         let Some(kind) = found.kind else {
             return if self.is_usable(block) { self.release_free(block) } else { self.blocks.retire(block) };
         };
-        self.blocks.set_open(block, kind);
+        self.blocks.set_open(block, kind, found.first_sequence.saturating_sub(1));
         let pool = self.pool_of(block);
         let left = self.geometry.block_pages() - found.programmed;
         let stream = Stream::ALL
@@ -609,7 +614,7 @@ impl<N: Nand> Store<N> {
             FoundBlock {
                 kind: Some(PageKind::Data),
                 programmed: self.geometry.block_pages(),
-                last_sequence: 0,
+                ..FoundBlock::default()
             },
         );
         self.erase(block, Cause::Recovery)
@@ -669,6 +674,8 @@ pub(crate) struct FoundBlock {
     pub(crate) kind: Option<PageKind>,
     /// Pages that cannot be programmed any more.
     pub(crate) programmed: u32,
+    /// Smallest sequence number in it.
+    pub(crate) first_sequence: u64,
     /// Largest sequence number in it.
     pub(crate) last_sequence: u64,
 }

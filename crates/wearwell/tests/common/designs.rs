@@ -1,8 +1,11 @@
 //! The designs that every test runs: one line each.
 
 use wearwell::content::recycle::{RecycleOptions, StorePolicy};
-use wearwell::design::{DftlOptions, Parts, RecycleDesign, dftl, page_map, recyclable};
+use wearwell::content::dedup::DedupOptions;
+use wearwell::design::{DftlOptions, Parts, RecycleDesign, SharingDesign, dftl, page_map, recyclable, remap};
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
+use wearwell::refs::RefsPart;
+use wearwell::reverse_map::ReverseMapPart;
 
 /// A named list of parts.
 #[derive(Clone)]
@@ -33,6 +36,12 @@ fn demand_paged(cache_entries: u32) -> Parts {
     dftl(GcOptions::default(), DftlOptions { cache_entries })
 }
 
+/// Deduplicates into an index of few entries, so that some of them are evicted; `verify` compares bytes.
+fn remapping(reverse_map: ReverseMapPart, refs: RefsPart, index_entries: Option<u32>) -> Parts {
+    let dedup = Some(DedupOptions { capacity_entries: index_entries, verify_on_hit: true });
+    remap(GcOptions::default(), SharingDesign { reverse_map, refs, dedup })
+}
+
 /// All designs. A new one joins every test by a line here.
 pub fn designs() -> Vec<DesignUnderTest> {
     let unbounded = StorePolicy::Probability;
@@ -55,6 +64,9 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("dftl 4 entries", demand_paged(4)),
         ("dftl 16 entries", demand_paged(16)),
         ("dftl all entries", demand_paged(u32::MAX)),
+        ("remap none", remapping(ReverseMapPart::OobOnly, RefsPart::Dense, None)),
+        ("remap ideal", remapping(ReverseMapPart::Ideal, RefsPart::Dense, None)),
+        ("remap ideal few entries", remapping(ReverseMapPart::Ideal, RefsPart::Sparse, Some(5))),
     ]
     .into_iter()
     .map(|(name, parts)| DesignUnderTest { name, parts })

@@ -13,7 +13,7 @@
 //! After an error that is a power loss, RAM is in a state that [`Ftl::recover`](crate::recovery) can take over:
 //! every flash operation either precedes the RAM changes that rely on it, or leaves nothing to rely on.
 
-use crate::address::{BlockId, Lpn, Ppn};
+use crate::address::{BlockId, Lpn, Ppn, RemapMode};
 use crate::content::recycle::{Recycle, StorePolicy};
 use crate::content::{Content, Descriptor, Fingerprint};
 use crate::design::{ContentPart, MappingPart, Parts, Persistence};
@@ -664,5 +664,27 @@ impl<N: Nand> Ftl<N> {
             parts.extend(stage.part.ram_bytes());
         }
         parts
+    }
+
+    /// Gives `target` the content of `source`. This is the form every design has, the one that a remap is demoted to
+    /// (Remap-SSD, section 4.3): one read and one program, and a trim of the source if it is relocated, each counted
+    /// as the host's.
+    ///
+    /// # Errors
+    /// Those of [`Ftl::read`], [`Ftl::write`] and [`Ftl::trim`]; the target is untouched if the read fails.
+    pub fn remap_page(&mut self, target: Lpn, source: Lpn, mode: RemapMode) -> Result<()> {
+        self.require_in_range(target)?;
+        if target == source {
+            return Ok(());
+        }
+        let keeps_bytes = self.store.nand().keeps_bytes();
+        let mut page = vec![0; if keeps_bytes { self.store.geometry().page_bytes as usize } else { 0 }];
+        if !self.read(source, &mut page)? {
+            return self.trim(target);
+        }
+        let identity = self.fingerprint_of(source)?.unwrap_or(Fingerprint::ZERO_PAGE);
+        let described = Content::Descriptor(Descriptor::of(identity));
+        self.write(target, if keeps_bytes { Content::Bytes(&page) } else { described })?;
+        if mode == RemapMode::Relocate { self.trim(source) } else { Ok(()) }
     }
 }

@@ -57,6 +57,7 @@ fn run(spec: &Spec) -> u64 {
         device: 0,
         offset_bytes: 0,
         len_bytes: 0,
+        source_bytes: 0,
         content: Vec::new(),
         bytes: Vec::new(),
     };

@@ -27,6 +27,7 @@ use std::str::FromStr;
 
 use rand::SeedableRng;
 use rand_xoshiro::SplitMix64;
+use wearwell::address::RemapMode;
 use wearwell::content::{Descriptor, Fingerprint, mix};
 
 use crate::workload::PAGE_BYTES;
@@ -315,6 +316,25 @@ impl ContentModel {
     pub fn forget(&mut self, pages: Range<u64>) {
         if let Some(current) = &mut self.current {
             pages.for_each(|page| current.clear(page));
+        }
+    }
+
+    /// The pages from `target` on hold what those from `source` on held before (remap); a relocation leaves the
+    /// source empty.
+    pub fn remap(&mut self, target: Range<u64>, source: Range<u64>, mode: RemapMode) {
+        let Some(current) = &mut self.current else { return };
+        if target == source {
+            return;
+        }
+        let aside: Vec<_> = source.clone().map(|page| current.get(page)).collect();
+        if mode == RemapMode::Relocate {
+            source.for_each(|page| current.clear(page));
+        }
+        for (page, held) in target.zip(aside) {
+            match held {
+                Some(content) => current.set(page, content),
+                None => current.clear(page),
+            }
         }
     }
 

@@ -145,7 +145,8 @@ impl Survey {
         if request.len_bytes > 0 {
             let before = self.device.replace(request.device);
             self.several_devices |= before.is_some_and(|before| before != request.device);
-            self.end_bytes = self.end_bytes.max(request.end_bytes());
+            let source_end = request.source_pages().end * trace::PAGE_BYTES;
+            self.end_bytes = self.end_bytes.max(request.end_bytes()).max(source_end);
         }
         self.lacks_content |= request.op == trace::Op::Write && request.content.is_empty();
     }

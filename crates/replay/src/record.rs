@@ -34,6 +34,10 @@ pub struct RunRecord {
     pub host_page_reads: u64,
     /// Pages deallocated.
     pub host_page_trims: u64,
+    /// Pages that the host asked to remap. Where the design has no remap they are also counted as page reads, writes
+    /// and trims, as far as they cost one.
+    #[serde(default)]
+    pub host_page_remaps: u64,
     /// Page writes absorbed by the write buffer.
     pub buffer_absorbed_writes: u64,
     /// Host page writes served by reviving a dead page.
@@ -68,6 +72,9 @@ pub struct RunRecord {
     pub ram_bytes_by_structure: BTreeMap<String, u64>,
     /// Counters over the run, at most 200 points.
     pub series: Vec<SeriesPoint>,
+    /// Counters at the end of each phase, for inputs that have phases: differences are what a phase did.
+    #[serde(default)]
+    pub phases: Vec<SeriesPoint>,
     /// What figures rest on a model rather than on the input.
     pub notes: Vec<String>,
     /// Largest resident memory of this process during the run, bytes (0 where the system does not tell).
@@ -213,6 +220,9 @@ pub struct SeriesPoint {
     pub recycled_writes: u64,
     /// Free blocks now.
     pub free_blocks: u32,
+    /// Device time, seconds; 0 without timing.
+    #[serde(default)]
+    pub device_s: f64,
 }
 
 /// Counters by cause with the causes' names; zero entries are left out.

@@ -217,6 +217,9 @@ struct Run<'a> {
     upcoming: Vec<Lpn>,
     upcoming_contents: Vec<Fingerprint>,
     series: Vec<SeriesPoint>,
+    /// Counters when each phase but the first began.
+    phases: Vec<SeriesPoint>,
+    remapped_pages: u64,
     /// Writes that the buffer absorbed before the measured part.
     absorbed_before: u64,
     measured: u64,
@@ -259,6 +262,8 @@ impl<'a> Run<'a> {
             upcoming: Vec::with_capacity(BATCH),
             upcoming_contents: Vec::with_capacity(BATCH),
             series: Vec::new(),
+            phases: Vec::new(),
+            remapped_pages: 0,
             absorbed_before: 0,
             measured: 0,
             aged: 0,
@@ -312,6 +317,8 @@ impl<'a> Run<'a> {
         self.aged = std::mem::take(&mut self.measured);
         (self.first_ns, self.last_ns) = (None, 0);
         self.series.clear();
+        self.phases.clear();
+        self.remapped_pages = 0;
         Ok(ended)
     }
 
@@ -336,6 +343,9 @@ impl<'a> Run<'a> {
         let ended = self.pump(limit, total, Phase::Replay, on_progress)?;
         if let Some(timing) = &mut self.timing {
             timing.drain();
+        }
+        if !self.phases.is_empty() {
+            self.phases.push(self.counters());
         }
         Ok(ended)
     }
@@ -420,6 +430,7 @@ impl<'a> Run<'a> {
                 self.content.fill(request.pages(), &mut request.content);
             }
             Op::Trim | Op::Zero => self.content.forget(request.whole_pages()),
+            Op::Remap(mode) => self.content.remap(request.pages(), request.source_pages(), mode),
             _ => {}
         }
         if request.op == Op::Write {
@@ -433,6 +444,10 @@ impl<'a> Run<'a> {
             (self.first_ns, self.clock.previous_trace_ns) = (Some(time_ns), time_ns);
         }
         self.last_ns = time_ns;
+        if request.op == Op::Phase {
+            self.phases.push(self.counters());
+            return Ok(());
+        }
         if self.timing.is_some() {
             self.arrive(time_ns)?;
         }
@@ -535,6 +550,11 @@ impl<'a> Run<'a> {
             }
             Op::Trim | Op::Zero => self.device.trim(offset, len).map(|()| RequestKind::Trim),
             Op::Flush => self.device.flush().map(|()| RequestKind::Flush),
+            Op::Remap(mode) => {
+                self.remapped_pages += len / self.page_bytes;
+                self.device.remap(offset, request.source_bytes, len, mode).map(|()| RequestKind::Write)
+            }
+            Op::Phase => unreachable!("a phase asks nothing of the device"),
         }
     }
 
@@ -591,16 +611,22 @@ impl<'a> Run<'a> {
     }
 
     fn sample(&mut self) {
+        let counters = self.counters();
+        self.series.push(counters);
+    }
+
+    fn counters(&self) -> SeriesPoint {
         let ftl = self.device.ftl();
         let stats = ftl.stats();
-        self.series.push(SeriesPoint {
+        SeriesPoint {
             requests: self.measured,
             host_page_writes: stats.host_page_writes,
             programs: stats.total_programs(),
             erases: stats.total_erases(),
             recycled_writes: stats.recycled_writes,
             free_blocks: ftl.store().total_free_blocks(),
-        });
+            device_s: self.timing.as_ref().map_or(0.0, |timing| timing.now_ns() as f64 / 1e9),
+        }
     }
 
     fn record(self, design: &str, ended: Ended) -> RunRecord {
@@ -618,6 +644,7 @@ impl<'a> Run<'a> {
             host_page_writes: host_writes,
             host_page_reads: stats.host_page_reads,
             host_page_trims: stats.host_page_trims,
+            host_page_remaps: self.remapped_pages,
             buffer_absorbed_writes: self.device.absorbed_writes() - self.absorbed_before,
             recycled_writes: stats.recycled_writes,
             write_reduction: stats.recycled_writes as f64 / host_writes.max(1) as f64,
@@ -636,6 +663,7 @@ impl<'a> Run<'a> {
             ram_bytes_by_structure: ram.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect(),
             notes: self.notes(),
             series: self.series,
+            phases: self.phases,
             peak_rss_bytes: 0,
             cpu_seconds: 0.0,
             precondition_cpu_seconds: 0.0,

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use common::{SMALL, config, generated, measure, measure_generated, requests_of, run};
+use wearwell::address::RemapMode;
 use wearwell::content::{Descriptor, Fingerprint};
 use wearwell_replay::input::Input;
 use wearwell_replay::record::{Latency, RunRecord};
@@ -660,4 +661,53 @@ fn the_small_device_of_these_tests_is_small() {
     let resolved = config(&[]).resolve(1).unwrap();
     assert_eq!((resolved.geometry.pages(), resolved.geometry.pools()), (16_384, 4));
     assert_eq!(SMALL.len(), 5);
+}
+
+#[test]
+fn remaps_are_counted_and_demoted_where_the_design_has_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let remap = |mode, target: u64, source: u64, pages: u64| Request {
+        op: Op::Remap(mode),
+        source_bytes: source * 4096,
+        ..write_at(target, pages)
+    };
+    let requests = [
+        Request { content: (1..5).map(|id| Descriptor::of(Fingerprint(id))).collect(), ..write_at(0, 4) },
+        remap(RemapMode::Copy, 8, 0, 4),
+        remap(RemapMode::Relocate, 16, 0, 2),
+        // Page 0 holds nothing any more: its target is deallocated.
+        remap(RemapMode::Copy, 9, 0, 1),
+    ];
+    let input = native_trace(folder.path(), "remaps.wwt", &requests);
+    for design in DESIGNS {
+        let record = measure(&config(&[]), &input, design);
+        assert_eq!((record.partial, record.host_page_remaps), (false, 7), "{design}");
+        assert_eq!((record.host_page_writes, record.host_page_reads), (10, 7), "{design}");
+        assert_eq!(record.host_page_trims, 3, "{design}: two sources and a target");
+        assert_conserved(&record);
+    }
+}
+
+#[test]
+fn a_remap_of_parts_of_device_pages_ends_the_run_with_a_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let remap = Request { op: Op::Remap(RemapMode::Copy), source_bytes: 0, ..write_at(4, 1) };
+    let input = csv_trace(folder.path(), "part.csv", &[write_at(0, 8), remap]);
+    let record = measure(&common::config_of(&SMALL_TLC), &input, "page-map");
+    assert!(record.partial_reason.unwrap().contains("whole pages of 16384 bytes"));
+}
+
+#[test]
+fn phases_are_reported_by_themselves_and_ask_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let phase = Request { op: Op::Phase, ..Request::default() };
+    let requests = [write_at(0, 3), phase.clone(), write_at(0, 4), write_at(8, 4), phase, write_at(0, 1)];
+    let input = native_trace(folder.path(), "phases.wwt", &requests);
+    let record = measure(&config(&["timing.mode=event"]), &input, "page-map");
+    let written: Vec<u64> = record.phases.iter().map(|phase| phase.host_page_writes).collect();
+    assert_eq!(written, [3, 11, 12]);
+    assert!(record.phases.is_sorted_by(|a, b| a.device_s <= b.device_s) && record.phases[2].device_s > 0.0);
+    assert_eq!(record.latency_us.write.count, 4);
+    let without = measure(&config(&[]), &csv_trace(folder.path(), "none.csv", &[write_at(0, 3)]), "page-map");
+    assert!(without.phases.is_empty());
 }

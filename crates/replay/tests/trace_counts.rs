@@ -152,3 +152,44 @@ fn a_missing_file_is_named() {
         "{error}"
     );
 }
+
+/// A remap changes what pages hold, not what was written: overwrites, silent writes and trimmed pages follow it.
+#[test]
+fn remaps_move_what_pages_hold() {
+    let rows = [
+        "0,W,0,8192,0,1 2,",
+        "1,C,8192,8192,0,,0",
+        // Page 3 holds content 2 by the copy: overwritten, and silently.
+        "2,W,12288,4096,0,2,",
+        "3,M,16384,4096,0,,0",
+        // Page 0 moved away: not overwritten. Page 4 holds content 1.
+        "4,W,0,4096,0,7,",
+        "5,W,16384,4096,0,1,",
+        "6,P,0,0,0,,",
+    ];
+    let csv = format!(
+        "{}\n{}\n",
+        "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes",
+        rows.join("\n")
+    );
+    let mut reader = open_stream(Cursor::new(csv.into_bytes()), "f", &OpenOptions::default()).unwrap();
+    let info = TraceInfo::of(reader.as_mut()).unwrap();
+    assert_eq!((info.requests.remap, info.pages.remap, info.requests.phase, info.pages.write), (2, 3, 1, 5));
+    assert_eq!(info.over_share, 2.0 / 5.0);
+    assert_eq!(info.content.unwrap().silent_share, 2.0 / 5.0);
+    assert_eq!(info.unique_pages_written, 4);
+    assert_eq!(info.max_end_bytes, 20_480);
+}
+
+#[test]
+fn a_footprint_has_both_ranges_of_a_remap_and_compacts_them() {
+    let csv =
+        "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes\n0,C,4096000,8192,0,,40960\n";
+    let open = || open_stream(Cursor::new(csv.as_bytes()), "f", &OpenOptions::default()).unwrap();
+    let footprint = Footprint::of(open().as_mut()).unwrap();
+    assert_eq!(footprint.pages(), 4);
+    let mut request = Request::default();
+    open().next(&mut request).unwrap();
+    footprint.compact(&mut request);
+    assert_eq!((request.offset_bytes, request.len_bytes, request.source_bytes), (8192, 8192, 0));
+}

@@ -4,9 +4,10 @@ mod trace_fixtures;
 
 use proptest::prelude::*;
 use trace_fixtures::read_all;
+use wearwell::address::RemapMode;
 use wearwell::content::{Descriptor, Fingerprint};
 use wearwell_replay::trace::{
-    CsvWriter, NativeWriter, Op, OpenOptions, Request, TraceError, TraceWriter, open_stream,
+    CsvWriter, Format, NativeWriter, Op, OpenOptions, Request, TraceError, TraceWriter, open_stream,
 };
 
 fn native(requests: &[Request]) -> Vec<u8> {
@@ -47,7 +48,9 @@ fn descriptor() -> impl Strategy<Value = Descriptor> {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    prop_oneof![Just(Op::Read), Just(Op::Write), Just(Op::Trim), Just(Op::Zero), Just(Op::Flush)]
+    let remap = prop_oneof![Just(RemapMode::Copy), Just(RemapMode::Relocate)].prop_map(Op::Remap);
+    let plain = prop::sample::select(vec![Op::Read, Op::Write, Op::Trim, Op::Zero, Op::Flush, Op::Phase]);
+    prop_oneof![3 => plain, 1 => remap]
 }
 
 fn request() -> impl Strategy<Value = Request> {
@@ -58,8 +61,13 @@ fn request() -> impl Strategy<Value = Request> {
     let device = prop_oneof![3 => Just(0), 1 => any::<u32>()];
     (time_ns, op(), device, offset, len, content, any::<bool>()).prop_map(
         |(time_ns, op, device, offset_bytes, len_bytes, contents, known)| {
-            let len_bytes = if op == Op::Flush { 0 } else { len_bytes };
+            let len_bytes = if matches!(op, Op::Flush | Op::Phase) { 0 } else { len_bytes };
             let mut request = Request { time_ns, op, device, offset_bytes, len_bytes, ..Request::default() };
+            if matches!(op, Op::Remap(_)) {
+                request.source_bytes = time_ns % (1 << 49) * 4096;
+                request.offset_bytes &= !4095;
+                request.len_bytes &= !4095;
+            }
             let pages = request.pages();
             if known {
                 request.content =
@@ -107,6 +115,7 @@ fn long_trace() -> Vec<Request> {
         len_bytes: 4096,
         content: vec![content(index)],
         bytes: vec![],
+        source_bytes: 0,
     };
     (0..70_000).map(request).collect()
 }
@@ -191,7 +200,10 @@ fn what_cannot_be_read_again_is_not_written() {
         Request { content: vec![Descriptor::of(Fingerprint(1)); 2], ..good.clone() },
         Request { len_bytes: (1 << 30) + 1, ..good.clone() },
         Request { offset_bytes: u64::MAX, ..good.clone() },
-        Request { op: Op::Flush, ..good },
+        Request { op: Op::Flush, ..good.clone() },
+        Request { op: Op::Phase, ..good.clone() },
+        Request { op: Op::Remap(RemapMode::Copy), source_bytes: 512, ..good.clone() },
+        Request { op: Op::Remap(RemapMode::Relocate), offset_bytes: 1, ..good },
     ];
     for request in refused {
         assert!(matches!(write(request), Err(TraceError::Unwritable { request: 1, .. })));
@@ -214,4 +226,27 @@ fn the_documented_example_is_what_is_written() {
     let end = &frame[20 + stored..];
     assert_eq!(end[..16], [2, 0, 0, 0, 0, 0, 0, 0, 24, 0, 0, 0, 24, 0, 0, 0]);
     assert_eq!(end[20..], [1_u64, 1, 1].map(u64::to_le_bytes).concat());
+}
+
+/// Files from before remaps have a column less, and must stay readable.
+#[test]
+fn the_csv_without_a_source_column_is_read_and_has_no_remaps() {
+    let as_csv = OpenOptions { format: Some(Format::Csv), ..OpenOptions::default() };
+    let old = "time_ns,op,offset_bytes,len_bytes,device,fingerprints\n0,W,0,4096,0,5\n7,F,0,0,0,\n";
+    let requests = read(old.as_bytes());
+    assert_eq!(requests.iter().map(|request| request.op).collect::<Vec<_>>(), [Op::Write, Op::Flush]);
+    let (_, end) = read_all(format!("{old}8,C,0,4096,0,\n").as_bytes(), &as_csv);
+    assert!(matches!(end, Err(TraceError::Line { line: 4, .. })), "{end:?}");
+}
+
+#[test]
+fn a_source_belongs_to_remaps_and_every_remap_has_one() {
+    let as_csv = OpenOptions { format: Some(Format::Csv), ..OpenOptions::default() };
+    let header = "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes\n";
+    let good = format!("{header}0,M,8192,4096,0,,4096\n");
+    assert_eq!(read(good.as_bytes())[0].source_pages(), 1..2);
+    for bad in ["0,M,8192,4096,0,,\n", "0,W,8192,4096,0,,4096\n", "0,C,8192,4096,0,,100\n"] {
+        let (_, end) = read_all(format!("{header}{bad}").as_bytes(), &as_csv);
+        assert!(matches!(end, Err(TraceError::Line { line: 2, .. })), "{bad}: {end:?}");
+    }
 }

@@ -19,7 +19,12 @@ fn read_as(format: Option<Format>, bytes: &[u8], skip_bad_lines: bool) {
         assert!(request.offset_bytes <= 1 << 62 && pages.end <= (1 << 62) / PAGE_BYTES + (1 << 32) + 1);
         match request.op {
             Op::Read | Op::Write => assert!(request.len_bytes <= REQUEST_MAX_BYTES),
-            Op::Flush => assert_eq!(request.len_bytes, 0),
+            Op::Remap(_) => {
+                assert!(request.len_bytes <= REQUEST_MAX_BYTES && request.source_bytes <= 1 << 62);
+                let parts = request.offset_bytes | request.len_bytes | request.source_bytes;
+                assert_eq!(parts % PAGE_BYTES, 0);
+            }
+            Op::Flush | Op::Phase => assert_eq!(request.len_bytes, 0),
             Op::Trim | Op::Zero => assert!(request.len_bytes <= 1 << 44),
         }
     }

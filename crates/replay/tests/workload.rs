@@ -28,6 +28,7 @@ fn requests_of(spec: &Spec) -> Vec<Request> {
         device: 7,
         offset_bytes: 0,
         len_bytes: 0,
+        source_bytes: 5,
         content: Vec::new(),
         bytes: vec![1],
     };

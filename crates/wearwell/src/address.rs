@@ -32,6 +32,15 @@ pub struct BlockId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct PlaneId(pub u32);
 
+/// What a remap does to the addresses it takes pages from (Remap-SSD, FAST 2021, section 4.1: the remap flag).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum RemapMode {
+    /// They keep their pages: source and target hold the same (flag 0).
+    Copy,
+    /// They are deallocated: the data has moved (flag 1).
+    Relocate,
+}
+
 /// A 32-bit address that can be stored in a dense table with "none" as `u32::MAX`.
 pub trait Address: Copy + PartialEq {
     /// The value that means "no address" in a dense table.

@@ -5,7 +5,7 @@
 //! one. The contract: a write is acknowledged when the call returns; [`Device::flush`] makes everything
 //! acknowledged before it durable, under the assumptions of the design ([`crate::design::Persistence`]).
 
-use crate::address::Lpn;
+use crate::address::{Lpn, RemapMode};
 use crate::content::{Content, Descriptor, Fingerprint};
 use crate::design::Parts;
 use crate::error::{Error, Result};
@@ -13,7 +13,7 @@ use crate::ftl::Ftl;
 use crate::nand::Nand;
 use crate::recovery::RecoveryReport;
 use crate::timing::FlashOp;
-use crate::write_buffer::{BufferOptions, PageData, SectorMask, WriteBuffer};
+use crate::write_buffer::{BufferOptions, Buffered, PageData, SectorMask, WriteBuffer};
 
 /// Bytes of a sector, the unit of host addresses.
 pub const SECTOR_BYTES: u64 = 512;
@@ -160,9 +160,15 @@ impl<N: Nand> Device<N> {
         Ok(())
     }
 
-    /// Writes the oldest page of the buffer out. If that fails the page stays: it was acknowledged.
+    /// Writes the oldest page of the buffer out.
     fn evict(&mut self) -> Result<()> {
-        let Some(page) = self.buffer.take_oldest() else { return Ok(()) };
+        let page = self.buffer.take_oldest();
+        self.write_out(page)
+    }
+
+    /// Writes a page of the buffer out. If that fails the page stays: it was acknowledged.
+    fn write_out(&mut self, page: Option<Buffered>) -> Result<()> {
+        let Some(page) = page else { return Ok(()) };
         let stored = self.store_page(page.lpn, &page.data, page.mask);
         if stored.is_err() {
             self.buffer.put_back(page);
@@ -248,6 +254,41 @@ impl<N: Nand> Device<N> {
                 self.buffer.remove(piece.lpn);
                 self.ftl.trim(piece.lpn)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Gives the `len` bytes at `target_offset` the contents of those at `source_offset`, by changing the map where the
+    /// design can. A source page that holds nothing deallocates its target; a target that is its own source stays as it
+    /// is; ranges that overlap behave as if the source had been put aside first. Pages of either range that wait in the
+    /// write buffer are written out before. Not atomic: an error leaves the pages that were remapped before it.
+    ///
+    /// # Errors
+    /// [`Error::NotWholePages`], [`Error::OutOfRange`], what [`Ftl::remap_page`] says.
+    pub fn remap(&mut self, target_offset: u64, source_offset: u64, len: u64, mode: RemapMode) -> Result<()> {
+        let page_bytes = self.page_bytes;
+        if [target_offset, source_offset, len].iter().any(|bytes| !bytes.is_multiple_of(page_bytes)) {
+            return Err(Error::NotWholePages { target_offset, source_offset, len, page_bytes });
+        }
+        self.require_request(target_offset, len)?;
+        self.require_request(source_offset, len)?;
+        let page = |offset: u64| (offset / page_bytes) as u32;
+        let (target, source, pages) = (page(target_offset), page(source_offset), page(len));
+        self.write_out_range(target, pages)?;
+        self.write_out_range(source, pages)?;
+        // Downwards from the front, upwards from the back: no source is overwritten before it is read.
+        let remap = |k: u32| self.ftl.remap_page(Lpn(target + k), Lpn(source + k), mode);
+        if target <= source { (0..pages).try_for_each(remap) } else { (0..pages).rev().try_for_each(remap) }
+    }
+
+    /// The buffered pages among `pages` pages from `first`, out of the buffer.
+    fn write_out_range(&mut self, first: u32, pages: u32) -> Result<()> {
+        if self.buffer.len() == 0 {
+            return Ok(());
+        }
+        for lpn in (first..first + pages).map(Lpn) {
+            let page = self.buffer.remove(lpn);
+            self.write_out(page)?;
         }
         Ok(())
     }

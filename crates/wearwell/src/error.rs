@@ -35,6 +35,20 @@ pub enum Error {
         /// Exported pages.
         pages: u32,
     },
+    /// A remap that is not whole pages: a part of a page has no map entry of its own.
+    #[error(
+        "remap of {len} bytes from byte {source_offset} to byte {target_offset}: remaps are whole pages of {page_bytes} bytes"
+    )]
+    NotWholePages {
+        /// First byte that receives.
+        target_offset: u64,
+        /// First byte that gives.
+        source_offset: u64,
+        /// Bytes.
+        len: u64,
+        /// Page size of the device, bytes.
+        page_bytes: u64,
+    },
     /// Garbage collection found nothing to gain: retired blocks or metadata used up the spare space.
     #[error(
         "the device is full: no block has an invalid page left and {free_blocks} blocks are free; it is read-only now"

@@ -14,7 +14,7 @@
 //! After an error that is a power loss, RAM is in a state that [`Ftl::recover`](crate::recovery) can take over:
 //! every flash operation either precedes the RAM changes that rely on it, or leaves nothing to rely on.
 
-use crate::address::{Lpn, Ppn, Unit};
+use crate::address::{Lpn, Ppn, RemapMode, Unit};
 use crate::content::recycle::{Recycle, RecycleStage, StorePolicy};
 use crate::content::sharing::{Sharing, is_page};
 use crate::content::{Content, Descriptor, Fingerprint};
@@ -433,5 +433,42 @@ impl<N: Nand> Ftl<N> {
             parts.extend(sharing.ram_bytes());
         }
         parts
+    }
+
+    /// Gives `target` the content of `source`; `source` loses it if it is relocated. A bind where the design shares
+    /// pages and can record it, else a write.
+    ///
+    /// # Errors
+    /// Those of [`Ftl::read`], [`Ftl::write`] and [`Ftl::trim`]; the target is untouched if a read fails.
+    pub fn remap_page(&mut self, target: Lpn, source: Lpn, mode: RemapMode) -> Result<()> {
+        self.require_in_range(target)?;
+        self.require_in_range(source)?;
+        if target == source {
+            return Ok(());
+        }
+        if self.sharing.is_some() {
+            self.make_room_for_metadata()?;
+            if let Some(unit) = self.mapping.lookup(&mut self.store, source)?
+                && self.bind(target, unit, (mode == RemapMode::Relocate).then_some(source))?
+            {
+                self.store.stats.remapped_pages += 1;
+                return Ok(());
+            }
+        }
+        self.remap_by_writing(target, source, mode)
+    }
+
+    /// The form every design has, the one that a remap is demoted to (Remap-SSD, section 4.3): one read and one
+    /// program, and a trim of the source if it is relocated, each counted as the host's.
+    fn remap_by_writing(&mut self, target: Lpn, source: Lpn, mode: RemapMode) -> Result<()> {
+        let keeps_bytes = self.store.nand().keeps_bytes();
+        let mut page = vec![0; if keeps_bytes { self.store.geometry().page_bytes as usize } else { 0 }];
+        if !self.read(source, &mut page)? {
+            return self.trim(target);
+        }
+        let identity = self.fingerprint_of(source)?.unwrap_or(Fingerprint::ZERO_PAGE);
+        let described = Content::Descriptor(Descriptor::of(identity));
+        self.write(target, if keeps_bytes { Content::Bytes(&page) } else { described })?;
+        if mode == RemapMode::Relocate { self.trim(source) } else { Ok(()) }
     }
 }

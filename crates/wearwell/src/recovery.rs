@@ -118,6 +118,9 @@ impl<N: Nand> Ftl<N> {
             PageKind::Data => data.offer(ppn, &oob),
             PageKind::Translation | PageKind::Delta | PageKind::Chunk | PageKind::RemapLog => unreachable!("a flat map writes no translation page"),
         })?;
+        if let Some(sharing) = &mut self.sharing {
+            sharing.forget();
+        }
         let AnyMapping::Flat(flat) = &mut self.mapping else { unreachable!("OOB scans rebuild flat maps") };
         for (lpn, place) in data.place.iter().enumerate() {
             flat.set(Lpn(lpn as u32), place.some().map(Unit::from));

@@ -9,6 +9,7 @@ mod common;
 use common::{
     BUFFERS, DesignUnderTest, Mix, Oracle, Random, Scene, World, audit, designs, device, full_medium,
 };
+use wearwell::reverse_map::ReverseMapPart;
 use wearwell::write_buffer::BufferOptions;
 
 /// Content ids in use: few, so that the same content dies and comes back all the time.
@@ -17,11 +18,12 @@ const CONTENTS: u16 = 9;
 const AUDITED: u64 = 6_000;
 
 fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operations: u64, seed: u64) {
+    let contents = design.contents(CONTENTS);
     let mut device = device(world, &design.parts, buffer, full_medium(world));
-    let mut oracle = Oracle::of(&device, CONTENTS as usize);
+    let mut oracle = Oracle::of(&device, contents as usize);
     let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
     let mut mix =
-        Mix { random: Random::new(seed), sectors, page_sectors, contents: CONTENTS, switches: true };
+        Mix { random: Random::new(seed), sectors, page_sectors, contents, switches: true };
     let mut scene = Scene { what: design.name, world: world.name, seed, operation: 0 };
     for operation in 0..operations {
         scene.operation = operation;
@@ -34,6 +36,10 @@ fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operation
     oracle.compare_all(&mut device).expect("a healthy medium reads");
     let stats = device.ftl().stats();
     assert!(stats.gc_victims > operations / 1000, "garbage collection has to be at work");
+    if design.parts.content.sharing.is_some_and(|sharing| sharing.reverse_map != ReverseMapPart::OobOnly) {
+        assert!(stats.deduplicated_writes > operations / 1000, "deduplication has to be at work");
+        assert!(stats.remapped_pages > operations / 1000, "remaps have to be at work");
+    }
     if device.ftl().recycle().is_some() {
         assert!(stats.recycled_writes > operations / 1000, "recycling has to be at work");
     }

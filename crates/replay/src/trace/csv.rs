@@ -1,11 +1,14 @@
-//! Our documented CSV: `time_ns,op,offset_bytes,len_bytes,device,fingerprints`, with exactly this header line.
+//! Our documented CSV: `time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes`, with exactly this header
+//! line, or with the shorter one of files without remaps, which lacks the last column.
 //!
-//! `op` is R, W, T (trim), Z (write zeroes) or F (flush). `fingerprints` is empty or has one item per page touched,
+//! `op` is R, W, T (trim), Z (write zeroes), F (flush), C and M (remap that copies or moves, from `source_bytes` on) or
+//! P (phase). `fingerprints` is empty or has one item per page touched,
 //! separated by blanks: a hexadecimal number, then optionally `:` and the compressed size, then optionally `:` and the
 //! delta size, in bytes; an unknown size is empty. See `docs/TRACE-FORMAT.md`.
 
 use std::io::Write;
 
+use wearwell::address::RemapMode;
 use wearwell::content::{Descriptor, Fingerprint};
 
 use super::convert::{TraceWriter, check_writable};
@@ -14,30 +17,54 @@ use super::fields::{Blanks, Commas, Field};
 use super::reader::{LineFormat, Parsed};
 use super::{Format, Op, Request};
 
-const HEADER: &str = "time_ns,op,offset_bytes,len_bytes,device,fingerprints";
+const HEADER: &str = "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes";
+const HEADER_WITHOUT_SOURCE: &str = "time_ns,op,offset_bytes,len_bytes,device,fingerprints";
 
 #[derive(Default)]
 pub(crate) struct Csv {
-    titled: bool,
+    columns: Option<Columns>,
+}
+
+/// Which of the two headers a file has.
+#[derive(Clone, Copy, PartialEq)]
+enum Columns {
+    WithoutSource,
+    All,
+}
+
+impl Columns {
+    fn of(title: &[u8]) -> Result<Self, Bad> {
+        match title {
+            _ if title == HEADER.as_bytes() => Ok(Self::All),
+            _ if title == HEADER_WITHOUT_SOURCE.as_bytes() => Ok(Self::WithoutSource),
+            _ => Err(Bad::whole(HEADER)),
+        }
+    }
 }
 
 impl LineFormat for Csv {
     const FORMAT: Format = Format::Csv;
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
-        if !self.titled {
-            self.titled = line == HEADER.as_bytes();
-            return if self.titled { Ok(Parsed::Other) } else { Err(Bad::whole(HEADER)) };
-        }
+        let Some(columns) = self.columns else {
+            self.columns = Some(Columns::of(line)?);
+            return Ok(Parsed::Other);
+        };
         let mut fields = Commas::new(line);
         into.time_ns = fields.number("a time in nanoseconds")?;
         let op = fields.field();
-        into.op = Op::from_letter(op.text).ok_or(Bad { at: op.at, expected: "R, W, T, Z or F" })?;
+        into.op = Op::from_letter(op.text).ok_or(Bad { at: op.at, expected: "R, W, T, Z, F, C, M or P" })?;
         into.offset_bytes = fields.number("an offset in bytes")?;
         into.len_bytes = fields.number("a length in bytes")?;
         into.device = fields.small("a device number")?;
         let fingerprints = fields.field();
-        fields.finish("six columns")?;
+        let source = if columns == Columns::All { fields.field() } else { Field { text: b"", at: op.at } };
+        if matches!(into.op, Op::Remap(_)) {
+            into.source_bytes = source.number("a source in bytes")?;
+        } else if !source.text.is_empty() {
+            return source.bad("no source, since this is no remap");
+        }
+        fields.finish("as many columns as the header")?;
         parse_content(fingerprints, into)?;
         Ok(Parsed::Request)
     }
@@ -52,12 +79,16 @@ impl Op {
             Self::Trim => 'T',
             Self::Zero => 'Z',
             Self::Flush => 'F',
+            Self::Remap(RemapMode::Copy) => 'C',
+            Self::Remap(RemapMode::Relocate) => 'M',
+            Self::Phase => 'P',
         }
     }
 
     fn from_letter(text: &[u8]) -> Option<Self> {
-        let all = [Self::Read, Self::Write, Self::Trim, Self::Zero, Self::Flush];
-        all.into_iter().find(|op| text == [op.letter() as u8])
+        let plain = [Self::Read, Self::Write, Self::Trim, Self::Zero, Self::Flush, Self::Phase];
+        let remaps = [RemapMode::Copy, RemapMode::Relocate].map(Self::Remap);
+        plain.into_iter().chain(remaps).find(|op| text == [op.letter() as u8])
     }
 }
 
@@ -123,7 +154,11 @@ impl<W: Write> TraceWriter for CsvWriter<W> {
             let blank = if index == 0 { "" } else { " " };
             write!(self.out, "{blank}{:x}{}", descriptor.fingerprint.0, sizes(*descriptor))?;
         }
-        Ok(writeln!(self.out)?)
+        match op {
+            Op::Remap(_) => writeln!(self.out, ",{}", request.source_bytes)?,
+            _ => writeln!(self.out, ",")?,
+        }
+        Ok(())
     }
 
     fn finish(&mut self) -> Result<u64, TraceError> {

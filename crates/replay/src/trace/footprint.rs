@@ -7,6 +7,8 @@
 //! Memory is 24 bytes per 64 neighbouring pages: below 8 bytes per page as soon as three of 64 neighbours are touched,
 //! twice that while the set is built.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 
 use super::chunk::{CHUNK_PAGES, ChunkId, below, mask, numbers};
@@ -35,15 +37,19 @@ pub struct FootprintBuilder {
 }
 
 impl FootprintBuilder {
-    /// Adds the pages of one request; trims and flushes add none.
+    /// Adds the pages of one request, both ranges of a remap; trims and flushes add none.
     pub fn add(&mut self, request: &Request) {
-        if matches!(request.op, Op::Trim | Op::Flush) {
+        if matches!(request.op, Op::Trim | Op::Flush | Op::Phase) {
             return;
         }
-        let pages = request.pages();
-        for number in numbers(&pages) {
+        self.add_pages(request, &request.pages());
+        self.add_pages(request, &request.source_pages());
+    }
+
+    fn add_pages(&mut self, request: &Request, pages: &Range<u64>) {
+        for number in numbers(pages) {
             let id = ChunkId { device: request.device, number };
-            *self.chunks.entry(id).or_default() |= mask(number, &pages);
+            *self.chunks.entry(id).or_default() |= mask(number, pages);
         }
     }
 
@@ -107,8 +113,11 @@ impl Footprint {
     /// Moves a request to dense addresses on device 0. A trim shrinks to the touched pages inside it, perhaps to
     /// nothing. Requests must come from the trace that the footprint was taken of.
     pub fn compact(&self, request: &mut Request) {
-        let (device, pages) = (request.device, request.pages());
+        let (device, pages, source) = (request.device, request.pages(), request.source_pages());
         request.device = 0;
+        if !source.is_empty() {
+            request.source_bytes = u64::from(self.rank(device, source.start).0) * PAGE_BYTES;
+        }
         if pages.is_empty() {
             request.offset_bytes = 0;
             return;

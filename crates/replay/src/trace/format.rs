@@ -118,7 +118,9 @@ impl Format {
             Self::Native => {
                 ("native", "Wearwell binary (.wwt): compact, checksummed, with content; fastest to read")
             }
-            Self::Csv => ("csv", "Wearwell CSV: time_ns,op,offset_bytes,len_bytes,device,fingerprints"),
+            Self::Csv => {
+                ("csv", "Wearwell CSV: time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes")
+            }
             Self::Capture => ("capture", "block capture NAME.ops with page contents in files beside it"),
             Self::Fiu => ("fiu", "FIU (I/O Deduplication): blkparse columns with MD5 of pages or sectors"),
             Self::Blkparse => ("blkparse", "blkparse default text; one action is taken (D, Q or C)"),

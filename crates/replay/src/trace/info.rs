@@ -2,8 +2,8 @@
 //!
 //! Pages are 4 KiB and a request counts every page it touches. A page is *overwritten* if it holds data when it is
 //! written; trims and zeroings of the whole page take the data away. A *duplicate* is a non-zero page whose content was
-//! written earlier anywhere in the trace; a *silent* write repeats the content that its page already holds. All shares
-//! are of the pages written. Memory grows with the pages written (about one byte per page, nine if contents are known)
+//! written earlier anywhere in the trace; a *silent* write repeats the content that its page already holds. A remap writes
+//! nothing: it makes its target hold what its source holds. All shares are of the pages written. Memory grows with the pages written (about one byte per page, nine if contents are known)
 //! and with the distinct contents (about ten bytes each).
 
 use std::fs::File;
@@ -12,10 +12,11 @@ use std::path::Path;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use sha2::{Digest, Sha256};
+use wearwell::address::RemapMode;
 use wearwell::content::Fingerprint;
 
 use super::chunk::{ChunkId, mask, numbers};
-use super::{Format, Op, OpenOptions, Request, TraceError, TraceReader, open};
+use super::{Format, Op, OpenOptions, PAGE_BYTES, Request, TraceError, TraceReader, open};
 
 /// A number for each kind of request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -30,6 +31,12 @@ pub struct ByOp {
     pub zero: u64,
     /// Of flushes.
     pub flush: u64,
+    /// Of remaps, both modes.
+    #[serde(default)]
+    pub remap: u64,
+    /// Of marks that a phase begins.
+    #[serde(default)]
+    pub phase: u64,
 }
 
 impl ByOp {
@@ -40,12 +47,14 @@ impl ByOp {
             Op::Trim => &mut self.trim,
             Op::Zero => &mut self.zero,
             Op::Flush => &mut self.flush,
+            Op::Remap(_) => &mut self.remap,
+            Op::Phase => &mut self.phase,
         }
     }
 
     /// The sum over all kinds.
     pub fn total(&self) -> u64 {
-        self.read + self.write + self.trim + self.zero + self.flush
+        self.read + self.write + self.trim + self.zero + self.flush + self.remap + self.phase
     }
 }
 
@@ -166,6 +175,14 @@ struct Chunk {
     fingerprints: Option<Box<[Fingerprint; 64]>>,
 }
 
+/// What a page holds.
+#[derive(Clone, Copy, PartialEq)]
+enum Held {
+    Nothing,
+    Unknown,
+    Known(Fingerprint),
+}
+
 /// The state of one pass.
 #[derive(Default)]
 struct Count {
@@ -191,16 +208,53 @@ impl Count {
         *self.requests.of(request.op) += 1;
         *self.pages.of(request.op) += pages.end - pages.start;
         self.duration_ns = self.duration_ns.max(request.time_ns);
-        if request.op != Op::Flush {
+        if !matches!(request.op, Op::Flush | Op::Phase) {
             self.devices.insert(request.device);
         }
-        if !matches!(request.op, Op::Flush | Op::Trim) {
-            self.max_end_bytes = self.max_end_bytes.max(request.end_bytes());
+        if !matches!(request.op, Op::Flush | Op::Trim | Op::Phase) {
+            let source_end = request.source_pages().end * PAGE_BYTES;
+            self.max_end_bytes = self.max_end_bytes.max(request.end_bytes()).max(source_end);
         }
         match request.op {
             Op::Write => self.write(request),
             Op::Trim | Op::Zero => self.discard(request),
-            Op::Read | Op::Flush => {}
+            Op::Remap(mode) => self.remap(request, mode),
+            Op::Read | Op::Flush | Op::Phase => {}
+        }
+    }
+
+    /// The target holds what the source held when the request came.
+    fn remap(&mut self, request: &Request, mode: RemapMode) {
+        if request.offset_bytes == request.source_bytes {
+            return;
+        }
+        let place = |page: u64| (ChunkId { device: request.device, number: page / 64 }, page % 64);
+        let aside: Vec<Held> = request.source_pages().map(|page| self.held(place(page))).collect();
+        if mode == RemapMode::Relocate {
+            request.source_pages().for_each(|page| self.hold(place(page), Held::Nothing));
+        }
+        for (page, held) in request.pages().zip(aside) {
+            self.hold(place(page), held);
+        }
+    }
+
+    fn held(&self, (id, bit): (ChunkId, u64)) -> Held {
+        let Some(chunk) = self.chunks.get(&id) else { return Held::Nothing };
+        match &chunk.fingerprints {
+            Some(fingerprints) if chunk.known >> bit & 1 == 1 => Held::Known(fingerprints[bit as usize]),
+            _ if chunk.live >> bit & 1 == 1 => Held::Unknown,
+            _ => Held::Nothing,
+        }
+    }
+
+    fn hold(&mut self, (id, bit): (ChunkId, u64), held: Held) {
+        let chunk = self.chunks.entry(id).or_default();
+        let set = |bits: u64, on: bool| bits & !(1 << bit) | u64::from(on) << bit;
+        chunk.live = set(chunk.live, held != Held::Nothing);
+        chunk.known = set(chunk.known, matches!(held, Held::Known(_)));
+        if let Held::Known(fingerprint) = held {
+            let held = chunk.fingerprints.get_or_insert_with(|| Box::new([Fingerprint::default(); 64]));
+            held[bit as usize] = fingerprint;
         }
     }
 

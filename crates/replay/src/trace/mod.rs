@@ -42,6 +42,7 @@ mod wiscsee;
 
 use std::ops::Range;
 
+use wearwell::address::RemapMode;
 use wearwell::content::Descriptor;
 
 pub use convert::{TraceWriter, convert};
@@ -75,6 +76,10 @@ pub enum Op {
     Zero,
     /// Make everything acknowledged durable.
     Flush,
+    /// Give whole pages the contents of others, from [`Request::source_bytes`] on, without sending them.
+    Remap(RemapMode),
+    /// Nothing is asked; what follows belongs to another phase of the input, to be reported by itself.
+    Phase,
 }
 
 /// One request of a trace. Readers fill the same value again and again, so that replay does not allocate.
@@ -88,8 +93,10 @@ pub struct Request {
     pub device: u32,
     /// First byte.
     pub offset_bytes: u64,
-    /// Length in bytes; 0 for a flush.
+    /// Length in bytes; 0 for a flush and for a phase.
     pub len_bytes: u64,
+    /// First byte that a remap takes from, on the same device; else 0.
+    pub source_bytes: u64,
     /// One descriptor per 4 KiB page that the request touches; empty where the trace does
     /// not know the content.
     pub content: Vec<Descriptor>,
@@ -106,6 +113,15 @@ impl Request {
             return first..first;
         }
         first..self.end_bytes().div_ceil(PAGE_BYTES)
+    }
+
+    /// The 4-KiB pages that a remap takes from; none for other requests.
+    pub fn source_pages(&self) -> Range<u64> {
+        let first = self.source_bytes / PAGE_BYTES;
+        if !matches!(self.op, Op::Remap(_)) {
+            return first..first;
+        }
+        first..first + self.len_bytes / PAGE_BYTES
     }
 
     /// The 4-KiB pages that the request covers from end to end.
@@ -133,6 +149,7 @@ impl Request {
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.device = 0;
+        self.source_bytes = 0;
         self.content.clear();
         self.bytes.clear();
     }

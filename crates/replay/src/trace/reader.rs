@@ -6,7 +6,7 @@
 
 use super::error::{Bad, Rejected, TraceError};
 use super::source::{Line, Source};
-use super::{Format, Op, Request};
+use super::{Format, Op, PAGE_BYTES, Request};
 
 /// Longest read or write that is accepted: real ones are a thousand times smaller, and a false length must not make
 /// a consumer allocate without bound.
@@ -111,14 +111,19 @@ impl Tally {
 pub(crate) fn check_limits(request: &Request) -> Result<(), &'static str> {
     let (max, message) = match request.op {
         Op::Read | Op::Write => (REQUEST_MAX_BYTES, "a read or write of at most 1 GiB"),
+        Op::Remap(_) => (REQUEST_MAX_BYTES, "a remap of at most 1 GiB"),
         Op::Trim | Op::Zero => (SPAN_MAX_BYTES, "a trim or zeroing of at most 16 TiB"),
-        Op::Flush => (0, "a flush without length"),
+        Op::Flush | Op::Phase => (0, "a flush or phase without length"),
     };
     if request.len_bytes > max {
         return Err(message);
     }
-    if request.offset_bytes > ADDRESS_MAX_BYTES {
+    if request.offset_bytes.max(request.source_bytes) > ADDRESS_MAX_BYTES {
         return Err("an address below 2^62");
+    }
+    let parts = request.offset_bytes | request.len_bytes | request.source_bytes;
+    if matches!(request.op, Op::Remap(_)) && !parts.is_multiple_of(PAGE_BYTES) {
+        return Err("a remap of whole 4-KiB pages");
     }
     Ok(())
 }

@@ -90,6 +90,7 @@ impl Generator {
         }
         into.time_ns = self.clock.next();
         into.device = 0;
+        into.source_bytes = 0;
         into.bytes.clear();
         into.content.clear();
         if self.content.is_some() {
@@ -126,7 +127,7 @@ impl Generator {
             }
             // A page that is deallocated in part keeps what it holds.
             Op::Trim => model.forget(request.offset_bytes.div_ceil(PAGE_BYTES)..end / PAGE_BYTES),
-            Op::Read | Op::Zero | Op::Flush => {}
+            Op::Read | Op::Zero | Op::Flush | Op::Remap(_) | Op::Phase => {}
         }
     }
 }

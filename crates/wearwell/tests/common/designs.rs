@@ -14,6 +14,15 @@ pub struct DesignUnderTest {
     pub parts: Parts,
 }
 
+impl DesignUnderTest {
+    /// Distinct contents that tests write: few, so that content dies and comes back; more where equal pages are stored
+    /// once, so that something is left to store and to collect.
+    pub fn contents(&self, few: u16) -> u16 {
+        let deduplicates = self.parts.content.sharing.is_some_and(|sharing| sharing.dedup.is_some());
+        if deduplicates { 16 * few } else { few }
+    }
+}
+
 const FAST_LOADING: StorePolicy = StorePolicy::ProbabilityFastLoading { window: 1 };
 const GREEDY: VictimPolicy = VictimPolicy::Greedy;
 const RC_GC: VictimPolicy = VictimPolicy::RecycleAware;

@@ -15,7 +15,7 @@ pub use designs::{DesignUnderTest, designs, designs_of};
 pub use operations::{Mix, Op, Random};
 pub use worlds::{World, flat_geometry, largest_logical, worlds};
 
-use wearwell::address::Lpn;
+use wearwell::address::{Lpn, RemapMode};
 use wearwell::content::{Descriptor, Fingerprint, mix};
 use wearwell::design::Parts;
 use wearwell::device::{HostData, SECTOR_BYTES};
@@ -169,6 +169,17 @@ impl Oracle {
         }
     }
 
+    /// A remap was accepted: the targets hold what the sources held before, and relocated sources hold nothing, unless
+    /// they are targets too.
+    pub fn note_remap(&mut self, target: u64, source: u64, pages: u64, mode: RemapMode) {
+        let sectors = |page: u64| (page * self.page_sectors) as usize..((page + pages) * self.page_sectors) as usize;
+        let moved = self.ids[sectors(source)].to_vec();
+        if target != source && mode == RemapMode::Relocate {
+            self.ids[sectors(source)].fill(0);
+        }
+        self.ids[sectors(target)].copy_from_slice(&moved);
+    }
+
     /// Reads a range of the device and compares it, sector by sector.
     pub fn compare<N: Nand>(&mut self, device: &mut Device<N>, first: u64, sectors: u64) -> Result<()> {
         let mut got = std::mem::take(&mut self.buffer);
@@ -201,6 +212,11 @@ impl Oracle {
             Op::Trim { first, sectors } => {
                 device.trim(first * SECTOR_BYTES, sectors * SECTOR_BYTES)?;
                 self.note_trim(first, sectors);
+            }
+            Op::Remap { target, source, pages, mode } => {
+                let page_bytes = self.page_sectors * SECTOR_BYTES;
+                device.remap(target * page_bytes, source * page_bytes, pages * page_bytes, mode)?;
+                self.note_remap(target, source, pages, mode);
             }
             Op::Flush => device.flush()?,
             Op::Victims(policy) => device.ftl_mut().set_victim_policy(policy),

@@ -45,6 +45,21 @@ mod head {
     pub const BYTES: u8 = 1 << 7;
 }
 
+/// Operations of the head.
+mod code {
+    pub const READ: u8 = 0;
+    pub const WRITE: u8 = 1;
+    pub const TRIM: u8 = 2;
+    pub const ZERO: u8 = 3;
+    pub const FLUSH: u8 = 4;
+    pub const REMAP_COPY: u8 = 5;
+    pub const REMAP_RELOCATE: u8 = 6;
+    /// Nothing for the device; a number says what.
+    pub const MARK: u8 = 7;
+    /// The mark of a phase.
+    pub const PHASE: u64 = 0;
+}
+
 /// Kinds of a run of contents; the low two bits of its head, the length less one above.
 mod run {
     /// New contents with arbitrary fingerprints.

@@ -2,6 +2,7 @@
 
 use std::io::{Error, ErrorKind};
 
+use wearwell::address::RemapMode;
 use wearwell::content::{Descriptor, Fingerprint};
 
 use super::super::error::{Bad, Rejected};
@@ -10,7 +11,8 @@ use super::super::source::Source;
 use super::super::{Format, Op, PAGE_BYTES, Request, TraceError, TraceReader};
 use super::{
     CONTENTS_MAX, END_BYTES, FRAME_HEADER_BYTES, FRAME_MAX_BYTES, FRAME_MAX_RECORDS, HEADER_BYTES, KIND_END,
-    KIND_RECORDS, PAGES_MAX, PROVENANCE_MAX_BYTES, Previous, VERSION, checksum, fits, head, run, unzigzag,
+    KIND_RECORDS, PAGES_MAX, PROVENANCE_MAX_BYTES, Previous, VERSION, checksum, code, fits, head, run,
+    unzigzag,
 };
 
 /// A reader of the native format. Damage always ends it: records depend on those before, so none can be skipped.
@@ -124,7 +126,7 @@ impl NativeReader {
         let head = cursor.byte()?;
         let previous = self.previous;
         let unit = if head & head::BYTES == 0 { PAGE_BYTES } else { 1 };
-        into.op = op(head & head::OP)?;
+        into.op = op(head);
         into.time_ns = previous.time_ns.wrapping_add(unzigzag(cursor.varint()?));
         let offset = (previous.end_bytes / unit).wrapping_add(unzigzag(cursor.varint()?));
         into.offset_bytes = offset.checked_mul(unit).ok_or(Bad::whole("an offset that fits"))?;
@@ -136,6 +138,14 @@ impl NativeReader {
         if head & head::DEVICE != 0 {
             into.device =
                 cursor.varint()?.try_into().map_err(|_| Bad::whole("a device number of 32 bits"))?;
+        }
+        match head & head::OP {
+            code::REMAP_COPY | code::REMAP_RELOCATE => {
+                let source = (into.offset_bytes / unit).wrapping_add(unzigzag(cursor.varint()?));
+                into.source_bytes = source.checked_mul(unit).ok_or(Bad::whole("a source that fits"))?;
+            }
+            code::MARK if cursor.varint()? != code::PHASE => return Err(Bad::whole("the mark of a phase")),
+            _ => {}
         }
         check_limits(into).map_err(Bad::whole)?;
         self.previous = Previous::after(into);
@@ -220,14 +230,16 @@ fn read_header(source: &mut Source) -> Result<String, Error> {
 }
 
 #[inline]
-fn op(code: u8) -> Result<Op, Bad> {
-    match code {
-        0 => Ok(Op::Read),
-        1 => Ok(Op::Write),
-        2 => Ok(Op::Trim),
-        3 => Ok(Op::Zero),
-        4 => Ok(Op::Flush),
-        _ => Err(Bad::whole("an operation from 0 to 4")),
+fn op(number: u8) -> Op {
+    match number & head::OP {
+        code::READ => Op::Read,
+        code::WRITE => Op::Write,
+        code::TRIM => Op::Trim,
+        code::ZERO => Op::Zero,
+        code::FLUSH => Op::Flush,
+        code::REMAP_COPY => Op::Remap(RemapMode::Copy),
+        code::REMAP_RELOCATE => Op::Remap(RemapMode::Relocate),
+        _ => Op::Phase,
     }
 }
 

@@ -3,13 +3,14 @@
 use std::io::{self, Write};
 
 use rustc_hash::FxHashMap;
+use wearwell::address::RemapMode;
 use wearwell::content::{Descriptor, Fingerprint};
 
 use super::super::convert::{TraceWriter, check_writable};
 use super::super::{Op, PAGE_BYTES, Request, TraceError};
 use super::{
     CONTENTS_MAX, FRAME_HEADER_BYTES, FRAME_MAX_RECORDS, FRAME_TARGET_BYTES, HEADER_BYTES, KIND_END,
-    KIND_RECORDS, MAGIC, PROVENANCE_MAX_BYTES, Previous, VERSION, checksum, head, run, zigzag,
+    KIND_RECORDS, MAGIC, PROVENANCE_MAX_BYTES, Previous, VERSION, checksum, code, head, run, zigzag,
 };
 
 /// A level that compresses well and decodes as fast as the lowest.
@@ -64,6 +65,14 @@ impl<W: Write> NativeWriter<W> {
         }
         if request.device != previous.device {
             put_varint(&mut self.raw, u64::from(request.device));
+        }
+        match request.op {
+            Op::Remap(_) => {
+                let apart = (request.source_bytes / unit).wrapping_sub(request.offset_bytes / unit);
+                put_varint(&mut self.raw, zigzag(apart));
+            }
+            Op::Phase => put_varint(&mut self.raw, code::PHASE),
+            _ => {}
         }
         self.previous = Previous::after(request);
     }
@@ -173,11 +182,14 @@ fn head_byte(request: &Request, previous: Previous) -> u8 {
 
 fn op_code(op: Op) -> u8 {
     match op {
-        Op::Read => 0,
-        Op::Write => 1,
-        Op::Trim => 2,
-        Op::Zero => 3,
-        Op::Flush => 4,
+        Op::Read => code::READ,
+        Op::Write => code::WRITE,
+        Op::Trim => code::TRIM,
+        Op::Zero => code::ZERO,
+        Op::Flush => code::FLUSH,
+        Op::Remap(RemapMode::Copy) => code::REMAP_COPY,
+        Op::Remap(RemapMode::Relocate) => code::REMAP_RELOCATE,
+        Op::Phase => code::MARK,
     }
 }
 

@@ -1,0 +1,256 @@
+//! The host's remap primitive equals a plain map: copies and relocations among writes and trims, on every design, with
+//! and without a write buffer, and the cases that a definition has to decide by name.
+
+mod common;
+
+use common::{BUFFERS, Oracle, Random, Scene, World, audit, designs, device, full_medium, worlds};
+use wearwell::address::RemapMode::{self, Copy, Relocate};
+use wearwell::device::{HostData, SECTOR_BYTES};
+use wearwell::nand::SimNand;
+use wearwell::write_buffer::{BufferOptions, BufferPolicy};
+use wearwell::{Device, Error};
+
+const CONTENTS: u16 = 9;
+const MODES: [RemapMode; 2] = [Copy, Relocate];
+
+fn world(name: &str) -> World {
+    worlds().into_iter().find(|world| world.name == name).expect("a known world")
+}
+
+/// A device and the content id of each of its pages, 0 where it holds nothing or zeros.
+struct Pair {
+    device: Device<SimNand>,
+    oracle: Oracle,
+    ids: Vec<u16>,
+    contents: u16,
+}
+
+impl Pair {
+    fn new(world: &World, design: &common::DesignUnderTest, buffer: BufferOptions) -> Self {
+        let device = device(world, &design.parts, buffer, full_medium(world));
+        let contents = design.contents(CONTENTS);
+        let oracle = Oracle::of(&device, contents as usize);
+        let ids = vec![0; device.ftl().logical_pages() as usize];
+        Self { device, oracle, ids, contents }
+    }
+
+    /// The first design on a small world, pages 0.. filled with `ids`.
+    fn holding(ids: &[u16], buffer_pages: u32) -> Self {
+        let buffer = BufferOptions { pages: buffer_pages, policy: BufferPolicy::Fifo };
+        let mut pair = Self::new(&world("slc"), &designs()[0], buffer);
+        for (page, &id) in (0..).zip(ids).filter(|&(_, &id)| id > 0) {
+            pair.write(page, id);
+        }
+        pair
+    }
+
+    fn pages(&self) -> u64 {
+        self.ids.len() as u64
+    }
+
+    fn page_bytes(&self) -> u64 {
+        self.oracle.page_sectors() * SECTOR_BYTES
+    }
+
+    fn write(&mut self, page: u64, id: u16) {
+        let sectors = self.oracle.page_sectors();
+        let bytes = self.oracle.fill(page * sectors, sectors, id);
+        let (offset, len) = (page * sectors * SECTOR_BYTES, sectors * SECTOR_BYTES);
+        self.device.write(offset, len, HostData::Bytes(bytes)).expect("a write");
+        self.ids[page as usize] = id;
+    }
+
+    fn trim(&mut self, page: u64) {
+        let page_bytes = self.page_bytes();
+        self.device.trim(page * page_bytes, page_bytes).expect("a trim");
+        self.ids[page as usize] = 0;
+    }
+
+    /// The definition: put the source aside, deallocate it if it moves, lay it onto the target.
+    fn remap(&mut self, target: u64, source: u64, pages: u64, mode: RemapMode) {
+        let page_bytes = self.page_bytes();
+        self.device
+            .remap(target * page_bytes, source * page_bytes, pages * page_bytes, mode)
+            .expect("a remap of whole pages inside the device");
+        let range = |first: u64| first as usize..(first + pages) as usize;
+        let aside = self.ids[range(source)].to_vec();
+        if mode == Relocate && target != source {
+            self.ids[range(source)].fill(0);
+        }
+        self.ids[range(target)].copy_from_slice(&aside);
+    }
+
+    /// Every byte of the device is what the map says.
+    #[track_caller]
+    fn assert_equal(&mut self) {
+        let sectors = self.oracle.page_sectors();
+        for (page, &id) in (0..).zip(&self.ids) {
+            self.oracle.note_write(page * sectors, sectors, id);
+        }
+        self.oracle.compare_all(&mut self.device).expect("a healthy medium reads");
+        audit(&mut self.device);
+    }
+
+    fn operate(&mut self, random: &mut Random) {
+        let page = random.below(self.pages());
+        match random.below(10) {
+            0..5 => self.write(page, random.below(self.contents as u64) as u16),
+            5 => self.trim(page),
+            6 => self.device.flush().expect("a flush"),
+            _ => {
+                let pages = 1 + random.below(6.min(self.pages()));
+                // Half of the time near the target, so that ranges overlap.
+                let source =
+                    if random.chance(50) { page + random.below(5) } else { random.below(self.pages()) };
+                let last = self.pages() - pages;
+                self.remap(page.min(last), source.min(last), pages, random.pick(&MODES));
+            }
+        }
+    }
+}
+
+fn random_remaps_on(name: &str, operations: u64) {
+    let world = world(name);
+    for (number, design) in (0u64..).zip(designs()) {
+        for (k, buffer) in (0u64..).zip(BUFFERS) {
+            let seed = 100 * number + k;
+            let mut pair = Pair::new(&world, &design, buffer);
+            let mut random = Random::new(seed);
+            let mut scene = Scene { what: design.name, world: name, seed, operation: 0 };
+            for operation in 0..operations {
+                scene.operation = operation;
+                pair.operate(&mut random);
+                if operation % 64 == 0 {
+                    pair.assert_equal();
+                }
+            }
+            pair.assert_equal();
+            assert!(pair.device.ftl().stats().gc_victims > 0, "garbage collection has to be at work");
+        }
+    }
+}
+
+#[test]
+fn every_design_remaps_like_a_plain_map_on_tiny() {
+    random_remaps_on("tiny", 20_000);
+}
+
+#[test]
+fn every_design_remaps_like_a_plain_map_on_many_planes() {
+    random_remaps_on("many_planes", 20_000);
+}
+
+#[test]
+fn every_design_remaps_like_a_plain_map_on_superblocks() {
+    random_remaps_on("superblocks", 10_000);
+}
+
+#[test]
+fn a_copy_keeps_the_source_and_a_relocation_deallocates_it() {
+    for (mode, expected) in [(Copy, [1, 2, 1, 2]), (Relocate, [0, 0, 1, 2])] {
+        let mut pair = Pair::holding(&[1, 2, 3, 4], 0);
+        pair.remap(2, 0, 2, mode);
+        assert_eq!(pair.ids[..4], expected);
+        pair.assert_equal();
+    }
+}
+
+#[test]
+fn an_unmapped_source_deallocates_the_target() {
+    for mode in MODES {
+        let mut pair = Pair::holding(&[1, 0, 3], 0);
+        let trims = pair.device.ftl().stats().host_page_trims;
+        pair.remap(0, 1, 1, mode);
+        assert_eq!(pair.ids[..3], [0, 0, 3]);
+        assert_eq!(pair.device.ftl().stats().host_page_trims, trims + 1);
+        pair.assert_equal();
+    }
+}
+
+#[test]
+fn a_target_that_is_its_own_source_costs_nothing() {
+    for mode in MODES {
+        let mut pair = Pair::holding(&[1, 2, 3], 0);
+        let before = pair.device.ftl().stats().clone();
+        pair.remap(0, 0, 3, mode);
+        assert_eq!(pair.device.ftl().stats().total_programs(), before.total_programs());
+        assert_eq!(pair.device.ftl().stats().host_page_trims, before.host_page_trims);
+        assert_eq!(pair.ids[..3], [1, 2, 3]);
+        pair.assert_equal();
+    }
+}
+
+#[test]
+fn overlapping_copies_take_the_source_as_it_was() {
+    for (target, source, expected) in
+        [(1, 0, [1, 1, 2, 3, 5]), (0, 1, [2, 3, 4, 4, 5]), (2, 0, [1, 2, 1, 2, 3])]
+    {
+        let mut pair = Pair::holding(&[1, 2, 3, 4, 5], 0);
+        pair.remap(target, source, 3, Copy);
+        assert_eq!(pair.ids[..5], expected);
+        pair.assert_equal();
+    }
+}
+
+#[test]
+fn overlapping_relocations_deallocate_what_the_target_leaves_of_the_source() {
+    for (target, source, expected) in
+        [(1, 0, [0, 1, 2, 3, 5]), (0, 1, [2, 3, 4, 0, 5]), (2, 0, [0, 0, 1, 2, 3])]
+    {
+        let mut pair = Pair::holding(&[1, 2, 3, 4, 5], 0);
+        pair.remap(target, source, 3, Relocate);
+        assert_eq!(pair.ids[..5], expected);
+        pair.assert_equal();
+    }
+}
+
+#[test]
+fn buffered_pages_of_both_ranges_are_written_out_first_and_no_others() {
+    let mut pair = Pair::holding(&[1, 2, 3, 4, 5], 5);
+    assert_eq!(pair.device.buffered_pages(), 5);
+    pair.remap(0, 2, 2, Copy);
+    assert_eq!(pair.device.buffered_pages(), 1, "page 4 lies in neither range");
+    assert_eq!(pair.ids[..5], [3, 4, 3, 4, 5]);
+    pair.assert_equal();
+}
+
+#[test]
+fn a_partly_written_buffered_page_is_completed_before_it_moves() {
+    let mut pair = Pair::holding(&[1, 2], 4);
+    pair.device.flush().expect("a flush");
+    let sectors = pair.oracle.page_sectors();
+    let bytes = pair.oracle.fill(0, 1, 7).to_vec();
+    pair.device.write(0, SECTOR_BYTES, HostData::Bytes(&bytes)).expect("one sector");
+    let page_bytes = pair.page_bytes();
+    pair.device.remap(page_bytes, 0, page_bytes, Relocate).expect("one page");
+    pair.oracle.note_write(sectors, sectors, 1);
+    pair.oracle.note_write(sectors, 1, 7);
+    pair.oracle.compare_all(&mut pair.device).expect("a healthy medium reads");
+}
+
+#[test]
+fn parts_of_pages_and_ranges_beyond_the_end_are_refused() {
+    let mut pair = Pair::holding(&[1, 2, 3], 0);
+    let (page, end) = (pair.page_bytes(), pair.device.bytes());
+    for (target, source, len) in [(1, 0, page), (page, 512 % page + 1, page), (0, page, page - 1)] {
+        let refused = pair.device.remap(target, source, len, Copy);
+        assert!(matches!(refused, Err(Error::NotWholePages { .. })), "{refused:?}");
+    }
+    for (target, source, len) in [(end - page, 0, 2 * page), (0, end, page), (0, 0, end + page)] {
+        let refused = pair.device.remap(target, source, len, Copy);
+        assert!(matches!(refused, Err(Error::OutOfRange { .. })), "{refused:?}");
+    }
+    pair.device.remap(end, end, 0, Relocate).expect("nothing is remapped");
+    pair.assert_equal();
+}
+
+#[test]
+fn the_demoted_form_costs_a_read_and_a_program_per_page() {
+    let mut pair = Pair::holding(&[1, 2, 3], 0);
+    let before = pair.device.ftl().stats().clone();
+    pair.remap(10, 0, 3, Relocate);
+    let after = pair.device.ftl().stats();
+    assert_eq!(after.host_page_reads - before.host_page_reads, 3);
+    assert_eq!(after.host_page_writes - before.host_page_writes, 3);
+    assert_eq!(after.host_page_trims - before.host_page_trims, 3);
+}

@@ -6,6 +6,7 @@
 //! run record in full.
 
 use serde::{Deserialize, Serialize};
+use crate::design_config::RemapConfig;
 use wearwell::content::recycle::{RecycleOptions, STANDARD_ENTRIES, StorePolicy};
 use wearwell::design::{self, DftlOptions, Parts, RecycleDesign};
 use wearwell::gc::{GcOptions, RESERVE_BLOCKS, VictimPolicy, WearOptions};
@@ -88,6 +89,8 @@ pub struct Config {
     pub recycle: RecycleConfig,
     /// Options of the DFTL design.
     pub dftl: DftlConfig,
+    /// Options of the remap design.
+    pub remap: RemapConfig,
     /// How time is modelled.
     pub timing: TimingConfig,
     /// State of the device before the first measured request.
@@ -601,6 +604,8 @@ impl Config {
             ("device.factory_bad_share", device.factory_bad_share, 0.0, 0.2),
             ("device.endurance_cycles", count(device.endurance_cycles), 1.0, any),
             ("gc.d", count(self.gc.d), 1.0, any),
+            ("remap.size_mib", self.remap.size_mib, 0.0, 1e6),
+            ("remap.segment_bytes", Some(f64::from(self.remap.segment_bytes)), 32.0, 1e6),
             ("dftl.cache_entries", count(self.dftl.cache_entries), 1.0, any),
             ("timing.suspend_overhead_us", Some(timing.suspend_overhead_us), 0.0, LONGEST_US),
             ("timing.controller_overhead_us", Some(timing.controller_overhead_us), 0.0, LONGEST_US),
@@ -682,6 +687,7 @@ impl Config {
                 let cache_entries = self.dftl.cache_entries.unwrap_or((resolved.logical_pages / 32).max(1));
                 Ok(design::dftl(gc, DftlOptions { cache_entries }))
             }
+            "remap" => Ok(design::remap(gc, self.remap.sharing(&resolved.geometry))),
             other => Err(ConfigError::unknown("design", other, design::ALL.iter().map(|design| design.name))),
         }
     }

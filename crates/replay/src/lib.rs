@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod design_config;
 pub mod content_model;
 pub mod input;
 pub mod precondition;

@@ -242,7 +242,9 @@ impl<'a> Run<'a> {
         let parts = plan.config.parts(design, resolved)?;
         let carries_bytes = matches!(plan.input, Input::Trace { options, .. } if options.bytes);
         let retain = Retain { bytes: carries_bytes, ..parts.retain() };
-        let mut nand = SimNand::new(resolved.geometry.clone(), retain).with_factory_bad(plan.factory_bad());
+        let mut nand = SimNand::new(resolved.geometry.clone(), retain)
+            .with_nvram(parts.nvram_bytes(resolved.geometry.page_bytes))
+            .with_factory_bad(plan.factory_bad());
         if plan.config.device.wear_out == Some(true) {
             nand = nand.with_endurance(resolved.endurance_cycles);
         }

@@ -21,6 +21,7 @@ impl<N: Nand> Ftl<N> {
         self.check_blocks(&map)?;
         self.check_counters()?;
         self.check_sharing()?;
+        self.delta.as_ref().map_or(Ok(()), |stage| stage.check(|lpn| map[lpn.index()].some().is_some()))?;
         match &self.recycle {
             Some(stage) => stage.part.check(|lpn| map[lpn.index()].some().map(|unit| Ppn(unit.0))),
             None => Ok(()),
@@ -67,7 +68,8 @@ impl<N: Nand> Ftl<N> {
         }
         for (ppn, &count) in (0..).map(Ppn).zip(&referrers) {
             let extra = self.sharing.as_ref().map_or(0, |sharing| sharing.refs.extra(ppn.into()));
-            let expected = if self.validity.is_valid(ppn) { 1 + extra } else { extra };
+            let of_deltas = self.delta.as_ref().is_some_and(|stage| stage.is_live(ppn));
+            let expected = if self.validity.is_valid(ppn) && !of_deltas { 1 + extra } else { extra };
             if count != expected {
                 return Err(format!("{count} logical pages are mapped to page {ppn}, which counts {expected}"));
             }
@@ -105,11 +107,12 @@ impl<N: Nand> Ftl<N> {
         stored.sort_unstable();
         stored.dedup();
         let mapped = stored.len() as u64;
+        let packed = self.delta.as_ref().map_or(0, |stage| stage.delta_pages());
         let metadata = total - mapped.min(total);
-        if total < mapped || metadata > self.metadata_pages() {
+        if total < mapped || metadata > self.metadata_pages() + packed {
             return Err(format!(
                 "{total} valid pages for {mapped} mapped ones and at most {} of metadata",
-                self.metadata_pages()
+                self.metadata_pages() + packed
             ));
         }
         let free = blocks.census()[BlockState::Free as usize];
@@ -137,8 +140,8 @@ impl<N: Nand> Ftl<N> {
         let first = self.store.geometry().first_page(block);
         let pages = self.store.geometry().block_pages();
         match self.store.blocks().kind(block) {
-            PageKind::Data => self.validity.count_valid(first, pages),
-            PageKind::Delta | PageKind::Chunk => 0,
+            PageKind::Data | PageKind::Delta => self.validity.count_valid(first, pages),
+            PageKind::Chunk => 0,
             PageKind::Translation => self.count_metadata(Stream::Translation, first, pages),
             PageKind::RemapLog => self.count_metadata(Stream::RemapLog, first, pages),
         }
@@ -153,14 +156,14 @@ impl<N: Nand> Ftl<N> {
     fn check_counters(&self) -> Result<(), String> {
         let stats = &self.store.stats;
         let host_programs = stats.programs[crate::timing::Cause::Host as usize];
-        let without_program = stats.recycled_writes + stats.deduplicated_writes;
+        let without_program = stats.recycled_writes + stats.deduplicated_writes + stats.delta_writes;
         let wasted = stats.wasted_programs;
         if stats.host_page_writes > host_programs + without_program
             || host_programs + without_program > stats.host_page_writes + wasted
         {
             return Err(format!(
-                "{} host page writes, {host_programs} host programs ({wasted} without effect), {} recycled, {} deduplicated",
-                stats.host_page_writes, stats.recycled_writes, stats.deduplicated_writes
+                "{} host page writes, {host_programs} host programs ({wasted} without effect), {} recycled, {} deduplicated, {} deltas",
+                stats.host_page_writes, stats.recycled_writes, stats.deduplicated_writes, stats.delta_writes
             ));
         }
         Ok(())

@@ -15,6 +15,7 @@
 //! every flash operation either precedes the RAM changes that rely on it, or leaves nothing to rely on.
 
 use crate::address::{Lpn, Ppn, RemapMode, Unit};
+use crate::content::delta::{DeltaStage, DeltaStatistics};
 use crate::content::recycle::{Recycle, RecycleStage, StorePolicy};
 use crate::content::sharing::{Sharing, is_page};
 use crate::content::{Content, Descriptor, Fingerprint};
@@ -37,6 +38,7 @@ pub struct Ftl<N> {
     pub(crate) validity: RamBitmap,
     pub(crate) recycle: Option<Box<RecycleStage>>,
     pub(crate) sharing: Option<Box<Sharing>>,
+    pub(crate) delta: Option<Box<DeltaStage>>,
     pub(crate) collector: Collector,
     pub(crate) logical_pages: u32,
     pub(crate) persistence: Persistence,
@@ -57,6 +59,7 @@ impl<N: Nand> Ftl<N> {
         let recycle = recycle.map(|design| RecycleStage::new(&store, logical_pages, design)).transpose()?;
         let sharing = parts.content.sharing;
         let sharing = sharing.map(|design| Sharing::new(&store, logical_pages, design)).transpose()?;
+        let delta = parts.content.delta.map(|design| DeltaStage::new(&store, design));
         let mut ftl = Self {
             validity: RamBitmap::new(store.geometry().pages()),
             collector: Collector::new(parts.gc),
@@ -65,10 +68,14 @@ impl<N: Nand> Ftl<N> {
             mapping,
             recycle: recycle.map(Box::new),
             sharing: sharing.map(Box::new),
+            delta: delta.map(Box::new),
             logical_pages,
             scratch: Vec::new(),
         };
-        ftl.require_spare_space()?;
+        let spare_pages = ftl.require_spare_space()?;
+        if let Some(stage) = &mut ftl.delta {
+            stage.limit_pages(spare_pages);
+        }
         ftl.set_victim_policy(parts.gc.policy);
         Ok(ftl)
     }
@@ -83,13 +90,14 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// With less than this, every closed block could be full of valid pages while a write waits.
-    fn require_spare_space(&self) -> Result<()> {
+    /// Pages beyond the logical ones that may hold valid data. With less than none, every closed block could be full of
+    /// valid pages while a write waits.
+    fn require_spare_space(&self) -> Result<u64> {
         let good = self.store.total_free_blocks() as u64;
         let block_pages = self.store.geometry().block_pages() as u64;
-        // Per pool: the GC reserve, an open block of copies, and one of metadata if there is any.
+        // Per pool: the GC reserve, an open block of copies, and one of each further kind of page.
         let metadata = self.metadata_pages();
-        let open_blocks = 1 + u64::from(metadata > 0);
+        let open_blocks = 1 + u64::from(metadata > 0) + u64::from(self.delta.is_some());
         let pools = self.store.pools() as u64;
         let kept_blocks = pools * (RESERVE_BLOCKS as u64 + open_blocks);
         let reserve = (kept_blocks * block_pages + metadata + 1).min(good * block_pages);
@@ -98,7 +106,7 @@ impl<N: Nand> Ftl<N> {
             let (logical, physical) = (self.logical_pages as u64, good * block_pages);
             return Err(Error::NoSpareSpace { logical, physical, reserve, usable });
         }
-        Ok(())
+        Ok(usable - self.logical_pages as u64)
     }
 
     /// Flash pages that metadata occupies at the most.
@@ -126,6 +134,9 @@ impl<N: Nand> Ftl<N> {
         if let Some(recycle) = &mut self.recycle {
             recycle.part.reset_statistics();
         }
+        if let Some(stage) = &mut self.delta {
+            stage.statistics = DeltaStatistics::default();
+        }
     }
 
     /// Allocation, block table, operation list and the medium.
@@ -151,7 +162,12 @@ impl<N: Nand> Ftl<N> {
     /// Whether writes need their content's identity.
     #[inline]
     pub fn looks_at_content(&self) -> bool {
-        self.recycle.is_some() || self.sharing.is_some()
+        self.recycle.is_some() || self.sharing.is_some() || self.delta.is_some()
+    }
+
+    /// What delta encoding did; `None` if it is no part of the design.
+    pub fn delta_statistics(&self) -> Option<DeltaStatistics> {
+        self.delta.as_ref().map(|stage| stage.statistics)
     }
 
     /// When and how garbage collection runs.
@@ -256,7 +272,17 @@ impl<N: Nand> Ftl<N> {
         if let Some(dead) = self.find_dead(fingerprint, &content)? {
             return self.recycle_page(lpn, dead);
         }
+        if self.delta.is_some() {
+            return self.write_delta_or_page(lpn, pool, content, fingerprint);
+        }
         self.write_page(lpn, pool, content, fingerprint)
+    }
+
+    fn write_delta_or_page(&mut self, lpn: Lpn, pool: u32, content: Content<'_>, fingerprint: Fingerprint) -> Result<()> {
+        if !self.store_delta(lpn, &content, fingerprint)? {
+            self.write_page(lpn, pool, content, fingerprint)?;
+        }
+        self.scan_for_cold()
     }
 
     /// Programs a page of host data and maps `lpn` to it.
@@ -301,14 +327,18 @@ impl<N: Nand> Ftl<N> {
         self.require_in_range(lpn)?;
         let place = self.locate(lpn)?;
         self.store.stats.host_page_reads += 1;
-        self.read_place(place, into)
+        let found = self.read_place(lpn, place, into)?;
+        if self.delta.is_some() {
+            self.note_read(lpn, into)?;
+        }
+        Ok(found)
     }
 
     /// As [`Ftl::read`], for the old part of a partial write: no host read is counted.
     pub(crate) fn read_for_modify(&mut self, lpn: Lpn, into: &mut [u8]) -> Result<bool> {
         self.require_in_range(lpn)?;
         let place = self.locate(lpn)?;
-        self.read_place(place, into)
+        self.read_place(lpn, place, into)
     }
 
     /// Where a page is. A device that is full can write no translation page any more, but it still reads.
@@ -321,12 +351,15 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    fn read_place(&mut self, place: Option<Unit>, into: &mut [u8]) -> Result<bool> {
+    fn read_place(&mut self, lpn: Lpn, place: Option<Unit>, into: &mut [u8]) -> Result<bool> {
         let Some(unit) = place else {
             into.fill(0);
             return Ok(false);
         };
         self.read_unit(unit, into, Cause::Host)?;
+        if self.delta.is_some() {
+            self.read_delta(lpn, into, Cause::Host)?;
+        }
         if let Some(stage) = &mut self.recycle {
             stage.part.read(Ppn(unit.0));
         }
@@ -348,7 +381,8 @@ impl<N: Nand> Ftl<N> {
     /// Identity of a page's current content where the medium keeps it; for merging partial writes.
     pub(crate) fn fingerprint_of(&mut self, lpn: Lpn) -> Result<Option<Fingerprint>> {
         let place = self.locate(lpn)?;
-        Ok(place.map(|unit| self.fingerprint_of_unit(unit)))
+        let of_delta = self.delta.as_ref().and_then(|stage| stage.fingerprint(lpn));
+        Ok(of_delta.or(place.map(|unit| self.fingerprint_of_unit(unit))))
     }
 
     /// Deallocates one page: it reads as zeros from now on. The page stays recyclable until its block is erased.
@@ -396,6 +430,9 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     pub(crate) fn release(&mut self, lpn: Lpn, old: Option<Unit>) {
         let Some(old) = old else { return };
+        if self.delta.is_some() {
+            self.drop_delta(lpn);
+        }
         if self.sharing.is_some() && self.is_still_shared(lpn, old) {
             return;
         }
@@ -413,6 +450,7 @@ impl<N: Nand> Ftl<N> {
     /// # Errors
     /// As [`Ftl::write`].
     pub fn write_back(&mut self) -> Result<()> {
+        self.write_staged_deltas()?;
         // With nothing to write, no room is made: recovery repeats this step on a store that it has half forgotten.
         while self.mapping.has_unwritten() {
             self.require_metadata(Stream::Translation, 1)?;
@@ -431,6 +469,9 @@ impl<N: Nand> Ftl<N> {
         }
         if let Some(sharing) = &self.sharing {
             parts.extend(sharing.ram_bytes());
+        }
+        if let Some(stage) = &self.delta {
+            parts.extend(stage.ram_bytes());
         }
         parts
     }

@@ -191,10 +191,15 @@ impl<N: Nand> Ftl<N> {
 
     fn rebuild_from_translation_pages(&mut self) -> Result<u64> {
         let mut newest = Newest::new(self.mapping.metadata_pages() as usize);
+        let mut delta_pages = Vec::new();
         self.scan_blocks(|ppn, oob| match oob.kind {
             PageKind::Translation => newest.offer(ppn, &oob),
-            PageKind::Data | PageKind::Delta | PageKind::Chunk | PageKind::RemapLog => {}
+            PageKind::Delta => delta_pages.push((oob.sequence, ppn)),
+            PageKind::Data | PageKind::Chunk | PageKind::RemapLog => {}
         })?;
+        if let Some(stage) = &mut self.delta {
+            stage.forget(&self.store);
+        }
         let AnyMapping::Cached(cached) = &mut self.mapping else {
             unreachable!("only a cached map has these pages")
         };
@@ -204,10 +209,12 @@ impl<N: Nand> Ftl<N> {
         for (id, place) in newest.place.iter().enumerate().filter(|(_, place)| place.some().is_some()) {
             cached.set_directory(id as u32, *place);
             self.store.read(*place, &mut page, Cause::Recovery)?;
-            data.extend(cached.table_entries(id as u32, &page).into_iter().map(|(_, ppn)| ppn));
+            data.extend(cached.table_entries(id as u32, &page).into_iter().map(|(lpn, unit)| (lpn, Ppn(unit.0))));
         }
         newest.place.iter().filter_map(|place| place.some()).for_each(|place| self.store.adopt_valid(place));
-        Ok(self.adopt_valid(data.into_iter().map(|unit| Ppn(unit.0))))
+        let mapped = self.adopt_valid(data.iter().map(|&(_, ppn)| ppn));
+        self.rebuild_deltas(delta_pages, &data.into_iter().collect())?;
+        Ok(mapped)
     }
 
     /// Rebuilds validity from the places of all mapped pages and returns their number.

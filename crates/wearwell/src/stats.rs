@@ -18,6 +18,8 @@ pub struct Stats {
     pub recycled_writes: u64,
     /// Host page writes that were served by binding to a stored page of equal content.
     pub deduplicated_writes: u64,
+    /// Host page writes that were stored as deltas.
+    pub delta_writes: u64,
     /// Pages that the host remapped by a bind.
     pub remapped_pages: u64,
     /// Binds that became writes because the page had its most referrers.

@@ -364,6 +364,11 @@ fn remap_keeps_its_promise_at_every_cut() {
 }
 
 #[test]
+fn delta_keeps_its_promise_at_every_cut() {
+    every_cut_of("delta", &worlds());
+}
+
+#[test]
 fn dftl_keeps_its_promise_at_every_cut() {
     every_cut_of("dftl", &worlds());
 }

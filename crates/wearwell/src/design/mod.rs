@@ -3,6 +3,7 @@
 //! A design is data. Its file names its source, lists its parts, and says what is modelled and what is not. The
 //! engine never asks which design it runs.
 
+mod delta;
 mod dftl;
 mod page_map;
 mod recyclable;
@@ -10,7 +11,9 @@ mod remap;
 
 pub use dftl::{DftlOptions, dftl};
 pub use page_map::page_map;
+pub use crate::content::delta::DeltaDesign;
 pub use crate::content::sharing::SharingDesign;
+pub use delta::delta;
 pub use recyclable::{RecycleDesign, recyclable};
 pub use remap::remap;
 
@@ -35,6 +38,8 @@ pub struct ContentParts {
     pub recycle: Option<RecycleDesign>,
     /// Logical pages share stored pages: deduplication and the remap command.
     pub sharing: Option<SharingDesign>,
+    /// Overwrites are stored as deltas.
+    pub delta: Option<DeltaDesign>,
 }
 
 impl ContentParts {
@@ -43,8 +48,11 @@ impl ContentParts {
         if self.sharing.is_some() && mapping != MappingPart::Flat {
             return Err(Error::Options("sharing needs the whole map in RAM: choose the flat mapping".into()));
         }
-        if self.sharing.is_some() && self.recycle.is_some() {
-            return Err(Error::Options("sharing and recycling cannot be combined yet: choose one".into()));
+        let stages = [self.recycle.is_some(), self.sharing.is_some(), self.delta.is_some()];
+        if stages.into_iter().filter(|&stage| stage).count() > 1 {
+            return Err(Error::Options(
+                "recycling, sharing and delta encoding cannot be combined yet: choose one".into(),
+            ));
         }
         Ok(())
     }
@@ -88,9 +96,9 @@ pub struct Parts {
 impl Parts {
     /// What the medium must keep of each page for this design to work on descriptors.
     pub fn retain(&self) -> Retain {
-        let ContentParts { recycle, sharing } = &self.content;
+        let ContentParts { recycle, sharing, delta } = &self.content;
         let deduplicates = sharing.is_some_and(|sharing| sharing.dedup.is_some());
-        Retain { fingerprint: recycle.is_some() || deduplicates, ..Retain::default() }
+        Retain { fingerprint: recycle.is_some() || deduplicates || delta.is_some(), ..Retain::default() }
     }
 
     /// NVRAM that the medium must have for this design, bytes, for pages of `page_bytes`.
@@ -113,4 +121,5 @@ pub struct Design {
 }
 
 /// All designs, baseline first.
-pub const ALL: [Design; 4] = [page_map::DESIGN, recyclable::DESIGN, dftl::DESIGN, remap::DESIGN];
+pub const ALL: [Design; 5] =
+    [page_map::DESIGN, recyclable::DESIGN, dftl::DESIGN, remap::DESIGN, delta::DESIGN];

@@ -92,6 +92,22 @@ impl<N: Nand> Ftl<N> {
         self.store.open_ahead(stream)
     }
 
+    /// Makes room for one page of a stream that host writes fill beside the host's own; returns its pool.
+    pub(crate) fn make_room_for_page(&mut self, stream: Stream) -> Result<u32> {
+        loop {
+            for _ in 0..self.store.pools() {
+                let pool = self.store.turn(stream);
+                if self.room_in(stream, pool) == 0 {
+                    self.collect_until_ready(pool)?;
+                }
+                if self.room_in(stream, pool) > 0 {
+                    return Ok(pool);
+                }
+            }
+            self.collect_anywhere()?;
+        }
+    }
+
     /// Pages that a stream can append in a pool without touching the reserve.
     fn room_in(&self, stream: Stream, pool: u32) -> u32 {
         let spare_blocks = self.store.free_blocks(pool).saturating_sub(RESERVE_BLOCKS);
@@ -176,7 +192,7 @@ impl<N: Nand> Ftl<N> {
             PageKind::Data => self.move_data(victim, pool, cause)?,
             PageKind::Translation => self.move_metadata(victim, pool, Stream::Translation, cause)?,
             PageKind::RemapLog => self.move_metadata(victim, pool, Stream::RemapLog, cause)?,
-            PageKind::Delta => todo!(),
+            PageKind::Delta => self.move_deltas(victim, pool, cause)?,
             PageKind::Chunk => todo!(),
         }
         self.forget_dead_pages(victim);
@@ -194,6 +210,7 @@ impl<N: Nand> Ftl<N> {
         let mut batch = std::mem::take(&mut self.collector.batch);
         batch.clear();
         self.validity.collect_valid(first, self.store.geometry().block_pages(), &mut batch.from);
+        self.merge_bases(&mut batch.from, pool, cause)?;
         let outcome = self.name_owners(victim, &mut batch).and_then(|()| {
             let moves = Moves { from: &batch.from, owners: &batch.owners };
             self.store.copy(moves, Stream::Gc, pool, cause, &mut batch.to)

@@ -2,8 +2,9 @@
 
 use wearwell::content::recycle::{RecycleOptions, StorePolicy};
 use wearwell::content::dedup::DedupOptions;
-use wearwell::design::{DftlOptions, Parts, RecycleDesign, SharingDesign, dftl, page_map, recyclable, remap};
+use wearwell::design::{DeltaDesign, DftlOptions, Parts, RecycleDesign, SharingDesign, delta, dftl, page_map, recyclable, remap};
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
+use wearwell::mapping::CachedOptions;
 use wearwell::refs::RefsPart;
 use wearwell::reverse_map::ReverseMapPart;
 
@@ -51,6 +52,19 @@ fn remapping(reverse_map: ReverseMapPart, refs: RefsPart, index_entries: Option<
     remap(GcOptions::default(), SharingDesign { reverse_map, refs, dedup })
 }
 
+/// Hot after two accesses, counted for few pages; a look for cold ones every few writes.
+fn delta_encoding(open_pages: u32, cache_entries: Option<u32>) -> Parts {
+    let design = DeltaDesign {
+        heat_entries: 24,
+        open_pages,
+        scan_interval_writes: 16,
+        scan_entries: 4,
+        area_share: 1.0,
+        ..DeltaDesign::default()
+    };
+    delta(GcOptions::default(), design, cache_entries.map(|entries| CachedOptions { entries }))
+}
+
 /// All designs. A new one joins every test by a line here.
 pub fn designs() -> Vec<DesignUnderTest> {
     let unbounded = StorePolicy::Probability;
@@ -73,6 +87,9 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("dftl 4 entries", demand_paged(4)),
         ("dftl 16 entries", demand_paged(16)),
         ("dftl all entries", demand_paged(u32::MAX)),
+        ("delta", delta_encoding(1, None)),
+        ("delta two open pages", delta_encoding(2, None)),
+        ("delta tables on flash", delta_encoding(1, Some(6))),
         ("remap none", remapping(ReverseMapPart::OobOnly, RefsPart::Dense, None)),
         ("remap ideal", remapping(ReverseMapPart::Ideal, RefsPart::Dense, None)),
         ("remap ideal few entries", remapping(ReverseMapPart::Ideal, RefsPart::Sparse, Some(5))),

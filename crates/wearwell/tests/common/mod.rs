@@ -83,7 +83,8 @@ impl Drop for Scene<'_> {
 }
 
 /// The sectors that the tests write: sector `position` of a page with content `id`. Content 0 is zeros, and the same
-/// id gives the same bytes for every logical page, so that pages with equal content are common.
+/// id gives the same bytes for every logical page, so that pages with equal content are common. Contents differ in 192
+/// bytes of each sector, so that differences are worth storing; between zeros and anything else they are not.
 pub struct Patterns {
     sectors: Vec<[u8; SECTOR]>,
     page_sectors: usize,
@@ -96,7 +97,8 @@ impl Patterns {
             let mut bytes = [0; SECTOR];
             if id > 0 {
                 for (word, at) in bytes.chunks_exact_mut(8).zip(0u64..) {
-                    word.copy_from_slice(&mix((id * 256 + position) as u64 * 64 + at).to_le_bytes());
+                    let of_content = if at < 24 { id } else { 0 };
+                    word.copy_from_slice(&mix((of_content * 256 + position) as u64 * 64 + at).to_le_bytes());
                 }
             }
             bytes

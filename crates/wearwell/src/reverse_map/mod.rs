@@ -39,6 +39,9 @@ pub use ideal::Ideal;
 pub use nvram_log::NvramLog;
 pub use segments::{SEGMENT_BYTES, Segments};
 
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::error::Result;
 use crate::nand::Nand;
@@ -77,6 +80,11 @@ impl Entry {
     /// (21), sequence (42); torn bit, target LPN (31), remap flag, source LPN (31). `first` is the block's first page.
     pub fn encode(&self, first: Ppn) -> [u64; 2] {
         assert!(self.sequence <= MAX_SEQUENCE, "sequence {} does not fit 42 bits", self.sequence);
+        let fits = |lpn: Lpn| (lpn.0 as u64) < NO_LPN;
+        assert!(
+            fits(self.lpn) && self.source.is_none_or(fits),
+            "{self:?} has a page number that does not fit 31 bits"
+        );
         let offset = self.place.map_or(NO_OFFSET, |place| (place.0 - first.0) as u64);
         let source = self.source.map_or(NO_LPN, |lpn| lpn.0 as u64);
         let flag = u64::from(self.source.is_some());
@@ -136,6 +144,32 @@ impl Need {
 /// The engine's judgement of entries, asked when a part compacts.
 pub type Needed<'a> = &'a dyn Fn(&Entry) -> Need;
 
+/// What compaction keeps of `entries`: the rest of each one that is needed. Of several with one bind, or several
+/// tombstones of one page, the newest; an older relocation may still bury its source.
+fn still_needed(entries: &[Entry], needed: Needed<'_>) -> Vec<Entry> {
+    let mut newest: HashMap<(Lpn, Option<Ppn>), u64, FxBuildHasher> = HashMap::default();
+    for entry in entries {
+        let sequence = newest.entry((entry.lpn, entry.place)).or_default();
+        *sequence = entry.sequence.max(*sequence);
+    }
+    let rest = |entry: &Entry| {
+        let need = needed(entry);
+        let bind = need.bind && newest[&(entry.lpn, entry.place)] == entry.sequence;
+        Need { bind, ..need }.rest_of(*entry)
+    };
+    let mut kept: Vec<Entry> = Vec::new();
+    let mut index: HashMap<(Lpn, Option<Ppn>), usize, FxBuildHasher> = HashMap::default();
+    for entry in entries.iter().filter_map(rest) {
+        let at = *index.entry((entry.lpn, entry.place)).or_insert(kept.len());
+        match kept.get_mut(at) {
+            Some(known) if known.sequence < entry.sequence => *known = entry,
+            Some(_) => {}
+            None => kept.push(entry),
+        }
+    }
+    kept
+}
+
 /// What every reverse map answers.
 pub trait ReverseMap {
     /// Whether the host may add an entry now. What garbage collection needs for any one victim is kept back, so a
@@ -144,6 +178,16 @@ pub trait ReverseMap {
     /// # Errors
     /// Whatever the medium answers.
     fn admit<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<bool>;
+
+    /// Whether every entry of `block`, which GC is about to take as its victim, can be recorded anew now. May compact,
+    /// so it is asked while the map still names the victim's pages; [`ReverseMap::pages_per_record`] pages of room are
+    /// there. After `false` GC takes another victim, or stores the shared pages once per referrer.
+    ///
+    /// # Errors
+    /// Whatever the medium answers.
+    fn make_room_for<N: Nand>(&mut self, _: &mut Store<N>, _: BlockId, _: Needed<'_>) -> Result<bool> {
+        Ok(true)
+    }
 
     /// Records an entry; it is durable on return. For the host only after [`ReverseMap::admit`] said yes; GC may
     /// always record as many as the victim in hand had.
@@ -172,7 +216,8 @@ pub trait ReverseMap {
     /// [`ReverseMap::recover`].
     fn adopt_pages(&mut self, _: &[(u32, Ppn)]) {}
 
-    /// Rebuilds what is in RAM from the non-volatile part and returns every intact entry.
+    /// Rebuilds what is in RAM from the non-volatile part and returns every intact entry, perhaps some twice. All count
+    /// as needed: the engine calls [`ReverseMap::supersede`] for each returned bind that is not.
     ///
     /// # Errors
     /// Whatever the medium answers.
@@ -203,7 +248,7 @@ pub trait ReverseMap {
 /// Which reverse map, and its size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReverseMapPart {
-    /// No binds: every remap is done by a write (the paper's NoRemap).
+    /// No binds: every remap is done by a write (the paper's `NoRemap`).
     OobOnly,
     /// NVRAM segments grouped by block (the paper's Remap-SSD).
     Segments {
@@ -212,12 +257,12 @@ pub enum ReverseMapPart {
         /// Bytes of a segment, a multiple of 16; the paper's default is 1 KiB.
         segment_bytes: u32,
     },
-    /// One log in NVRAM (NLog).
+    /// One log in NVRAM (`NLog`).
     NvramLog {
         /// NVRAM for the log, bytes.
         nvram_bytes: u64,
     },
-    /// One log on flash (FLog).
+    /// One log on flash (`FLog`).
     FlashLog {
         /// Size of the log, bytes of flash.
         log_bytes: u64,
@@ -285,6 +330,14 @@ macro_rules! delegate {
 impl ReverseMap for AnyReverseMap {
     fn admit<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<bool> {
         delegate!(self, m => m.admit(io, needed), else Ok(false))
+    }
+    fn make_room_for<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        block: BlockId,
+        needed: Needed<'_>,
+    ) -> Result<bool> {
+        delegate!(self, m => m.make_room_for(io, block, needed), else Ok(true))
     }
     fn record<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, needed: Needed<'_>) -> Result<()> {
         delegate!(self, m => m.record(io, entry, needed), else unreachable!("{entry:?} without a place to record it"))

@@ -1,0 +1,408 @@
+//! The reverse maps against a plain model, under loss of power at every store, and against the paper's figures.
+//!
+//! The model is a map of what binds and which pages are dead, and the list of everything ever recorded. It shares no
+//! code with the product but the entry. A reverse map may return more than the model needs, never less, and nothing
+//! that was not recorded.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::flat_geometry;
+use proptest::prelude::*;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use wearwell::address::{BlockId, Lpn, Ppn};
+use wearwell::nand::{CutOutcome, Geometry, PowerCut, Retain, SimNand};
+use wearwell::reverse_map::{
+    AnyReverseMap, ENTRY_BYTES, Entry, MAX_SEQUENCE, Need, ReverseMap, ReverseMapPart, SEGMENT_BYTES,
+    Segments,
+};
+use wearwell::store::{FreeOrder, Store};
+use wearwell::{Error, Result};
+
+type Io = Store<PowerCut<SimNand>>;
+type Key = (u32, Option<u32>, Option<u32>, u64);
+
+const BLOCKS: u32 = 6;
+const BLOCK_PAGES: u32 = 4;
+const LOGICAL: u32 = 24;
+
+fn key(entry: &Entry) -> Key {
+    (entry.lpn.0, entry.place.map(|place| place.0), entry.source.map(|lpn| lpn.0), entry.sequence)
+}
+
+/// What is true, and what was ever recorded.
+#[derive(Clone, Default)]
+struct Model {
+    binds: BTreeMap<Lpn, (Ppn, u64)>,
+    dead: BTreeMap<Lpn, u64>,
+    recorded: BTreeSet<Key>,
+}
+
+impl Model {
+    fn need(&self, entry: &Entry) -> Need {
+        let buried = if entry.place.is_some() { entry.source } else { Some(entry.lpn) };
+        Need {
+            bind: entry.place.is_some() && self.binds.get(&entry.lpn).map(|bind| bind.0) == entry.place,
+            tombstone: buried.is_some_and(|lpn| self.dead.contains_key(&lpn)),
+        }
+    }
+
+    /// Everything needed is there, and nothing was made up.
+    fn verify(&self, found: &[Entry]) {
+        let mut binds = BTreeMap::new();
+        let mut dead = BTreeMap::new();
+        for entry in found {
+            let newest = binds.entry((entry.lpn, entry.place)).or_insert(0);
+            *newest = entry.sequence.max(*newest);
+            let Some(buried) = (if entry.place.is_some() { entry.source } else { Some(entry.lpn) }) else {
+                continue;
+            };
+            let newest = dead.entry(buried).or_insert(0);
+            *newest = entry.sequence.max(*newest);
+        }
+        // A newer entry was recorded, but power was lost before the model heard of it.
+        for (&lpn, &(place, sequence)) in &self.binds {
+            let newest = binds.get(&(lpn, Some(place))).copied();
+            assert!(newest >= Some(sequence), "bind of {lpn} to {place}: {newest:?}, not {sequence}");
+        }
+        for (&lpn, &sequence) in &self.dead {
+            let newest = dead.get(&lpn).copied();
+            assert!(newest >= Some(sequence), "tombstone of {lpn}: {newest:?}, not {sequence}");
+        }
+        let rests: BTreeSet<_> =
+            self.recorded.iter().filter_map(|&(_, _, source, seq)| Some((source?, seq))).collect();
+        for entry in found {
+            let rest = entry.place.is_none() && rests.contains(&(entry.lpn.0, entry.sequence));
+            assert!(rest || self.recorded.contains(&key(entry)), "{entry:?} was never recorded");
+        }
+    }
+}
+
+/// A reverse map with just enough engine around it.
+struct World {
+    io: Io,
+    map: AnyReverseMap,
+    model: Model,
+    rng: Xoshiro256PlusPlus,
+    sequence: u64,
+    refused: u32,
+}
+
+fn geometry() -> Geometry {
+    flat_geometry([1, BLOCKS, BLOCK_PAGES, 512])
+}
+
+fn store(part: ReverseMapPart, cut_at: Option<u64>, outcome: CutOutcome) -> Io {
+    let nand = SimNand::new(geometry(), Retain::default()).with_nvram(part.nvram_bytes(512));
+    Store::new(PowerCut::new(nand, cut_at, outcome), FreeOrder::Fifo)
+}
+
+impl World {
+    fn new(part: ReverseMapPart, seed: u64, cut_at: Option<u64>, outcome: CutOutcome) -> Self {
+        let io = store(part, cut_at, outcome);
+        let map = AnyReverseMap::new(part, &io).expect("the part fits");
+        let rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        Self { io, map, model: Model::default(), rng, sequence: 0, refused: 0 }
+    }
+
+    fn lpn(&mut self) -> Lpn {
+        Lpn(self.rng.random_range(0..LOGICAL))
+    }
+
+    fn admit(&mut self) -> Result<bool> {
+        let model = &self.model;
+        let admitted = self.map.admit(&mut self.io, &|entry| model.need(entry))?;
+        self.refused += u32::from(!admitted);
+        Ok(admitted)
+    }
+
+    fn record(&mut self, entry: Entry) -> Result<()> {
+        self.model.recorded.insert(key(&entry));
+        let model = &self.model;
+        self.map.record(&mut self.io, entry, &|entry| model.need(entry))
+    }
+
+    /// The page has no bind from now on.
+    fn unbind(&mut self, lpn: Lpn) {
+        if let Some((place, _)) = self.model.binds.remove(&lpn) {
+            self.map.supersede(&mut self.io, lpn, place);
+        }
+    }
+
+    fn bind(&mut self) -> Result<()> {
+        if !self.admit()? {
+            return Ok(());
+        }
+        self.sequence += 1;
+        let (lpn, other) = (self.lpn(), self.lpn());
+        let place = Ppn(self.rng.random_range(0..BLOCKS * BLOCK_PAGES));
+        let source = Some(other).filter(|_| lpn != other && self.rng.random_bool(0.3));
+        self.record(Entry { lpn, place: Some(place), source, sequence: self.sequence })?;
+        self.unbind(lpn);
+        self.model.dead.remove(&lpn);
+        self.model.binds.insert(lpn, (place, self.sequence));
+        if let Some(source) = source {
+            self.unbind(source);
+            self.model.dead.insert(source, self.sequence);
+        }
+        Ok(())
+    }
+
+    fn trim(&mut self) -> Result<()> {
+        if !self.admit()? {
+            return Ok(());
+        }
+        self.sequence += 1;
+        let lpn = self.lpn();
+        self.record(Entry { lpn, place: None, source: None, sequence: self.sequence })?;
+        self.unbind(lpn);
+        self.model.dead.insert(lpn, self.sequence);
+        Ok(())
+    }
+
+    /// A program is newer evidence on flash: nothing is needed for the page any more.
+    fn write(&mut self) {
+        let lpn = self.lpn();
+        self.unbind(lpn);
+        self.model.dead.remove(&lpn);
+    }
+
+    /// Moves the entries of a block to the two blocks after it, and erases it.
+    fn collect(&mut self) -> Result<()> {
+        let block = BlockId(self.rng.random_range(0..BLOCKS));
+        let model = &self.model;
+        let fits = self.map.make_room_for(&mut self.io, block, &|entry| model.need(entry))?;
+        if fits {
+            self.move_entries(block)?;
+        } else {
+            self.store_copies(block);
+        }
+        self.map.erased(&mut self.io, block)
+    }
+
+    fn move_entries(&mut self, block: BlockId) -> Result<()> {
+        let mut entries = Vec::new();
+        self.map.entries_of(&mut self.io, block, &mut entries)?;
+        let mut moved = BTreeSet::new();
+        let mut next = self.model.clone();
+        for entry in entries {
+            let need = self.model.need(&entry);
+            let newest = self.model.binds.get(&entry.lpn).is_some_and(|bind| bind.1 == entry.sequence);
+            let Some(rest) = (Need { bind: need.bind && newest, ..need }).rest_of(entry) else { continue };
+            if !moved.insert((rest.lpn, rest.place, rest.sequence)) {
+                continue;
+            }
+            let Some(place) = rest.place else {
+                self.record(rest)?;
+                continue;
+            };
+            self.sequence += 1;
+            let place =
+                Ppn((place.0 + BLOCK_PAGES + u32::from(place.0 % 2 == 0) * BLOCK_PAGES)
+                    % (BLOCKS * BLOCK_PAGES));
+            self.record(Entry { place: Some(place), sequence: self.sequence, ..rest })?;
+            next.binds.insert(rest.lpn, (place, self.sequence));
+            if let Some(source) = rest.source.filter(|_| need.tombstone) {
+                next.dead.insert(source, self.sequence);
+            }
+        }
+        self.model = Model { recorded: std::mem::take(&mut self.model.recorded), ..next };
+        Ok(())
+    }
+
+    /// Every referrer of the block's pages gets a page of its own; tombstones of relocations are given up, as their
+    /// pages are written too.
+    fn store_copies(&mut self, block: BlockId) {
+        let in_block = |place: Ppn| place.0 / BLOCK_PAGES == block.0;
+        let moved: Vec<Lpn> =
+            self.model.binds.iter().filter(|(_, b)| in_block(b.0)).map(|(&lpn, _)| lpn).collect();
+        moved.into_iter().for_each(|lpn| self.unbind(lpn));
+        let of_block =
+            |&&(_, place, source, _): &&Key| source.is_some() && place.is_some_and(|p| in_block(Ppn(p)));
+        let sources: Vec<Key> = self.model.recorded.iter().filter(of_block).copied().collect();
+        for (_, _, source, sequence) in sources {
+            let source = Lpn(source.expect("filtered"));
+            if self.model.dead.get(&source) == Some(&sequence) {
+                self.model.dead.remove(&source);
+            }
+        }
+    }
+
+    fn step(&mut self) -> Result<()> {
+        match self.rng.random_range(0..100) {
+            0..55 => self.bind(),
+            55..65 => self.trim(),
+            65..90 => {
+                self.write();
+                Ok(())
+            }
+            _ => self.collect(),
+        }
+    }
+
+    /// The entries of every block and the tombstones, as recovery would find them, leave the map as it was.
+    fn verify(&mut self) {
+        self.map.check().expect("the part's own rules hold");
+        let mut found = Vec::new();
+        for block in (0..BLOCKS).map(BlockId) {
+            let from = found.len();
+            self.map.entries_of(&mut self.io, block, &mut found).expect("power is on");
+            let foreign = found[from..].iter().find(|e| e.place.is_none_or(|p| p.0 / BLOCK_PAGES != block.0));
+            assert_eq!(foreign, None, "entry of another block in block {block}");
+        }
+        let binds = Model { dead: BTreeMap::new(), ..self.model.clone() };
+        binds.verify(&found);
+    }
+
+    fn recover(&mut self) -> Result<()> {
+        let found = self.map.recover(&mut self.io)?;
+        self.model.verify(&found);
+        for entry in found.iter().filter(|entry| entry.place.is_some()) {
+            let newest = self.model.binds.get(&entry.lpn).is_some_and(|bind| bind.1 == entry.sequence);
+            if !newest {
+                self.map.supersede(&mut self.io, entry.lpn, entry.place.expect("filtered"));
+            }
+        }
+        self.map.check().expect("the part's own rules hold");
+        Ok(())
+    }
+}
+
+fn segments(nvram_bytes: u64, segment_bytes: u32) -> ReverseMapPart {
+    ReverseMapPart::Segments { nvram_bytes, segment_bytes }
+}
+
+fn parts() -> Vec<ReverseMapPart> {
+    vec![segments(1024, 64), segments(512, 32), segments(896, 128), segments(720, 48)]
+}
+
+#[test]
+fn agrees_with_the_model() {
+    for part in parts() {
+        let mut refused = 0;
+        for seed in 0..40 {
+            let mut world = World::new(part, seed, None, CutOutcome::Before);
+            for _ in 0..400 {
+                world.step().expect("power is on");
+                world.verify();
+            }
+            world.recover().expect("power is on");
+            world.verify();
+            refused += world.refused;
+        }
+        assert!(refused > 0, "{part:?} never ran full: the test is too easy");
+    }
+}
+
+/// One run with power cut at operation `cut_at` and once more during recovery; `false` if the run was over before.
+fn survives(part: ReverseMapPart, seed: u64, cut_at: u64, again_at: u64, outcome: CutOutcome) -> bool {
+    let mut world = World::new(part, seed, Some(cut_at), outcome);
+    let cut = (0..100).find_map(|_| world.step().err());
+    let Some(error) = cut else { return false };
+    assert!(error.is_power_loss(), "{error}");
+    world.io.nand_mut().restore(Some(again_at));
+    if let Err(error) = world.recover() {
+        assert!(error.is_power_loss(), "{error}");
+        world.io.nand_mut().restore(None);
+        world.recover().expect("power is on");
+    }
+    world.io.nand_mut().restore(None);
+    for _ in 0..20 {
+        world.step().expect("power is on");
+        world.verify();
+    }
+    world.recover().expect("power is on");
+    true
+}
+
+#[test]
+fn survives_a_cut_at_every_store() {
+    for part in parts() {
+        for seed in 0..6 {
+            let outcome = if seed % 2 == 0 { CutOutcome::Before } else { CutOutcome::AfterUnacknowledged };
+            let cuts = (0..).take_while(|&cut| survives(part, seed, cut, u64::MAX, outcome)).count() as u64;
+            assert!(cuts > 100, "{part:?}: only {cuts} stores");
+            for cut in 0..cuts {
+                let again = cut * 7 % 23;
+                assert!(survives(part, seed, cut, again, outcome));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stale_group_is_adopted_and_freed_by_the_next_erase() {
+    let part = segments(1024, 64);
+    let mut world = World::new(part, 1, None, CutOutcome::Before);
+    let bind =
+        |lpn, place, sequence| Entry { lpn: Lpn(lpn), place: Some(Ppn(place)), source: None, sequence };
+    let free = |world: &World| match &world.map {
+        AnyReverseMap::Segments(map) => map.free_segments(),
+        _ => unreachable!(),
+    };
+    for k in 0..5 {
+        world.record(bind(k, 4 + k % 4, 1 + k as u64)).unwrap();
+    }
+    // The block is erased, and power is lost before its group is freed.
+    assert_eq!(world.map.recover(&mut world.io).unwrap().len(), 5);
+    // The block's next life.
+    world.record(bind(9, 4, 50)).unwrap();
+    let mut found = Vec::new();
+    world.map.entries_of(&mut world.io, BlockId(1), &mut found).unwrap();
+    assert_eq!(found.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 50]);
+    world.map.erased(&mut world.io, BlockId(1)).unwrap();
+    assert_eq!(free(&world), 16);
+    assert!(world.io.nvram().iter().all(|&word| word == 0));
+}
+
+#[test]
+fn sizes_that_cannot_work_are_refused() {
+    let io = store(segments(1024, 64), None, CutOutcome::Before);
+    let refused = |bytes, segment| matches!(Segments::new(&io, bytes, segment), Err(Error::Options(_)));
+    assert!(refused(2048, 64), "more NVRAM than the medium has");
+    assert!(refused(1024, 16) && refused(1024, 0) && refused(1024, 40), "odd segments");
+    assert!(refused(1024, 512), "too few segments");
+    assert!(!refused(1024, 256));
+}
+
+/// RM-05, RM-06 and RM-07: sizes for 4-KiB pages.
+#[test]
+fn sizes_are_the_papers() {
+    const GIB: u64 = 1 << 30;
+    const PAGE_BYTES: u64 = 4096;
+    assert_eq!(GIB / PAGE_BYTES * ENTRY_BYTES, 4 << 20, "entries for 1 GiB of duplicates");
+    let nvram = 1 << 20;
+    let nand = SimNand::new(geometry(), Retain::default()).with_nvram(nvram);
+    let map = Segments::new(&Store::new(nand, FreeOrder::Fifo), nvram, SEGMENT_BYTES).unwrap();
+    let per_gib = map.capacity_entries() * (GIB / nvram) * PAGE_BYTES;
+    assert_eq!(per_gib, 252 * GIB, "duplicates that 1 GiB of NVRAM serves, heads included");
+    assert_eq!(GIB / ENTRY_BYTES * PAGE_BYTES, 256 * GIB, "the same without heads");
+    assert_eq!((map.segment_entries() + 1) * 100, 64 * 100);
+    let overhead_percent = 100.0 / (map.segment_entries() + 1) as f64;
+    assert!((overhead_percent - 1.5625).abs() < 1e-12, "segment heads take {overhead_percent} %");
+}
+
+prop_compose! {
+    fn any_entry()(
+        lpn in 0..(1u32 << 31) - 1,
+        offset in prop::option::of(0..65_535u32),
+        source in prop::option::of(0..(1u32 << 31) - 1),
+        sequence in 0..=MAX_SEQUENCE,
+    ) -> (Entry, u32) {
+        let first = 1_000_000;
+        let place = offset.map(|offset| Ppn(first + offset));
+        (Entry { lpn: Lpn(lpn), place, source: source.map(Lpn), sequence }, first)
+    }
+}
+
+proptest! {
+    #[test]
+    fn entries_survive_encoding((entry, first) in any_entry()) {
+        let words = entry.encode(Ppn(first));
+        prop_assert_eq!(Entry::decode(words, Ppn(first)), Some(entry));
+        prop_assert_eq!(Entry::decode([words[0], 0], Ppn(first)), None);
+        prop_assert_eq!(Entry::decode([0, words[1]], Ppn(first)), None);
+    }
+}

@@ -4,6 +4,7 @@
 
 pub mod config;
 pub mod content_model;
+pub mod hosts;
 pub mod input;
 pub mod precondition;
 pub mod process;

@@ -2,7 +2,7 @@
 
 use clap::CommandFactory;
 use wearwell::{design, nand::preset};
-use wearwell_replay::{content_model, workload};
+use wearwell_replay::{content_model, hosts, workload};
 
 use crate::args::Cli;
 
@@ -24,7 +24,9 @@ pub(crate) fn designs() {
 }
 
 pub(crate) fn workloads() {
-    println!("{}\n{}", workload::GRAMMAR.help(), content_model::GRAMMAR.help());
+    println!("{}", workload::GRAMMAR.help());
+    println!("{}", hosts::GRAMMAR.help());
+    println!("{}", content_model::GRAMMAR.help());
 }
 
 pub(crate) fn completions(shell: clap_complete::Shell) {

@@ -51,10 +51,8 @@ fn config(args: &RunArgs) -> Result<Config, Failure> {
 
 fn inputs<'a>(traces: impl Iterator<Item = &'a PathBuf>, args: &RunArgs) -> Result<Vec<Input>, Failure> {
     if let Some(spec) = &args.workload {
-        let spec = spec
-            .parse()
-            .map_err(|error: wearwell_replay::workload::SpecError| Failure::of_usage(error.to_string()))?;
-        return Ok(vec![Input::Workload(Box::new(spec))]);
+        let input = Input::generated(spec).map_err(|error| Failure::of_usage(error.to_string()))?;
+        return Ok(vec![input]);
     }
     let options = args.input.open_options()?;
     Ok(traces.map(|path| Input::Trace { path: path.clone(), options: options.clone() }).collect())

@@ -3,8 +3,9 @@
 
 use std::path::PathBuf;
 
+use crate::hosts;
 use crate::trace::{self, Footprint, FootprintBuilder, OpenOptions, Request, TraceError, TraceReader};
-use crate::workload::{Generator, Spec};
+use crate::workload::{self, Generator, Spec, SpecError};
 
 /// A source of requests.
 #[derive(Clone, Debug)]
@@ -18,6 +19,8 @@ pub enum Input {
     },
     /// A generated workload.
     Workload(Box<Spec>),
+    /// Host software, or a substitute for a trace.
+    Host(Box<hosts::Spec>),
 }
 
 /// An input being read.
@@ -27,9 +30,22 @@ pub enum Requests {
     Trace(Box<dyn TraceReader>),
     /// From a generator.
     Workload(Box<Generator>),
+    /// From a host model.
+    Host(Box<hosts::Generator>),
 }
 
 impl Input {
+    /// The generator or host model that a specification names.
+    ///
+    /// # Errors
+    /// [`SpecError`] for anything that neither grammar has.
+    pub fn generated(spec: &str) -> Result<Self, SpecError> {
+        if hosts::Spec::is_named_by(spec) {
+            return Ok(Self::Host(Box::new(spec.parse()?)));
+        }
+        spec.parse().map(|spec| Self::Workload(Box::new(spec))).map_err(among_all)
+    }
+
     /// Opens the input at its first request.
     ///
     /// # Errors
@@ -38,6 +54,7 @@ impl Input {
         Ok(match self {
             Self::Trace { path, options } => Requests::Trace(trace::open(path, options)?),
             Self::Workload(spec) => Requests::Workload(Box::new(Generator::new(spec))),
+            Self::Host(spec) => Requests::Host(Box::new(hosts::Generator::new(spec))),
         })
     }
 
@@ -46,6 +63,7 @@ impl Input {
         match self {
             Self::Trace { path, .. } => path.display().to_string(),
             Self::Workload(spec) => spec.to_string(),
+            Self::Host(spec) => spec.to_string(),
         }
     }
 
@@ -65,6 +83,10 @@ impl Input {
         }
         match self {
             Self::Workload(spec) => survey.count_workload(spec),
+            Self::Host(_) => {
+                survey.read(&mut self.open()?, &mut builder)?;
+                survey.footprint_pages = survey.end_bytes.div_ceil(trace::PAGE_BYTES);
+            }
             Self::Trace { .. } => {
                 survey.read(&mut self.open()?, &mut builder)?;
                 let footprint = builder.finish()?;
@@ -74,6 +96,15 @@ impl Input {
         }
         Ok(survey)
     }
+}
+
+/// An unknown name is compared with the names of both grammars.
+fn among_all(error: SpecError) -> SpecError {
+    let SpecError::UnknownKind { name, .. } = error else { return error };
+    let kinds = workload::GRAMMAR.kinds.iter().chain(hosts::GRAMMAR.kinds);
+    let valid: Vec<&'static str> = kinds.map(|kind| kind.name).collect();
+    let nearest = workload::options::nearest(&name, &valid);
+    SpecError::UnknownKind { what: "workload", name, nearest, valid: valid.join(", ") }
 }
 
 impl Requests {
@@ -86,6 +117,7 @@ impl Requests {
         match self {
             Self::Trace(reader) => reader.next(into),
             Self::Workload(generator) => Ok(generator.next(into)),
+            Self::Host(generator) => Ok(generator.next(into)),
         }
     }
 
@@ -93,7 +125,7 @@ impl Requests {
     pub fn rejected(&self) -> u64 {
         match self {
             Self::Trace(reader) => reader.rejected().count,
-            Self::Workload(_) => 0,
+            Self::Workload(_) | Self::Host(_) => 0,
         }
     }
 }

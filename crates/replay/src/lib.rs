@@ -5,6 +5,7 @@
 pub mod config;
 pub mod design_config;
 pub mod content_model;
+pub mod hosts;
 pub mod input;
 pub mod precondition;
 pub mod process;

@@ -105,7 +105,7 @@ impl<'a> Plan<'a> {
             .map_err(|error: crate::workload::SpecError| ReplayError::Content(error.to_string()))?;
         let sha256 = match input {
             Input::Trace { path, .. } => crate::trace::sha256(path).ok(),
-            Input::Workload(_) => None,
+            Input::Workload(_) | Input::Host(_) => None,
         };
         let plan = Self { config, input, aging, survey, resolved, content, sha256 };
         plan.require_room()?;
@@ -182,7 +182,7 @@ fn aging_input(config: &Config, input: &Input) -> Option<Input> {
     let path = precondition.trace.as_ref().filter(|_| precondition.mode == Precondition::Aged)?;
     let options = match input {
         Input::Trace { options, .. } => OpenOptions { format: None, ..options.clone() },
-        Input::Workload(_) => OpenOptions::default(),
+        Input::Workload(_) | Input::Host(_) => OpenOptions::default(),
     };
     Some(Input::Trace { path: path.into(), options })
 }
@@ -779,6 +779,9 @@ impl<'a> Run<'a> {
         if self.looks_at_content && self.plan.survey.lacks_content {
             notes
                 .push(format!("figures that depend on content rest on a model: {}", self.content.describe()));
+        }
+        if let Requests::Host(generator) = &self.requests {
+            notes.push(format!("requests come from a host model; {}", generator.describe_content()));
         }
         if self.compacts {
             notes.push("addresses are compacted: only touched pages exist, in order".to_owned());

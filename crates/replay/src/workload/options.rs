@@ -223,7 +223,7 @@ fn find_key(key: &str, kind: &'static Kind, grammar: &Grammar) -> Result<&'stati
 }
 
 /// The most similar name; the first of equally similar ones.
-fn nearest(name: &str, valid: &[&'static str]) -> &'static str {
+pub(crate) fn nearest(name: &str, valid: &[&'static str]) -> &'static str {
     let similarity = |candidate: &str| strsim::jaro_winkler(name, candidate);
     valid
         .iter()

@@ -1,0 +1,299 @@
+//! F2FS under a file-server load, cleaned by remaps or by reads and writes: the third case study of Remap-SSD (FAST 2021,
+//! section 5.4).
+//!
+//! Three phases as in the paper, marked in the request stream: files are created and then replaced, appended to and read,
+//! which leaves invalid blocks behind; the cleaner is forced to run until no closed segment has an invalid block; the
+//! load runs again.
+//!
+//! Modelled: segments of 2 MiB (512 blocks); out-of-place writes into logs of their own for file data and for inodes,
+//! and for what the cleaner moves of either; greedy victims, also when the load runs short of free segments; an emptied
+//! segment is discarded whole. Every change of a file writes its inode block. File sizes are exponential around the mean
+//! of filebench's fileserver (128 KiB), appends have 16 KiB; a step of the load replaces, appends to or reads a file
+//! chosen uniformly, each with the same probability (filebench runs these in turn).
+//!
+//! Not modelled: checkpoint, NAT and SIT areas, indirect nodes, directories, writing into holes of dirty segments and
+//! updates in place (which F2FS turns to when it is nearly full), and caching of reads.
+
+use std::collections::VecDeque;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use wearwell::address::RemapMode;
+
+use super::files::{file_pages, for_each_run};
+use super::keys::Keys;
+use super::script::{Copying, Script};
+use super::{Model, REMAP};
+use crate::workload::draw::below;
+use crate::workload::options::{Key, Kind, SpecError};
+
+pub(super) const KIND: Kind = Kind {
+    name: "f2fs-clean",
+    meaning: "F2FS under a file-server load in three phases: load, forced cleaning, load again",
+    keys: &[
+        Key { name: "segments", default: "256", meaning: "of 2 MiB, 64 to 65536" },
+        Key {
+            name: "files",
+            default: "2000",
+            meaning: "1 to 1e7; with their mean they fill at most 0.8 of the volume",
+        },
+        Key { name: "mean", default: "32", meaning: "size of a file, pages, 1 to 65536" },
+        Key { name: "append", default: "4", meaning: "pages of an append, 1 to 65536" },
+        Key {
+            name: "ops",
+            default: "6000",
+            meaning: "steps of the load in each of its two phases, 0 to 1e9",
+        },
+        REMAP,
+    ],
+};
+
+const SEGMENT_BLOCKS: u32 = 512;
+/// The cleaner starts below this many free segments: one for each log, and two to move into.
+const RESERVE_SEGMENTS: usize = 6;
+
+/// What a log takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Log {
+    Data,
+    Node,
+    MovedData,
+    MovedNode,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Free,
+    Open,
+    Closed,
+}
+
+/// Who a valid block belongs to: the block of a file by its number, or the inode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Owner {
+    file: u32,
+    /// `None` is the inode.
+    index: Option<u32>,
+}
+
+#[derive(Clone, Default, Debug)]
+struct File {
+    blocks: Vec<u32>,
+    inode: Option<u32>,
+}
+
+/// The main area.
+#[derive(Debug)]
+struct Area {
+    owners: Vec<Option<Owner>>,
+    valid: Vec<u32>,
+    states: Vec<State>,
+    free: VecDeque<u32>,
+    /// Next block of each log; `None` where it needs a segment.
+    heads: [Option<u32>; 4],
+    live: u64,
+}
+
+impl Area {
+    fn new(segments: u32) -> Self {
+        Self {
+            owners: vec![None; (segments * SEGMENT_BLOCKS) as usize],
+            valid: vec![0; segments as usize],
+            states: vec![State::Free; segments as usize],
+            free: (0..segments).collect(),
+            heads: [None; 4],
+            live: 0,
+        }
+    }
+
+    fn append(&mut self, log: Log, owner: Owner) -> u32 {
+        let block = self.heads[log as usize].unwrap_or_else(|| self.open_segment() * SEGMENT_BLOCKS);
+        let segment = (block / SEGMENT_BLOCKS) as usize;
+        let is_last = (block + 1).is_multiple_of(SEGMENT_BLOCKS);
+        self.heads[log as usize] = (!is_last).then_some(block + 1);
+        self.states[segment] = if is_last { State::Closed } else { State::Open };
+        self.owners[block as usize] = Some(owner);
+        self.valid[segment] += 1;
+        self.live += 1;
+        block
+    }
+
+    fn open_segment(&mut self) -> u32 {
+        self.free.pop_front().expect("the load keeps free segments in reserve")
+    }
+
+    fn invalidate(&mut self, block: u32) {
+        self.owners[block as usize] = None;
+        self.valid[(block / SEGMENT_BLOCKS) as usize] -= 1;
+        self.live -= 1;
+    }
+
+    /// The closed segment with the most invalid blocks, if any has one.
+    fn victim(&self) -> Option<u32> {
+        let dirty = |segment: &u32| {
+            self.states[*segment as usize] == State::Closed && self.valid[*segment as usize] < SEGMENT_BLOCKS
+        };
+        (0..self.states.len() as u32).filter(dirty).min_by_key(|&segment| self.valid[segment as usize])
+    }
+}
+
+/// The model.
+#[derive(Debug)]
+pub(super) struct F2fsClean {
+    random: Xoshiro256PlusPlus,
+    area: Area,
+    files: Vec<File>,
+    mean: u64,
+    append: u64,
+    ops: u64,
+    copying: Copying,
+    progress: Progress,
+}
+
+/// How far the three phases are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Progress {
+    Creating { next: u32 },
+    Loading { left: u64, again: bool },
+    Cleaning,
+    Done,
+}
+
+impl F2fsClean {
+    pub(super) fn new(keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
+        let segments = keys.integer("segments", 64..=65_536)?;
+        let files = keys.integer("files", 1..=10_000_000)?;
+        let mean = keys.integer("mean", 1..=65_536)?;
+        let append = keys.integer("append", 1..=65_536)?;
+        let filled = files * (mean + append + 1);
+        if filled * 10 > segments * u64::from(SEGMENT_BLOCKS) * 8 {
+            return Err(SpecError::Conflict(format!(
+                "{files} files of {mean} pages and an append fill more than 0.8 of {segments} segments"
+            )));
+        }
+        Ok(Self {
+            random,
+            area: Area::new(segments as u32),
+            files: vec![File::default(); files as usize],
+            mean,
+            append,
+            ops: keys.integer("ops", 0..=1_000_000_000)?,
+            copying: if keys.switch("remap")? { Copying::Remapped } else { Copying::ReadAndWritten },
+            progress: Progress::Creating { next: 0 },
+        })
+    }
+
+    /// A step of the load.
+    fn step(&mut self, script: &mut Script) {
+        let file = below(&mut self.random, self.files.len() as u64) as u32;
+        match below(&mut self.random, 3) {
+            0 => self.replace(file, script),
+            1 => self.extend(file, self.append, script),
+            _ => for_each_run(&self.files[file as usize].blocks, |first, pages| script.read(first, pages)),
+        }
+    }
+
+    /// The file is deleted and created with another size.
+    fn replace(&mut self, file: u32, script: &mut Script) {
+        for block in std::mem::take(&mut self.files[file as usize].blocks) {
+            self.area.invalidate(block);
+        }
+        let pages = file_pages(&mut self.random, self.mean);
+        self.extend(file, pages, script);
+    }
+
+    /// Adds pages and writes the inode; not beyond 0.85 of the volume, where the file system would say that it is full.
+    fn extend(&mut self, file: u32, pages: u64, script: &mut Script) {
+        let limit = self.area.owners.len() as u64 * 85 / 100;
+        let pages = pages.min(limit.saturating_sub(self.area.live));
+        self.make_room(pages, script);
+        let start = self.files[file as usize].blocks.len();
+        for index in start as u32..start as u32 + pages as u32 {
+            let block = self.area.append(Log::Data, Owner { file, index: Some(index) });
+            self.files[file as usize].blocks.push(block);
+        }
+        for_each_run(&self.files[file as usize].blocks[start..], |first, pages| script.write(first, pages));
+        if let Some(old) = self.files[file as usize].inode.take() {
+            self.area.invalidate(old);
+        }
+        let inode = self.area.append(Log::Node, Owner { file, index: None });
+        self.files[file as usize].inode = Some(inode);
+        script.write(u64::from(inode), 1);
+    }
+
+    /// Cleans until an operation that writes `pages` pages leaves the reserve alone, or nothing is left to clean.
+    fn make_room(&mut self, pages: u64, script: &mut Script) {
+        let wanted = RESERVE_SEGMENTS + (pages / u64::from(SEGMENT_BLOCKS)) as usize;
+        while self.area.free.len() < wanted {
+            let Some(victim) = self.area.victim() else { return };
+            self.clean(victim, script);
+        }
+    }
+
+    /// Moves the valid blocks of a segment and discards it.
+    fn clean(&mut self, segment: u32, script: &mut Script) {
+        let first = segment * SEGMENT_BLOCKS;
+        let mut moves: Vec<(u32, u32)> = Vec::new();
+        for block in first..first + SEGMENT_BLOCKS {
+            let Some(owner) = self.area.owners[block as usize] else { continue };
+            self.area.invalidate(block);
+            moves.push((self.relocate(owner), block));
+        }
+        for run in moves.chunk_by(|a, b| a.0 + 1 == b.0 && a.1 + 1 == b.1) {
+            let (target, source) = run[0];
+            let (target, source) = (u64::from(target), u64::from(source));
+            script.copy(target, source, run.len() as u64, RemapMode::Relocate, self.copying);
+        }
+        script.trim(u64::from(first), u64::from(SEGMENT_BLOCKS));
+        self.area.states[segment as usize] = State::Free;
+        self.area.free.push_back(segment);
+    }
+
+    /// The new place of a block.
+    fn relocate(&mut self, owner: Owner) -> u32 {
+        let file = &mut self.files[owner.file as usize];
+        let Some(index) = owner.index else {
+            return *file.inode.insert(self.area.append(Log::MovedNode, owner));
+        };
+        let block = self.area.append(Log::MovedData, owner);
+        file.blocks[index as usize] = block;
+        block
+    }
+
+    /// What follows when a phase is over, or one more step of it.
+    fn progressed(&mut self, script: &mut Script) -> Progress {
+        match self.progress {
+            Progress::Creating { next } if next as usize == self.files.len() => {
+                Progress::Loading { left: self.ops, again: false }
+            }
+            Progress::Creating { next } => {
+                self.replace(next, script);
+                Progress::Creating { next: next + 1 }
+            }
+            Progress::Loading { left: 0, again: false } => {
+                script.phase();
+                Progress::Cleaning
+            }
+            Progress::Loading { left: 0, again: true } | Progress::Done => Progress::Done,
+            Progress::Loading { left, again } => {
+                self.step(script);
+                Progress::Loading { left: left - 1, again }
+            }
+            Progress::Cleaning => {
+                let Some(victim) = self.area.victim() else {
+                    script.phase();
+                    return Progress::Loading { left: self.ops, again: true };
+                };
+                self.clean(victim, script);
+                Progress::Cleaning
+            }
+        }
+    }
+}
+
+impl Model for F2fsClean {
+    fn advance(&mut self, script: &mut Script) {
+        while script.is_empty() && self.progress != Progress::Done {
+            self.progress = self.progressed(script);
+        }
+    }
+}

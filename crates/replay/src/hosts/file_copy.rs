@@ -1,0 +1,83 @@
+//! Copies of a tree of files, by remaps or by reads and writes (Remap-SSD, FAST 2021, section 3.2: file copy, where the
+//! number of addresses per page depends on the user).
+//!
+//! Modelled: files of exponential size, written one after another in a first phase, then copied file by file, each copy
+//! of the tree in a phase of its own, into space of their own behind the originals. Not modelled: directories, inodes and
+//! the allocation of extents.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use wearwell::address::RemapMode;
+
+use super::files::file_pages;
+use super::keys::Keys;
+use super::script::{Copying, Script};
+use super::{Model, REMAP};
+use crate::workload::options::{Key, Kind, SpecError};
+
+pub(super) const KIND: Kind = Kind {
+    name: "file-copy",
+    meaning: "a tree of files is written, then copied whole, in phases",
+    keys: &[
+        Key { name: "files", default: "500", meaning: "1 to 1e7" },
+        Key { name: "mean", default: "32", meaning: "size of a file, pages, 1 to 65536" },
+        Key { name: "copies", default: "2", meaning: "of the tree, 0 to 1000" },
+        REMAP,
+    ],
+};
+
+/// The model.
+#[derive(Debug)]
+pub(super) struct FileCopy {
+    /// Pages of each file.
+    sizes: Vec<u64>,
+    tree_pages: u64,
+    copies: u64,
+    copying: Copying,
+    /// Copy in hand (0 is the original), its next file, and that file's place in the tree.
+    copy: u64,
+    file: usize,
+    at: u64,
+}
+
+impl FileCopy {
+    pub(super) fn new(keys: &Keys, mut random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
+        let mean = keys.integer("mean", 1..=65_536)?;
+        let files = keys.integer("files", 1..=10_000_000)?;
+        let sizes: Vec<u64> = (0..files).map(|_| file_pages(&mut random, mean)).collect();
+        Ok(Self {
+            tree_pages: sizes.iter().sum(),
+            sizes,
+            copies: keys.integer("copies", 0..=1000)?,
+            copying: if keys.switch("remap")? { Copying::Remapped } else { Copying::ReadAndWritten },
+            copy: 0,
+            file: 0,
+            at: 0,
+        })
+    }
+}
+
+impl Model for FileCopy {
+    fn advance(&mut self, script: &mut Script) {
+        if self.file == self.sizes.len() {
+            (self.file, self.at) = (0, 0);
+            self.copy += 1;
+            if self.copy <= self.copies {
+                script.phase();
+            }
+        }
+        if self.copy > self.copies {
+            // Stays at the end.
+            self.file = self.sizes.len();
+            return;
+        }
+        let pages = self.sizes[self.file];
+        if self.copy == 0 {
+            script.write(self.at, pages);
+        } else {
+            let target = self.copy * self.tree_pages + self.at;
+            script.copy(target, self.at, pages, RemapMode::Copy, self.copying);
+        }
+        self.at += pages;
+        self.file += 1;
+    }
+}

@@ -1,0 +1,111 @@
+//! A file server in the manner of filebench's `fileserver`, on a file system that writes in place.
+//!
+//! Modelled: four in five files exist at the start; a loop creates and writes a whole file, appends 16 KiB to one, reads
+//! one whole and deletes one, in turn, on files chosen uniformly; sizes are exponential around 128 KiB. Files live in slots
+//! of fixed places, four times the mean size, and larger files are cut; a deleted file is discarded. Not modelled: metadata, directories, the page cache, and
+//! the concurrency of filebench's threads.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::Model;
+use super::files::file_pages;
+use super::keys::Keys;
+use super::script::Script;
+use crate::workload::draw::below;
+use crate::workload::options::{Key, Kind, SpecError};
+
+pub(super) const KIND: Kind = Kind {
+    name: "fileserver",
+    meaning: "files are created, appended to, read and deleted in place (filebench's mix)",
+    keys: &[
+        Key { name: "files", default: "2000", meaning: "slots for files, 1 to 1e7" },
+        Key { name: "mean", default: "32", meaning: "size of a file, pages, 1 to 65536" },
+        Key { name: "append", default: "4", meaning: "pages of an append, 1 to 65536" },
+        Key {
+            name: "loops",
+            default: "10000",
+            meaning: "of one create, append, read and delete each, 0 to 1e9",
+        },
+    ],
+};
+
+/// The model.
+#[derive(Debug)]
+pub(super) struct Fileserver {
+    random: Xoshiro256PlusPlus,
+    /// Pages of the file in each slot.
+    sizes: Vec<u64>,
+    slot_pages: u64,
+    mean: u64,
+    append: u64,
+    created: usize,
+    loops_left: u64,
+}
+
+impl Fileserver {
+    pub(super) fn new(keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
+        let mean = keys.integer("mean", 1..=65_536)?;
+        Ok(Self {
+            random,
+            sizes: vec![0; keys.integer("files", 1..=10_000_000)? as usize],
+            slot_pages: 4 * mean,
+            mean,
+            append: keys.integer("append", 1..=65_536)?,
+            created: 0,
+            loops_left: keys.integer("loops", 0..=1_000_000_000)?,
+        })
+    }
+
+    /// A slot with a file, or without; with any of the two if most are of the other kind.
+    fn draw(&mut self, with_file: bool) -> usize {
+        let mut slot = 0;
+        for _ in 0..64 {
+            slot = below(&mut self.random, self.sizes.len() as u64) as usize;
+            if (self.sizes[slot] > 0) == with_file {
+                break;
+            }
+        }
+        slot
+    }
+
+    fn create(&mut self, slot: usize, script: &mut Script) {
+        self.delete(slot, script);
+        let pages = file_pages(&mut self.random, self.mean);
+        self.extend(slot, pages, script);
+    }
+
+    fn extend(&mut self, slot: usize, pages: u64, script: &mut Script) {
+        let size = self.sizes[slot];
+        let pages = pages.min(self.slot_pages - size);
+        script.write(slot as u64 * self.slot_pages + size, pages);
+        self.sizes[slot] += pages;
+    }
+
+    fn delete(&mut self, slot: usize, script: &mut Script) {
+        let pages = std::mem::take(&mut self.sizes[slot]);
+        if pages > 0 {
+            script.trim(slot as u64 * self.slot_pages, pages);
+        }
+    }
+}
+
+impl Model for Fileserver {
+    fn advance(&mut self, script: &mut Script) {
+        if self.created < self.sizes.len() * 4 / 5 {
+            self.create(self.created, script);
+            self.created += 1;
+            return;
+        }
+        while script.is_empty() && self.loops_left > 0 {
+            self.loops_left -= 1;
+            let slot = self.draw(false);
+            self.create(slot, script);
+            let slot = self.draw(true);
+            self.extend(slot, self.append, script);
+            let slot = self.draw(true);
+            script.read(slot as u64 * self.slot_pages, self.sizes[slot]);
+            let slot = self.draw(true);
+            self.delete(slot, script);
+        }
+    }
+}

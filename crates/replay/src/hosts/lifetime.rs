@@ -1,0 +1,80 @@
+//! Substitutes for the private traces of the integrated lifetime paper (IL, section IV): WKSN (a high-end PC), Media
+//! (multimedia files going up and down) and DVMT (a development server).
+//!
+//! Published only through Table I, which gives the lifetime of a 64-GiB drive of 3000 cycles: 6.8, 3.8 and 3.04 years
+//! without any scheme are 0.961, 1.720 and 2.150 MB/s written to flash, met here as the rate of page writes. The ratios of
+//! the other columns to the first say what compression and deduplication leave of it: 0.325, 0.987, 0.833 and 0.819,
+//! 0.997, more than 1. They are the content model unless one is given: a share of 18.1, 0.3 and 0 % of the writes repeats an
+//! earlier content, and pages compress to these means, alike within a chunk of 4 pages.
+//!
+//! Assumed: all of `substitute.rs`; that the drive's write amplification is 1, so that the host writes what flash is
+//! written (a run on a device that collects garbage wears faster); 0.3 reads per write; a fifth of the writes to new
+//! addresses; a standard deviation of the compressed size of 5 % of a page at most, so that clipping at a whole page
+//! does not move the mean of Media. One day is generated at `scale=1`.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::keys::Keys;
+use super::substitute::{Facts, SCALE, Substitute, THETA};
+use crate::content_model::{Ratio, Source, Spec};
+use crate::workload::PAGE_BYTES;
+use crate::workload::options::{Kind, SpecError};
+
+pub(super) const WKSN: Kind =
+    Kind { name: "wksn", meaning: "substitute for WKSN, a day of 77 GiB written", keys: &[SCALE, THETA] };
+pub(super) const MEDIA: Kind =
+    Kind { name: "media", meaning: "substitute for Media, a day of 138 GiB written", keys: &[SCALE, THETA] };
+pub(super) const DVMT: Kind =
+    Kind { name: "dvmt", meaning: "substitute for DVMT, a day of 173 GiB written", keys: &[SCALE, THETA] };
+
+const DAY_S: f64 = 86_400.0;
+const READS_PER_WRITE: f64 = 0.3;
+const NEW_ADDRESSES: f64 = 0.2;
+
+/// Bytes that the drive of the paper takes over its life: 64 GiB times 3000 cycles.
+const BYTES_UNTIL_WORN: f64 = 64.0 * (1u64 << 30) as f64 * 3000.0;
+
+/// A row of Table I: years without any scheme, and what compression and deduplication leave of the writes.
+struct Row {
+    name: &'static str,
+    years: f64,
+    compressed: f64,
+    deduplicated: f64,
+}
+
+const TRACES: [Row; 3] = [
+    Row { name: "wksn", years: 6.8, compressed: 6.8 / 20.9, deduplicated: 6.8 / 8.3 },
+    Row { name: "media", years: 3.8, compressed: 3.8 / 3.85, deduplicated: 3.8 / 3.81 },
+    Row { name: "dvmt", years: 3.04, compressed: 3.04 / 3.65, deduplicated: 3.04 / 2.92 },
+];
+
+fn row(kind: &str) -> &'static Row {
+    TRACES.iter().find(|row| row.name == kind).expect("a row for each kind")
+}
+
+pub(super) fn substitute(
+    kind: &str,
+    keys: &Keys,
+    random: Xoshiro256PlusPlus,
+) -> Result<Substitute, SpecError> {
+    let row = row(kind);
+    let writes = BYTES_UNTIL_WORN / (row.years * 365.0) / PAGE_BYTES as f64;
+    let facts = Facts {
+        name: row.name,
+        reads: writes * READS_PER_WRITE,
+        writes,
+        addresses: writes * NEW_ADDRESSES,
+        duration_s: DAY_S,
+        recycling: None,
+    };
+    Substitute::new(&facts, keys, random)
+}
+
+/// The content that Table I implies.
+pub(super) fn content(kind: &str) -> Spec {
+    let row = row(kind);
+    let share = (1.0 - row.deduplicated).max(0.0);
+    let sigma = (1.0 - row.compressed).min(0.05) / 4.0;
+    let source = Source::Duplicates { share, theta: 0.9, pool: 100_000 };
+    Spec { compress: Some(Ratio { mean: row.compressed, sigma }), chunk: 4, ..Spec::new(source) }
+}

@@ -1,0 +1,200 @@
+//! Host software and published traces as seeded request generators.
+//!
+//! The case studies of Remap-SSD (FAST 2021, section 5) run modified applications, and the traces of the other papers
+//! are private or no longer offered. A model here sends the requests that such software sends, from stated parameters:
+//! what each module's header lists as modelled is all there is, and a result obtained from a model is a result about
+//! the model. The price of that honesty is that absolute figures of the papers are out of reach; directions and ratios
+//! between designs are not.
+//!
+//! Models that copy pages can do it with the remap request or with reads and writes ([`Spec`] key `remap`). Both ways
+//! leave the same contents, because the [`Script`] knows what every page of the volume holds.
+//!
+//! Invariants: equal specifications give equal requests; every write carries its content; requests are whole pages of
+//! 4 KiB inside a dense volume that starts at page 0.
+
+mod delta_ftl;
+mod f2fs_clean;
+mod file_copy;
+mod files;
+mod fileserver;
+mod fiu;
+mod keys;
+mod lifetime;
+mod oltp;
+mod script;
+mod snapshot;
+mod sqlite_wal;
+mod substitute;
+mod ycsb;
+
+use std::fmt;
+use std::str::FromStr;
+
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use wearwell::content::mix;
+
+use crate::content_model::{self, ContentModel};
+use crate::trace::Request;
+use crate::workload::options::{Grammar, Key, Kind, Options, SpecError};
+use keys::Keys;
+use script::Script;
+
+/// Host models and their keys.
+pub const GRAMMAR: Grammar = Grammar {
+    what: "host model",
+    kinds: &[
+        sqlite_wal::KIND,
+        f2fs_clean::KIND,
+        file_copy::KIND,
+        snapshot::KIND,
+        fileserver::KIND,
+        oltp::KIND,
+        ycsb::KIND,
+        fiu::HOMES,
+        fiu::MAIL,
+        fiu::WEB,
+        delta_ftl::F1,
+        delta_ftl::F2,
+        delta_ftl::C3,
+        delta_ftl::C8,
+        delta_ftl::DAP,
+        delta_ftl::MSN,
+        lifetime::WKSN,
+        lifetime::MEDIA,
+        lifetime::DVMT,
+    ],
+    common: &[Key { name: "seed", default: "1", meaning: "equal seeds give equal requests" }],
+};
+
+/// Shared by the models that can copy both ways.
+const REMAP: Key = Key {
+    name: "remap",
+    default: "on",
+    meaning: "on: pages are copied by remap requests; off: they are written",
+};
+
+/// A host model in numbers: `sqlite-wal:entries=1000,remap=off+dup:share=0.2`. Printed with every key, parsed with any
+/// part of them; what follows `+` is the content model of new pages.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Spec {
+    /// Kind and all keys, defaults filled in.
+    text: String,
+    content: Option<content_model::Spec>,
+}
+
+impl FromStr for Spec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let (model, content) = match text.split_once('+') {
+            Some((model, content)) => (model, Some(content.parse()?)),
+            None => (text, None),
+        };
+        let spec = Self { text: complete(&Options::parse(model, &GRAMMAR)?), content };
+        spec.build()?;
+        Ok(spec)
+    }
+}
+
+/// The kind with all of its keys.
+fn complete(options: &Options) -> String {
+    let kind = kind_of(options.kind);
+    let value = |key: &Key| format!("{}={}", key.name, options.text(key.name).unwrap_or(key.default));
+    let values: Vec<String> = kind.keys.iter().chain(GRAMMAR.common).map(value).collect();
+    format!("{}:{}", kind.name, values.join(","))
+}
+
+fn kind_of(name: &str) -> &'static Kind {
+    GRAMMAR.kinds.iter().find(|kind| kind.name == name).expect("options have a kind of their grammar")
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)?;
+        self.content.as_ref().map_or(Ok(()), |content| write!(f, "+{content}"))
+    }
+}
+
+impl Spec {
+    /// Whether a specification names a host model.
+    pub fn is_named_by(text: &str) -> bool {
+        let name = text.split([':', '+']).next().unwrap_or_default().trim();
+        GRAMMAR.kinds.iter().any(|kind| kind.name == name)
+    }
+
+    fn build(&self) -> Result<Generator, SpecError> {
+        let options = Options::parse(&self.text, &GRAMMAR)?;
+        let keys = Keys::new(&options);
+        let seed = keys.integer("seed", 0..=u64::MAX)?;
+        let model = build_model(options.kind, &keys, Xoshiro256PlusPlus::seed_from_u64(seed))?;
+        let content = match (self.content, options.kind) {
+            (Some(content), _) => content,
+            (None, "wksn" | "media" | "dvmt") => lifetime::content(options.kind),
+            (None, _) => content_model::Spec::new(content_model::Source::Unique),
+        };
+        if self.content.is_some() && fiu::knows_contents(options.kind) {
+            let message = format!("{} draws its own contents: its facts are about them", options.kind);
+            return Err(SpecError::Conflict(message));
+        }
+        let script = Script::new(ContentModel::new(&content, mix(seed ^ CONTENT_STREAM)));
+        Ok(Generator { script, model, knows_contents: fiu::knows_contents(options.kind) })
+    }
+}
+
+const CONTENT_STREAM: u64 = 0x686f_7374_7061_6765;
+
+fn build_model(kind: &str, keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Box<dyn Model>, SpecError> {
+    Ok(match kind {
+        "sqlite-wal" => Box::new(sqlite_wal::SqliteWal::new(keys, random)?),
+        "f2fs-clean" => Box::new(f2fs_clean::F2fsClean::new(keys, random)?),
+        "file-copy" => Box::new(file_copy::FileCopy::new(keys, random)?),
+        "snapshot" => Box::new(snapshot::Snapshot::new(keys, random)?),
+        "fileserver" => Box::new(fileserver::Fileserver::new(keys, random)?),
+        "oltp" => Box::new(oltp::Oltp::new(keys, random)?),
+        "ycsb" => Box::new(ycsb::Ycsb::new(keys, random)?),
+        "fiu-homes" | "fiu-mail" | "fiu-web" => Box::new(fiu::substitute(kind, keys, random)?),
+        "f1" | "f2" | "c3" | "c8" | "dap" | "msn" => Box::new(delta_ftl::substitute(kind, keys, random)?),
+        "wksn" | "media" | "dvmt" => Box::new(lifetime::substitute(kind, keys, random)?),
+        other => unreachable!("the grammar lists host model {other}, which nobody builds"),
+    })
+}
+
+/// What a host model is asked.
+trait Model: fmt::Debug + Send {
+    /// Adds the next steps to the script; adding none means that the model is at its end.
+    fn advance(&mut self, script: &mut Script);
+}
+
+/// The requests of a host model.
+#[derive(Debug)]
+pub struct Generator {
+    script: Script,
+    model: Box<dyn Model>,
+    /// Whether the model names the contents itself.
+    knows_contents: bool,
+}
+
+impl Generator {
+    /// The model at its first request.
+    pub fn new(spec: &Spec) -> Self {
+        spec.build().expect("a specification is checked when it is parsed")
+    }
+
+    /// Puts the next request into `into` and says true, or leaves it alone and says false after the last one. Memory is
+    /// 16 bytes per page of the volume.
+    pub fn next(&mut self, into: &mut Request) -> bool {
+        if self.script.is_empty() {
+            self.model.advance(&mut self.script);
+        }
+        self.script.next(into)
+    }
+
+    /// What the content of new pages is, for reports.
+    pub fn describe_content(&self) -> String {
+        if self.knows_contents {
+            return "content is synthetic: dead pages come back as often as the trace's counts say".into();
+        }
+        self.script.describe_content()
+    }
+}

@@ -1,0 +1,83 @@
+//! Transaction processing in the manner of filebench's `oltp`.
+//!
+//! Modelled: the data files are written in a first phase; then rounds of random one-page reads (shadow processes), a batch of 100 random one-page writes (database writer)
+//! and one sequential write of 256 KiB to a circular log with a flush (log writer). Reads per round are our assumption:
+//! in filebench their share follows from the speed of the drive. Not modelled: pages of 2 KiB (here 4 KiB), the limits
+//! that couple filebench's processes.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::Model;
+use super::keys::Keys;
+use super::script::Script;
+use crate::workload::draw::below;
+use crate::workload::options::{Key, Kind, SpecError};
+
+pub(super) const KIND: Kind = Kind {
+    name: "oltp",
+    meaning: "random reads and writes of a database and a sequential log (filebench's mix)",
+    keys: &[
+        Key { name: "pages", default: "65536", meaning: "of the data files, 1 to 4294967295" },
+        Key { name: "log", default: "2560", meaning: "pages of the circular log, 64 to 16777216" },
+        Key { name: "reads", default: "100", meaning: "random reads per round, 0 to 1e6" },
+        Key { name: "writes", default: "100", meaning: "random writes per round, 0 to 1e6" },
+        Key { name: "rounds", default: "2000", meaning: "0 to 1e9" },
+    ],
+};
+
+const LOG_WRITE_PAGES: u64 = 64;
+
+/// The model.
+#[derive(Debug)]
+pub(super) struct Oltp {
+    random: Xoshiro256PlusPlus,
+    pages: u64,
+    /// In writes of [`LOG_WRITE_PAGES`].
+    log_slots: u64,
+    reads: u64,
+    writes: u64,
+    rounds: u64,
+    loaded: bool,
+    done: u64,
+}
+
+impl Oltp {
+    pub(super) fn new(keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
+        Ok(Self {
+            random,
+            pages: keys.integer("pages", 1..=u64::from(u32::MAX))?,
+            log_slots: keys.integer("log", LOG_WRITE_PAGES..=1 << 24)? / LOG_WRITE_PAGES,
+            reads: keys.integer("reads", 0..=1_000_000)?,
+            writes: keys.integer("writes", 0..=1_000_000)?,
+            rounds: keys.integer("rounds", 0..=1_000_000_000)?,
+            loaded: false,
+            done: 0,
+        })
+    }
+
+    /// The log lies before the data files.
+    fn data_page(&mut self) -> u64 {
+        self.log_slots * LOG_WRITE_PAGES + below(&mut self.random, self.pages)
+    }
+}
+
+impl Model for Oltp {
+    fn advance(&mut self, script: &mut Script) {
+        if !std::mem::replace(&mut self.loaded, true) {
+            script.write(self.log_slots * LOG_WRITE_PAGES, self.pages);
+            return script.phase();
+        }
+        if self.done == self.rounds {
+            return;
+        }
+        for _ in 0..self.reads {
+            script.read(self.data_page(), 1);
+        }
+        for _ in 0..self.writes {
+            script.write(self.data_page(), 1);
+        }
+        script.write(self.done % self.log_slots * LOG_WRITE_PAGES, LOG_WRITE_PAGES);
+        script.flush();
+        self.done += 1;
+    }
+}

@@ -1,0 +1,176 @@
+//! What a model has decided to send, and what its volume holds.
+//!
+//! Steps are pages, not requests: they become requests when they are taken, one by one, and only then is the content of
+//! new pages drawn and that of copied pages looked up. So a script behaves like a device that executes in order, and a
+//! copy by writes carries the contents that a copy by remap would give.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use wearwell::address::RemapMode;
+use wearwell::content::{Descriptor, Fingerprint};
+
+use crate::content_model::ContentModel;
+use crate::trace::{Op, PAGE_BYTES, Request};
+
+/// Longest request, pages (1 MiB): what a block layer lets through at once.
+pub(super) const REQUEST_PAGES: u64 = 256;
+
+/// How a model copies pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Copying {
+    /// By remap requests.
+    Remapped,
+    /// By reading the source and writing the target.
+    ReadAndWritten,
+    /// By writing the target; the host still has the source in memory.
+    Written,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Read,
+    Write,
+    WriteKnown(Fingerprint),
+    WriteCopy { source: u64 },
+    Remap { source: u64, mode: RemapMode },
+    Trim,
+    Flush,
+    Phase,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    step: Step,
+    first: u64,
+    pages: u64,
+    time_ns: u64,
+}
+
+/// The requests ahead and the contents behind.
+#[derive(Debug)]
+pub(super) struct Script {
+    ahead: VecDeque<Planned>,
+    time_ns: u64,
+    content: ContentModel,
+    /// By page of the volume.
+    held: Vec<Descriptor>,
+}
+
+impl Script {
+    pub(super) fn new(content: ContentModel) -> Self {
+        Self { ahead: VecDeque::new(), time_ns: 0, content, held: Vec::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ahead.is_empty()
+    }
+
+    pub(super) fn describe_content(&self) -> String {
+        self.content.describe()
+    }
+
+    /// Steps added from now on happen at this time.
+    pub(super) fn at(&mut self, time_ns: u64) {
+        self.time_ns = time_ns;
+    }
+
+    pub(super) fn read(&mut self, first: u64, pages: u64) {
+        self.plan(first, pages, |_| Step::Read);
+    }
+
+    /// New contents.
+    pub(super) fn write(&mut self, first: u64, pages: u64) {
+        self.plan(first, pages, |_| Step::Write);
+    }
+
+    /// One page with a content that the model names.
+    pub(super) fn write_known(&mut self, page: u64, content: Fingerprint) {
+        self.plan(page, 1, |_| Step::WriteKnown(content));
+    }
+
+    pub(super) fn trim(&mut self, first: u64, pages: u64) {
+        self.ahead.push_back(Planned { step: Step::Trim, first, pages, time_ns: self.time_ns });
+    }
+
+    pub(super) fn flush(&mut self) {
+        self.ahead.push_back(Planned { step: Step::Flush, first: 0, pages: 0, time_ns: self.time_ns });
+    }
+
+    pub(super) fn phase(&mut self) {
+        self.ahead.push_back(Planned { step: Step::Phase, first: 0, pages: 0, time_ns: self.time_ns });
+    }
+
+    /// Pages get the contents of others; the ranges do not overlap. A relocation that is not remapped leaves the source
+    /// as it is: the model deallocates what it has emptied.
+    pub(super) fn copy(&mut self, target: u64, source: u64, pages: u64, mode: RemapMode, copying: Copying) {
+        if copying == Copying::Remapped {
+            return self.plan(target, pages, |done| Step::Remap { source: source + done, mode });
+        }
+        if copying == Copying::ReadAndWritten {
+            self.read(source, pages);
+        }
+        self.plan(target, pages, |done| Step::WriteCopy { source: source + done });
+    }
+
+    /// Cuts a range into requests; `step` is told how many pages lie before.
+    fn plan(&mut self, first: u64, pages: u64, step: impl Fn(u64) -> Step) {
+        for done in (0..pages).step_by(REQUEST_PAGES as usize) {
+            let pages = (pages - done).min(REQUEST_PAGES);
+            self.ahead.push_back(Planned {
+                step: step(done),
+                first: first + done,
+                pages,
+                time_ns: self.time_ns,
+            });
+        }
+    }
+
+    /// Turns the next step into a request; false if there is none.
+    pub(super) fn next(&mut self, into: &mut Request) -> bool {
+        let Some(Planned { step, first, pages, time_ns }) = self.ahead.pop_front() else { return false };
+        into.clear();
+        into.set(time_ns, op_of(step), first * PAGE_BYTES, pages * PAGE_BYTES);
+        let range = first..first + pages;
+        match step {
+            Step::Write => self.content.fill(range.clone(), &mut into.content),
+            Step::WriteKnown(content) => into.content.push(Descriptor::of(content)),
+            Step::WriteCopy { source } => into.content.extend_from_slice(self.held(source..source + pages)),
+            Step::Remap { source, .. } => {
+                into.source_bytes = source * PAGE_BYTES;
+                let copied = self.held(source..source + pages).to_vec();
+                self.hold(range.clone(), &copied);
+            }
+            Step::Read | Step::Trim | Step::Flush | Step::Phase => {}
+        }
+        if into.op == Op::Write {
+            self.hold(range, &into.content);
+        }
+        true
+    }
+
+    fn held(&self, pages: Range<u64>) -> &[Descriptor] {
+        &self.held[pages.start as usize..pages.end as usize]
+    }
+
+    /// A copy is as large as its original, but what it differs from is another page.
+    fn hold(&mut self, pages: Range<u64>, contents: &[Descriptor]) {
+        if self.held.len() < pages.end as usize {
+            self.held.resize(pages.end as usize, Descriptor::of(Fingerprint::ZERO_PAGE));
+        }
+        for (held, content) in self.held[pages.start as usize..].iter_mut().zip(contents) {
+            *held = Descriptor { delta_bytes: Descriptor::UNKNOWN, ..*content };
+        }
+    }
+}
+
+fn op_of(step: Step) -> Op {
+    match step {
+        Step::Read => Op::Read,
+        Step::Write | Step::WriteKnown(_) | Step::WriteCopy { .. } => Op::Write,
+        Step::Remap { mode, .. } => Op::Remap(mode),
+        Step::Trim => Op::Trim,
+        Step::Flush => Op::Flush,
+        Step::Phase => Op::Phase,
+    }
+}

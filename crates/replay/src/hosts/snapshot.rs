@@ -1,0 +1,78 @@
+//! Snapshots of a volume, by remap or by copying (Remap-SSD, FAST 2021, section 3.2).
+//!
+//! Modelled: a volume is filled; then, in a phase for each snapshot, the whole volume is copied to a range of its own and
+//! single pages of the volume are overwritten, popular ones more often (zipf). With remaps a snapshot is copy-on-write
+//! inside the drive: nothing moves until the overwrites. Without, the host copies the volume, reading and writing it; a
+//! host with a copy-on-write layer of its own would write less than that, and more than with remaps.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use wearwell::address::RemapMode;
+
+use super::keys::Keys;
+use super::script::{Copying, Script};
+use super::{Model, REMAP};
+use crate::workload::draw::Zipf;
+use crate::workload::options::{Key, Kind, SpecError};
+use crate::workload::permutation::Permutation;
+
+pub(super) const KIND: Kind = Kind {
+    name: "snapshot",
+    meaning: "a volume is copied whole, then overwritten here and there, in phases",
+    keys: &[
+        Key { name: "pages", default: "16384", meaning: "of the volume, 1 to 16777216" },
+        Key { name: "snapshots", default: "4", meaning: "0 to 1000" },
+        Key { name: "overwrites", default: "8192", meaning: "single pages after each snapshot, 0 to 1e9" },
+        Key { name: "theta", default: "0.99", meaning: "zipf exponent of the overwrites, 0 to 2" },
+        REMAP,
+    ],
+};
+
+/// The model.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    random: Xoshiro256PlusPlus,
+    pages: u64,
+    snapshots: u64,
+    overwrites: u64,
+    ranks: Zipf,
+    places: Permutation,
+    copying: Copying,
+    filled: bool,
+    taken: u64,
+    overwrites_left: u64,
+}
+
+impl Snapshot {
+    pub(super) fn new(keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
+        let pages = keys.integer("pages", 1..=1 << 24)?;
+        Ok(Self {
+            random,
+            pages,
+            snapshots: keys.integer("snapshots", 0..=1000)?,
+            overwrites: keys.integer("overwrites", 0..=1_000_000_000)?,
+            ranks: Zipf::new(pages, keys.number("theta", 0.0..=2.0)?),
+            places: Permutation::new(pages, keys.integer("seed", 0..=u64::MAX)?),
+            copying: if keys.switch("remap")? { Copying::Remapped } else { Copying::ReadAndWritten },
+            filled: false,
+            taken: 0,
+            overwrites_left: 0,
+        })
+    }
+}
+
+impl Model for Snapshot {
+    fn advance(&mut self, script: &mut Script) {
+        if !std::mem::replace(&mut self.filled, true) {
+            script.write(0, self.pages);
+        } else if self.overwrites_left > 0 {
+            self.overwrites_left -= 1;
+            let rank = self.ranks.draw(&mut self.random) - 1;
+            script.write(self.places.apply(rank), 1);
+        } else if self.taken < self.snapshots {
+            self.taken += 1;
+            self.overwrites_left = self.overwrites;
+            script.phase();
+            script.copy(self.taken * self.pages, 0, self.pages, RemapMode::Copy, self.copying);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! YCSB updates with zipfian popularity through a B-tree that never overwrites, in the manner of `MongoDB`'s `WiredTiger`.
+//! Not a log-structured merge tree: `RocksDB`'s compactions, the other YCSB target of Remap-SSD, look different.
+//!
+//! Modelled: records of 1 KB, four to a leaf; an update is appended to a circular journal (four to a page, a flush per
+//! journal page) and makes its leaf dirty; a checkpoint writes every dirty leaf once, to free places in order of
+//! address, and frees the old places. Popular records are scattered over the leaves, as YCSB hashes its keys.
+//!
+//! Not modelled: interior pages, splits, compression, eviction between checkpoints, and reads: the cache holds the leaves.
+
+use std::collections::BTreeSet;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::Model;
+use super::files::for_each_run;
+use super::keys::Keys;
+use super::script::Script;
+use crate::workload::draw::Zipf;
+use crate::workload::options::{Key, Kind, SpecError};
+use crate::workload::permutation::Permutation;
+
+pub(super) const KIND: Kind = Kind {
+    name: "ycsb",
+    meaning: "zipfian updates of 1-KB records in a B-tree that writes dirty leaves elsewhere at checkpoints",
+    keys: &[
+        Key { name: "records", default: "200000", meaning: "1 to 1e9" },
+        Key { name: "updates", default: "400000", meaning: "0 to 1e12" },
+        Key { name: "theta", default: "0.99", meaning: "zipf exponent, 0 to 2" },
+        Key { name: "checkpoint", default: "20000", meaning: "updates between checkpoints, 1 to 1e9" },
+        Key { name: "journal", default: "4096", meaning: "pages of the circular journal, 1 to 16777216" },
+    ],
+};
+
+const RECORDS_PER_PAGE: u64 = 4;
+
+/// The model.
+#[derive(Debug)]
+pub(super) struct Ycsb {
+    random: Xoshiro256PlusPlus,
+    ranks: Zipf,
+    records: Permutation,
+    updates: u64,
+    checkpoint: u64,
+    journal_pages: u64,
+    loaded: bool,
+    done: u64,
+    /// Place of each leaf, in pages behind the journal.
+    places: Vec<u32>,
+    free: BTreeSet<u32>,
+    dirty: BTreeSet<u32>,
+}
+
+impl Ycsb {
+    pub(super) fn new(keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
+        let records = keys.integer("records", 1..=1_000_000_000)?;
+        let leaves = records.div_ceil(RECORDS_PER_PAGE) as u32;
+        Ok(Self {
+            random,
+            ranks: Zipf::new(records, keys.number("theta", 0.0..=2.0)?),
+            records: Permutation::new(records, keys.integer("seed", 0..=u64::MAX)?),
+            updates: keys.integer("updates", 0..=1_000_000_000_000)?,
+            checkpoint: keys.integer("checkpoint", 1..=1_000_000_000)?,
+            journal_pages: keys.integer("journal", 1..=1 << 24)?,
+            loaded: false,
+            done: 0,
+            places: (0..leaves).collect(),
+            // Twice the leaves: a checkpoint can move all of them.
+            free: (leaves..2 * leaves).collect(),
+            dirty: BTreeSet::new(),
+        })
+    }
+
+    fn update(&mut self, script: &mut Script) {
+        let record = self.records.apply(self.ranks.draw(&mut self.random) - 1);
+        self.dirty.insert((record / RECORDS_PER_PAGE) as u32);
+        self.done += 1;
+        if self.done.is_multiple_of(RECORDS_PER_PAGE) {
+            script.write((self.done / RECORDS_PER_PAGE - 1) % self.journal_pages, 1);
+            script.flush();
+        }
+    }
+
+    fn write_dirty_leaves(&mut self, script: &mut Script) {
+        let mut freed = Vec::new();
+        let mut written = Vec::new();
+        for leaf in std::mem::take(&mut self.dirty) {
+            let place = self.free.pop_first().expect("there are as many free places as leaves");
+            freed.push(std::mem::replace(&mut self.places[leaf as usize], place));
+            written.push(place);
+        }
+        for_each_run(&written, |first, pages| script.write(self.journal_pages + first, pages));
+        script.flush();
+        self.free.extend(freed);
+    }
+}
+
+impl Model for Ycsb {
+    fn advance(&mut self, script: &mut Script) {
+        if !std::mem::replace(&mut self.loaded, true) {
+            script.write(self.journal_pages, self.places.len() as u64);
+            return script.phase();
+        }
+        while script.is_empty() && self.done < self.updates {
+            self.update(script);
+            if self.done.is_multiple_of(self.checkpoint) || self.done == self.updates {
+                self.write_dirty_leaves(script);
+            }
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! Host models and substitutes: the same seed gives the same requests, copies by remap and by writes leave the same
+//! contents, counts are those of the models' arithmetic, and the published facts of a trace are in its substitute.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use common::{config_of, measure};
+use wearwell::address::RemapMode;
+use wearwell::content::Fingerprint;
+use wearwell_replay::hosts::{GRAMMAR, Generator, Spec};
+use wearwell_replay::input::Input;
+use wearwell_replay::trace::{Op, Request};
+use wearwell_replay::workload::SpecError;
+
+/// Every kind, small.
+const SMALL: [&str; 19] = [
+    "sqlite-wal:entries=2000",
+    "f2fs-clean:segments=64,files=400,ops=800",
+    "file-copy:files=60",
+    "snapshot:pages=700,snapshots=3,overwrites=300",
+    "fileserver:files=100,loops=300",
+    "oltp:pages=2000,rounds=40",
+    "ycsb:records=4000,updates=9000,checkpoint=2000",
+    "fiu-homes:scale=0.002",
+    "fiu-mail:scale=0.002",
+    "fiu-web:scale=0.002",
+    "f1:scale=0.002",
+    "f2:scale=0.002",
+    "c3:scale=0.002",
+    "c8:scale=0.002",
+    "dap:scale=0.002",
+    "msn:scale=0.002",
+    "wksn:scale=0.0005",
+    "media:scale=0.0005",
+    "dvmt:scale=0.0005",
+];
+
+/// Those that can copy both ways.
+const COPYING: [&str; 5] = [
+    "sqlite-wal:entries=3000",
+    "sqlite-wal:entries=3000,order=sequential,value=9000,batch=7",
+    "f2fs-clean:segments=64,files=400,ops=1500",
+    "file-copy:files=60,mean=300",
+    "snapshot:pages=700,snapshots=3,overwrites=300",
+];
+
+fn requests_of(spec: &str) -> Vec<Request> {
+    let spec: Spec = spec.parse().unwrap_or_else(|error| panic!("{spec}: {error}"));
+    let mut generator = Generator::new(&spec);
+    let mut request = Request::default();
+    std::iter::from_fn(|| generator.next(&mut request).then(|| request.clone())).collect()
+}
+
+/// Pages of all requests of a kind.
+fn pages_of(requests: &[Request], is_kind: impl Fn(Op) -> bool) -> u64 {
+    let pages = |request: &Request| request.pages().end - request.pages().start;
+    requests.iter().filter(|request| is_kind(request.op)).map(pages).sum()
+}
+
+fn written(requests: &[Request]) -> u64 {
+    pages_of(requests, |op| op == Op::Write)
+}
+
+fn remapped(requests: &[Request]) -> u64 {
+    pages_of(requests, |op| matches!(op, Op::Remap(_)))
+}
+
+/// What a device holds: the plain map that requests are executed on.
+#[derive(Default)]
+struct Volume(BTreeMap<u64, Fingerprint>);
+
+impl Volume {
+    fn execute(&mut self, request: &Request) {
+        match request.op {
+            Op::Write => {
+                let contents = request.content.iter().map(|content| content.fingerprint);
+                self.0.extend(request.pages().zip(contents));
+            }
+            Op::Trim => request.pages().for_each(|page| {
+                self.0.remove(&page);
+            }),
+            Op::Remap(mode) => {
+                let aside: Vec<_> = request.source_pages().map(|page| self.0[&page]).collect();
+                if mode == RemapMode::Relocate {
+                    request.source_pages().for_each(|page| {
+                        self.0.remove(&page);
+                    });
+                }
+                self.0.extend(request.pages().zip(aside));
+            }
+            Op::Read | Op::Flush | Op::Phase | Op::Zero => {}
+        }
+    }
+
+    fn after(requests: &[Request]) -> Self {
+        let mut volume = Self::default();
+        for request in requests {
+            volume.execute(request);
+        }
+        volume
+    }
+}
+
+#[test]
+fn the_list_of_small_models_has_every_kind() {
+    let named: Vec<&str> = SMALL.iter().map(|spec| spec.split(':').next().unwrap()).collect();
+    let kinds: Vec<&str> = GRAMMAR.kinds.iter().map(|kind| kind.name).collect();
+    assert_eq!(named, kinds);
+}
+
+#[test]
+fn a_seed_decides_the_requests() {
+    for spec in SMALL {
+        let requests = requests_of(spec);
+        assert!(requests.len() > 100, "{spec}: {} requests", requests.len());
+        assert_eq!(requests, requests_of(spec), "{spec}");
+        assert_ne!(requests, requests_of(&format!("{spec},seed=2")), "{spec}");
+    }
+}
+
+#[test]
+fn a_printed_specification_is_complete_and_means_the_same() {
+    for spec in SMALL.iter().map(|spec| (*spec).to_owned()).chain(["f1:scale=0.002+dup:share=0.4".into()]) {
+        let parsed: Spec = spec.parse().unwrap();
+        let printed = parsed.to_string();
+        assert_eq!(printed.parse::<Spec>().unwrap(), parsed, "{printed}");
+        assert_eq!(requests_of(&printed), requests_of(&spec));
+        let kind = GRAMMAR.kinds.iter().find(|kind| printed.starts_with(&format!("{}:", kind.name))).unwrap();
+        assert!(kind.keys.iter().all(|key| printed.contains(&format!("{}=", key.name))), "{printed}");
+    }
+}
+
+#[test]
+fn wrong_specifications_are_refused() {
+    let refused = |spec: &str| Input::generated(spec).unwrap_err().to_string();
+    assert!(refused("sqlite-wall:entries=5").contains("did you mean `sqlite-wal`"));
+    assert!(refused("unifrom:pages=5").contains("did you mean `uniform`"));
+    assert!(refused("sqlite-wal:entires=5").contains("did you mean `entries`"));
+    for spec in [
+        "sqlite-wal:order=backwards",
+        "sqlite-wal:remap=yes",
+        "sqlite-wal:entries=0",
+        "f2fs-clean:segments=64,files=4000",
+        "fiu-mail+dup:share=0.5",
+        "c3:scale=2",
+    ] {
+        assert!(Input::generated(spec).is_err(), "{spec}");
+    }
+    assert!(matches!("uniform".parse::<Spec>(), Err(SpecError::UnknownKind { .. })));
+}
+
+/// What consumers rely on, and that a model never reads, copies or deallocates what it has not written.
+#[test]
+fn requests_are_whole_pages_that_make_sense_on_a_device() {
+    for spec in SMALL.iter().chain(&COPYING) {
+        let mut volume = Volume::default();
+        let mut time_ns = 0;
+        for request in requests_of(spec) {
+            assert!(request.time_ns >= time_ns && request.device == 0, "{spec}");
+            time_ns = request.time_ns;
+            let pages = request.pages().end - request.pages().start;
+            assert!(request.offset_bytes % 4096 == 0 && request.len_bytes % 4096 == 0, "{spec}");
+            match request.op {
+                Op::Write => assert!(pages > 0 && request.content.len() as u64 == pages, "{spec}"),
+                Op::Read => assert!(request.pages().all(|page| volume.0.contains_key(&page)), "{spec}"),
+                Op::Trim => assert!(pages > 0, "{spec}"),
+                Op::Remap(_) => {
+                    assert!(request.source_pages().all(|page| volume.0.contains_key(&page)), "{spec}");
+                }
+                Op::Flush | Op::Phase => assert_eq!(pages, 0, "{spec}"),
+                Op::Zero => panic!("{spec}: nothing is zeroed"),
+            }
+            volume.execute(&request);
+        }
+    }
+}
+
+#[test]
+fn copies_by_remap_and_by_writes_leave_the_same_contents() {
+    for spec in COPYING {
+        let by_remap = requests_of(&format!("{spec},remap=on"));
+        let by_writes = requests_of(&format!("{spec},remap=off"));
+        assert!(remapped(&by_remap) > 500, "{spec}: {} pages remapped", remapped(&by_remap));
+        assert_eq!(remapped(&by_writes), 0);
+        assert_eq!(written(&by_writes), written(&by_remap) + remapped(&by_remap), "{spec}");
+        let (by_remap, by_writes) = (Volume::after(&by_remap), Volume::after(&by_writes));
+        assert!(by_remap.0 == by_writes.0, "{spec}");
+    }
+}
+
+#[test]
+fn relocations_leave_the_database_the_same_and_the_log_empty() {
+    let spec = "sqlite-wal:entries=3000";
+    let copied = Volume::after(&requests_of(spec)).0;
+    let moved = Volume::after(&requests_of(&format!("{spec},mode=relocate"))).0;
+    assert!(moved.len() < copied.len() && moved.iter().all(|(page, content)| copied[page] == *content));
+    let log: Vec<u64> = copied.keys().copied().filter(|page| !moved.contains_key(page)).collect();
+    assert!(log.iter().all(|&page| page < 1100), "only pages of the log are deallocated");
+}
+
+/// Sequential inserts of 16-KiB values, worked out from the module's description and not from its code.
+#[test]
+fn sequential_inserts_log_and_checkpoint_what_arithmetic_says() {
+    let (checkpoints, per_checkpoint) = (10, 143);
+    let entries = checkpoints * per_checkpoint;
+    let requests = requests_of(&format!("sqlite-wal:order=sequential,entries={entries}"));
+    // Seven pages a transaction; 143 of them are the first to reach 1000 frames; six pages of frame headers.
+    assert_eq!(written(&requests), checkpoints * (per_checkpoint * 7 + 6));
+    let leaves = |rows_per_leaf: u64, checkpoint: u64| {
+        let first = checkpoint * per_checkpoint;
+        (first + per_checkpoint - 1) / rows_per_leaf - first / rows_per_leaf + 1
+    };
+    // The first page, the overflow pages, the leaves of the table (8 rows) and of the index (157 entries).
+    let applied: u64 = (0..checkpoints).map(|k| 1 + 4 * per_checkpoint + leaves(8, k) + leaves(157, k)).sum();
+    assert_eq!(remapped(&requests), applied);
+    let flushes = requests.iter().filter(|request| request.op == Op::Flush).count() as u64;
+    assert_eq!(flushes, 2 * checkpoints);
+}
+
+#[test]
+fn random_inserts_replace_the_values_of_repeated_keys() {
+    let entries = 20_000;
+    let volume = Volume::after(&requests_of(&format!("sqlite-wal:entries={entries}"))).0;
+    // Of n draws from n keys a share of 1 - 1/e is distinct; each has four overflow pages.
+    let distinct = entries as f64 * (1.0 - (-1.0_f64).exp());
+    let pages = distinct * 4.0 + entries as f64 / 8.0 + distinct / 108.0 + 1010.0;
+    let error = volume.len() as f64 / pages - 1.0;
+    assert!(error.abs() < 0.01, "{} pages, expected {pages}", volume.len());
+}
+
+#[test]
+fn f2fs_writes_out_of_place_and_leaves_no_invalid_block_after_forced_cleaning() {
+    let requests = requests_of("f2fs-clean:segments=64,files=400,ops=1500");
+    let phases: Vec<&[Request]> = requests.split(|request| request.op == Op::Phase).collect();
+    assert_eq!(phases.len(), 3);
+    let mut volume = Volume::default();
+    for request in &requests {
+        let is_new = request.pages().all(|page| !volume.0.contains_key(&page));
+        assert!(is_new || !matches!(request.op, Op::Write | Op::Remap(_)), "a block is overwritten");
+        volume.execute(request);
+    }
+    let cleaning = phases[1];
+    assert!(cleaning.iter().all(|request| matches!(request.op, Op::Remap(_) | Op::Trim)));
+    assert!(remapped(cleaning) > 1000, "{} blocks moved", remapped(cleaning));
+    // What is mapped after cleaning is live: the load before it must have left more.
+    let before = Volume::after(phases[0]).0.len();
+    let after = Volume::after(&requests[..phases[0].len() + 1 + cleaning.len()]).0.len();
+    assert!(after < before, "{before} pages mapped before cleaning, {after} after");
+    // A second forced cleaning would find nothing: with no load after the first, the third phase is empty.
+    let idle = requests_of("f2fs-clean:segments=64,files=400,ops=0");
+    assert!(idle.split(|request| request.op == Op::Phase).nth(2).unwrap().is_empty());
+}
+
+#[test]
+fn trees_snapshots_transactions_and_updates_count_as_described() {
+    let copy = requests_of("file-copy:files=60,copies=3");
+    assert_eq!(remapped(&copy), 3 * written(&copy));
+    assert_eq!(copy.iter().filter(|request| request.op == Op::Phase).count(), 3);
+
+    let snapshot = requests_of("snapshot:pages=700,snapshots=3,overwrites=300");
+    assert_eq!((written(&snapshot), remapped(&snapshot)), (700 + 3 * 300, 3 * 700));
+
+    let oltp = requests_of("oltp:pages=2000,reads=70,writes=90,rounds=40");
+    assert_eq!(written(&oltp), 2000 + 40 * (90 + 64));
+    assert_eq!(pages_of(&oltp, |op| op == Op::Read), 40 * 70);
+
+    let ycsb = requests_of("ycsb:records=4000,updates=8000,checkpoint=2000,theta=0");
+    let phases: Vec<&[Request]> = ycsb.split(|request| request.op == Op::Phase).collect();
+    assert_eq!(written(phases[0]), 1000, "the leaves are loaded");
+    // 2000 uniform updates miss a leaf of 1000 with probability (1 - 1/1000)^2000.
+    let leaves = 4.0 * 1000.0 * (1.0 - 0.999_f64.powi(2000));
+    let measured = written(phases[1]) as f64 - 8000.0 / 4.0;
+    assert!((measured / leaves - 1.0).abs() < 0.02, "{measured} leaves written, expected {leaves}");
+}
+
+#[test]
+fn the_file_server_reads_and_writes_like_its_mix() {
+    let requests = requests_of("fileserver:files=500,loops=20000");
+    let is_load = |request: &&Request| request.op == Op::Write;
+    let load: Vec<Request> = requests.iter().take_while(is_load).cloned().collect();
+    let loops = 20_000.0;
+    let per_loop = (written(&requests) - written(&load)) as f64 / loops;
+    // Exponential sizes of mean 32 that are cut at 128 pages have a mean of 31.4; appends of four are cut there too.
+    assert!((34.7..35.9).contains(&per_loop), "{per_loop} pages written per loop");
+    let deletes = requests.iter().filter(|request| request.op == Op::Trim).count();
+    assert_eq!(deletes, 20_000, "every loop deletes a file and creates none over another");
+}
+
+/// What a stream of requests shows of a trace's published facts.
+struct Measured {
+    reads: f64,
+    writes: f64,
+    unique: f64,
+    duration_s: f64,
+    /// Writes that a drive could serve with a dead page.
+    recyclable: f64,
+    /// Those whose dead page is among the four newest of its address.
+    newest_four: f64,
+}
+
+impl Measured {
+    fn of(requests: &[Request]) -> Self {
+        let mut unique = BTreeSet::new();
+        let mut holds: HashMap<u64, Fingerprint> = HashMap::new();
+        // Dead pages by content, and by address in order of death.
+        let mut dead: HashMap<Fingerprint, u64> = HashMap::new();
+        let mut lists: HashMap<u64, Vec<Fingerprint>> = HashMap::new();
+        let (mut recyclable, mut newest_four) = (0, 0);
+        for request in requests.iter().filter(|request| request.op == Op::Write) {
+            let (page, content) = (request.pages().start, request.content[0].fingerprint);
+            unique.insert(page);
+            if let Some(address) = dead.remove(&content) {
+                let list = lists.get_mut(&address).unwrap();
+                let place = list.iter().rposition(|&held| held == content).unwrap();
+                recyclable += 1;
+                newest_four += u64::from(list.len() - place <= 4);
+                list.remove(place);
+            }
+            if let Some(old) = holds.insert(page, content) {
+                dead.insert(old, page);
+                lists.entry(page).or_default().push(old);
+            }
+        }
+        Self {
+            reads: pages_of(requests, |op| op == Op::Read) as f64,
+            writes: written(requests) as f64,
+            unique: unique.len() as f64,
+            duration_s: requests.last().unwrap().time_ns as f64 / 1e9,
+            recyclable: recyclable as f64,
+            newest_four: newest_four as f64,
+        }
+    }
+}
+
+#[track_caller]
+fn assert_within(what: &str, measured: f64, published: f64, tolerance: f64) {
+    assert!((measured / published - 1.0).abs() <= tolerance, "{what}: {measured}, published {published}");
+}
+
+/// Requests M, write share, unique M, overwrite share, recyclable and invalid GB, versions 15 to 12 (LX-02 to LX-15).
+const FIU: [(&str, [f64; 7]); 3] = [
+    ("fiu-homes", [9.3e6, 0.938, 2.4e6, 0.725, 2.8, 24.1, 0.791]),
+    ("fiu-mail", [16.3e6, 0.753, 1.2e6, 0.902, 7.4, 42.2, 0.596]),
+    ("fiu-web", [5.9e6, 0.825, 0.8e6, 0.836, 2.5, 15.5, 0.865]),
+];
+
+#[test]
+fn fiu_substitutes_have_the_published_facts() {
+    let scale = 0.02;
+    for (name, [requests, write_share, unique, overwrites, recyclable_gb, invalid_gb, newest_four]) in FIU {
+        let measured = Measured::of(&requests_of(&format!("{name}:scale={scale}")));
+        assert_within(name, measured.reads + measured.writes, requests * scale, 1e-4);
+        assert_within(name, measured.writes / (measured.reads + measured.writes), write_share, 1e-4);
+        assert_within(name, measured.unique, unique * scale, 1e-4);
+        assert_within(name, 1.0 - measured.unique / measured.writes, overwrites, 0.02);
+        let invalid = measured.writes - measured.unique;
+        assert_within(name, invalid * 4096.0 / scale / f64::from(1 << 30), invalid_gb, 0.02);
+        assert_within(name, measured.recyclable / invalid, recyclable_gb / invalid_gb, 0.02);
+        assert_within(name, measured.newest_four / measured.recyclable, newest_four, 0.02);
+        assert_within(name, measured.duration_s, 14.0 * 86_400.0 * scale, 0.001);
+    }
+}
+
+/// Reads M, writes M, percent of writes, hours (DF-08 to DF-13).
+const DELTA_FTL: [(&str, [f64; 4]); 6] = [
+    ("f1", [1.23, 4.07, 76.8, 12.0]),
+    ("f2", [3.04, 0.65, 17.7, 12.0]),
+    ("c3", [0.75, 1.37, 64.7, 24.0]),
+    ("c8", [0.56, 1.48, 72.6, 24.0]),
+    ("dap", [0.61, 0.47, 43.8, 24.0]),
+    ("msn", [0.82, 0.27, 25.0, 6.0]),
+];
+
+#[test]
+fn delta_ftl_substitutes_have_the_published_facts() {
+    let scale = 0.02;
+    for (name, [reads, writes, percent, hours]) in DELTA_FTL {
+        let measured = Measured::of(&requests_of(&format!("{name}:scale={scale}")));
+        assert_within(name, measured.reads, reads * 1e6 * scale, 1e-3);
+        assert_within(name, measured.writes, writes * 1e6 * scale, 1e-3);
+        assert_within(name, 100.0 * measured.writes / (measured.reads + measured.writes), percent, 0.02);
+        assert_within(name, measured.duration_s, hours * 3600.0 * scale, 0.001);
+    }
+}
+
+/// MB/s written, GiB a day, and what compression and deduplication leave (IL-01 to IL-03, IL-14).
+const LIFETIME: [(&str, [f64; 4]); 3] = [
+    ("wksn", [0.961, 77.0, 0.325, 0.819]),
+    ("media", [1.720, 138.0, 0.987, 0.997]),
+    ("dvmt", [2.150, 173.0, 0.833, 1.0]),
+];
+
+#[test]
+fn lifetime_substitutes_write_and_compress_at_the_published_rates() {
+    for (name, [mb_per_s, gib_per_day, compressed, deduplicated]) in LIFETIME {
+        let scale = 0.01;
+        let requests = requests_of(&format!("{name}:scale={scale}"));
+        let measured = Measured::of(&requests);
+        assert_within(name, measured.writes * 4096.0 / measured.duration_s / 1e6, mb_per_s, 0.02);
+        assert_within(name, measured.writes * 4096.0 / scale / f64::from(1 << 30), gib_per_day, 0.02);
+        let contents = || requests.iter().flat_map(|request| &request.content);
+        let bytes: f64 = contents().map(|content| f64::from(content.compressed_bytes)).sum();
+        assert_within(name, bytes / measured.writes / 4096.0, compressed, 0.02);
+        let distinct: BTreeSet<u64> = contents().map(|content| content.fingerprint.0).collect();
+        assert_within(name, distinct.len() as f64 / measured.writes, deduplicated, 0.02);
+    }
+}
+
+#[test]
+fn host_models_replay_on_every_design_and_say_that_they_are_models() {
+    let input = Input::generated("f2fs-clean:segments=64,files=400,ops=300").unwrap();
+    let requests = requests_of("f2fs-clean:segments=64,files=400,ops=300");
+    for design in ["page-map", "recyclable", "dftl"] {
+        let record = measure(&config_of(&["device.over_provisioning=0.2"]), &input, design);
+        assert_eq!((record.partial, record.phases.len()), (false, 3), "{:?}", record.partial_reason);
+        assert_eq!(record.host_page_remaps, remapped(&requests), "{design}");
+        assert_eq!(record.host_page_writes, written(&requests) + remapped(&requests), "{design}: demoted");
+        assert!(record.notes.iter().any(|note| note.contains("host model")), "{:?}", record.notes);
+    }
+}

@@ -246,9 +246,6 @@ impl EventEngine {
                 self.array_ended::<PLAIN>(subject, event.generation);
             }
             EventClass::ChannelFree => self.channel_freed::<PLAIN>(subject),
-            EventClass::ArrayStarted => {
-                self.arrays[subject as usize].try_suspend::<false>(subject, &mut self.shared);
-            }
             EventClass::Acknowledged => self.acknowledged(subject),
         }
     }
@@ -503,12 +500,16 @@ impl EventEngine {
         self.last_ended::<PLAIN>(index);
     }
 
-    /// A page has left the die, or one of a group's pages (not the last) has entered it.
+    /// A page has left the die; or one has entered it, which is not the last of its group or finds a host read that
+    /// waits.
     #[inline(always)]
     fn transferred<const PLAIN: bool>(&mut self, index: u32) {
         let array = &mut self.arrays[index as usize];
         if PLAIN || (array.running.kind == OpKind::Read && array.running.count == 1) {
             return self.last_ended::<PLAIN>(index);
+        }
+        if array.in_phase() {
+            return array.phase_started(index, &mut self.shared);
         }
         if array.running.kind == OpKind::Program {
             return array.ask_channel::<PLAIN>(index, &mut self.shared);

@@ -48,6 +48,8 @@ pub(crate) struct Sharing {
     oldest_evidence: u64,
     /// Entries of the victim in hand; kept for its allocation.
     pub(crate) entries: Vec<Entry>,
+    /// Whether they can all be recorded anew.
+    pub(crate) recordable: bool,
 }
 
 impl Sharing {
@@ -60,6 +62,7 @@ impl Sharing {
             design,
             oldest_evidence: 0,
             entries: Vec::new(),
+            recordable: true,
         })
     }
 
@@ -98,8 +101,11 @@ impl Sharing {
     ) -> Result<()> {
         let mut entries = std::mem::take(&mut self.entries);
         entries.clear();
-        self.reverse.entries_of(io, block, &mut entries)?;
         self.oldest_evidence = io.blocks().oldest_opened();
+        let Self { reverse, bound, oldest_evidence, .. } = self;
+        let needed = |entry: &Entry| judge(mapping, bound, *oldest_evidence, entry);
+        self.recordable = reverse.make_room_for(io, block, &needed)?;
+        reverse.entries_of(io, block, &mut entries)?;
         // What is left: entries with a place are current binds, entries without are tombstones to be carried on.
         let mut kept = 0;
         for at in 0..entries.len() {

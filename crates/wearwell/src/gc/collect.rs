@@ -8,6 +8,7 @@
 //! always enough, and collection never recurses.
 
 use crate::address::{BlockId, Lpn, Ppn};
+use crate::content::{Content, Descriptor};
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::gc::{Batch, RESERVE_BLOCKS};
@@ -255,6 +256,7 @@ impl<N: Nand> Ftl<N> {
             }
         }
         let entries = std::mem::take(&mut sharing.entries);
+        let mut unrecorded = Vec::new();
         let outcome = entries.iter().try_for_each(|&entry| {
             let Some(place) = entry.place else { return sharing.record(mapping, store, entry) };
             let at = batch.from.binary_search(&place).expect("a bound page is valid");
@@ -265,13 +267,44 @@ impl<N: Nand> Ftl<N> {
                 let rest = sharing.need(mapping, &entry).rest_of(entry);
                 return rest.map_or(Ok(()), |tombstone| sharing.record(mapping, store, tombstone));
             }
+            if !sharing.recordable {
+                unrecorded.push((entry, to));
+                return Ok(());
+            }
             mapping.relocate(entry.lpn, to.into());
             sharing.mark_bound(entry.lpn);
             let sequence = store.next_sequence();
             sharing.record(mapping, store, Entry { place: Some(to), sequence, ..entry })
         });
         sharing.entries = entries;
-        outcome
+        outcome?;
+        unrecorded.into_iter().try_for_each(|(entry, at)| self.store_once_more(entry, at))
+    }
+
+    /// A bind whose new entry has no room (the reserve was spent on other victims): its logical page gets a page of its
+    /// own beside the copy at `at`.
+    fn store_once_more(&mut self, entry: Entry, at: Ppn) -> Result<()> {
+        let mut page = std::mem::take(&mut self.scratch);
+        page.resize(if self.store.nand().keeps_bytes() { self.store.geometry().page_bytes as usize } else { 0 }, 0);
+        let oob = self.store.read(at, &mut page, Cause::Gc)?;
+        let content = match page.is_empty() {
+            true => Content::Descriptor(Descriptor::of(oob.fingerprint)),
+            false => Content::Bytes(&page),
+        };
+        let pool = self.store.pool_of(self.store.block_of(at));
+        let ppn = self.store.append(Stream::Gc, pool, entry.lpn.0, content, oob.fingerprint, Cause::Gc)?;
+        self.scratch = page;
+        self.mapping.relocate(entry.lpn, ppn.into());
+        self.validity.set(ppn);
+        let sharing = self.sharing.as_mut().expect("only sharing has entries");
+        let still_shared = sharing.refs.down(at.into());
+        assert!(still_shared, "the copy at {at} has the referrer that its OOB names");
+        self.store.stats.demoted_full += 1;
+        let need = sharing.need(&self.mapping, &entry);
+        match need.rest_of(entry) {
+            Some(tombstone) => sharing.record(&self.mapping, &mut self.store, tombstone),
+            None => Ok(()),
+        }
     }
 
     /// A logical page that refers to `ppn`, or did last. The OOB alone is wrong for recycled and for shared pages; of

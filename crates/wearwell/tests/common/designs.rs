@@ -24,6 +24,9 @@ impl DesignUnderTest {
     }
 }
 
+/// Small segments, so that groups grow, are compacted and freed.
+const SEGMENTS: ReverseMapPart =
+    ReverseMapPart::Segments { nvram_bytes: super::NVRAM_BYTES, segment_bytes: 64 };
 const FAST_LOADING: StorePolicy = StorePolicy::ProbabilityFastLoading { window: 1 };
 const GREEDY: VictimPolicy = VictimPolicy::Greedy;
 const RC_GC: VictimPolicy = VictimPolicy::RecycleAware;
@@ -91,6 +94,8 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("delta two open pages", delta_encoding(2, None)),
         ("delta tables on flash", delta_encoding(1, Some(6))),
         ("remap none", remapping(ReverseMapPart::OobOnly, RefsPart::Dense, None)),
+        ("remap segments", remapping(SEGMENTS, RefsPart::Dense, None)),
+        ("remap segments few entries", remapping(SEGMENTS, RefsPart::Sparse, Some(5))),
         ("remap ideal", remapping(ReverseMapPart::Ideal, RefsPart::Dense, None)),
         ("remap ideal few entries", remapping(ReverseMapPart::Ideal, RefsPart::Sparse, Some(5))),
     ]

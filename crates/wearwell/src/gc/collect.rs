@@ -271,10 +271,12 @@ impl<N: Nand> Ftl<N> {
                 unrecorded.push((entry, to));
                 return Ok(());
             }
+            // With its new number the entry would also bury a source that was written again since.
+            let source = entry.source.filter(|_| sharing.need(mapping, &entry).tombstone);
             mapping.relocate(entry.lpn, to.into());
             sharing.mark_bound(entry.lpn);
             let sequence = store.next_sequence();
-            sharing.record(mapping, store, Entry { place: Some(to), sequence, ..entry })
+            sharing.record(mapping, store, Entry { place: Some(to), source, sequence, ..entry })
         });
         sharing.entries = entries;
         outcome?;

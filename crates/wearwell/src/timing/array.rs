@@ -178,11 +178,15 @@ impl Array {
             return Some(BACKGROUND);
         }
         let [reads, writes, background] = &self.queues;
-        // As bits and not as branches, which the processor would guess wrong.
-        let filled = u32::from(!reads.is_empty())
-            | u32::from(!writes.is_empty()) << WRITES
-            | u32::from(!background.is_empty()) << BACKGROUND;
-        (filled != 0).then_some(filled.trailing_zeros() as u8)
+        if !reads.is_empty() {
+            Some(READS)
+        } else if !writes.is_empty() {
+            Some(WRITES)
+        } else if !background.is_empty() {
+            Some(BACKGROUND)
+        } else {
+            None
+        }
     }
 
     fn idle(&mut self, now: u64) {

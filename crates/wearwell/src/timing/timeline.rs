@@ -100,11 +100,8 @@ pub(super) struct TimelineEngine {
     controller_overhead_ns: u64,
     /// End of each operation of the list at hand.
     ends: Vec<u64>,
-    /// Completion times of requests that lie in the future, and before them the reported one.
+    /// Completion times of requests that lie in the future.
     unfinished: BinaryHeap<Reverse<u64>>,
-    /// The first of `unfinished` has been reported. It stays until the next request takes its place: with a constant
-    /// number in flight that is one pass through the heap per request, not two.
-    reported: bool,
     ledger: Ledger,
     completed_ops: u64,
     now: u64,
@@ -123,7 +120,6 @@ impl TimelineEngine {
             controller_overhead_ns: options.controller_overhead_ns,
             ends: Vec::new(),
             unfinished: BinaryHeap::new(),
-            reported: false,
             ledger: Ledger::new(options.keep_completions),
             completed_ops: 0,
             now: 0,
@@ -132,35 +128,22 @@ impl TimelineEngine {
 
     pub(super) fn submit(&mut self, kind: RequestKind, arrival_ns: u64, ops: &[FlashOp]) -> u64 {
         let number = self.ledger.number();
-        self.now = self.now.max(arrival_ns);
+        self.advance(arrival_ns);
         let end = self.book_all(ops) + self.controller_overhead_ns;
         self.ledger.complete(kind, number, arrival_ns, end);
         if end > self.now {
-            self.expect(end);
+            self.unfinished.push(Reverse(end));
         }
-        self.forget_finished();
         number
     }
 
     pub(super) fn submit_background(&mut self, arrival_ns: u64, ops: &[FlashOp]) {
-        self.now = self.now.max(arrival_ns);
-        self.forget_finished();
+        self.advance(arrival_ns);
         self.book_all(ops);
     }
 
-    /// Notes a completion in the future, in the place of one that is past if there is any.
-    fn expect(&mut self, end: u64) {
-        if let Some(mut first) = self.unfinished.peek_mut()
-            && first.0 <= self.now
-        {
-            *first = Reverse(end);
-            return;
-        }
-        self.unfinished.push(Reverse(end));
-    }
-
-    fn forget_finished(&mut self) {
-        self.reported = false;
+    fn advance(&mut self, to: u64) {
+        self.now = self.now.max(to);
         while self.unfinished.peek().is_some_and(|end| end.0 <= self.now) {
             self.unfinished.pop();
         }
@@ -223,25 +206,20 @@ impl TimelineEngine {
     }
 
     pub(super) fn complete_one(&mut self) -> Option<u64> {
-        if std::mem::take(&mut self.reported) {
-            self.unfinished.pop();
-        }
-        let &Reverse(end) = self.unfinished.peek()?;
-        self.reported = true;
+        let Reverse(end) = self.unfinished.pop()?;
         self.now = self.now.max(end);
         Some(end)
     }
 
     pub(super) fn drain(&mut self) -> u64 {
         self.unfinished.clear();
-        self.reported = false;
         let lanes = self.lanes.arrays.iter().chain(&self.lanes.channels);
         self.now = lanes.map(|lane| lane.free_at).fold(self.now, u64::max);
         self.now
     }
 
     pub(super) fn outstanding(&self) -> usize {
-        self.unfinished.len() - usize::from(self.reported)
+        self.unfinished.len()
     }
 
     pub(super) fn now_ns(&self) -> u64 {

@@ -49,6 +49,20 @@ impl Model {
         }
     }
 
+    /// What was recorded anew when power was lost counts from now on.
+    fn adopt(&mut self, found: &[Entry]) {
+        for entry in found {
+            if let Some((place, sequence)) = self.binds.get_mut(&entry.lpn) {
+                *sequence =
+                    if Some(*place) == entry.place { entry.sequence.max(*sequence) } else { *sequence };
+            }
+            let buried = if entry.place.is_some() { entry.source } else { Some(entry.lpn) };
+            if let Some(sequence) = buried.and_then(|lpn| self.dead.get_mut(&lpn)) {
+                *sequence = entry.sequence.max(*sequence);
+            }
+        }
+    }
+
     /// Everything needed is there, and nothing was made up.
     fn verify(&self, found: &[Entry]) {
         let mut binds = BTreeMap::new();
@@ -259,6 +273,7 @@ impl World {
     fn recover(&mut self) -> Result<()> {
         let found = self.map.recover(&mut self.io)?;
         self.model.verify(&found);
+        self.model.adopt(&found);
         for entry in found.iter().filter(|entry| entry.place.is_some()) {
             let newest = self.model.binds.get(&entry.lpn).is_some_and(|bind| bind.1 == entry.sequence);
             if !newest {

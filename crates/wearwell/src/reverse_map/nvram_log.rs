@@ -5,9 +5,10 @@
 //!
 //! # Safe at every store
 //!
-//! The ring has no pointers: entries lie in one run, and two slots at least are zero. Recovery zeroes
-//! what is torn and takes the slot after the gap for the oldest. Cleaning goes round once: an entry that is needed is stored again
-//! at the young end before its slot is zeroed (first word first, which kills it). A cut leaves it twice at most.
+//! The ring has no pointers: entries lie in one run, and two slots at least are zero. Recovery zeroes what is torn and
+//! takes the slot after the gap for the oldest. Cleaning goes round once: an entry that is needed is stored again at
+//! the young end before its slot is zeroed (first word first, which kills it). A cut leaves it twice at most; recovery
+//! then zeroes the older one.
 //!
 //! # Room for GC
 //!
@@ -197,11 +198,30 @@ impl NvramLog {
             if let Some((_, rest)) = rests.next_if(|&(live, _)| live == slot) {
                 rest.map_or(Ok(()), |rest| self.append(io, rest))?;
             }
-            Self::zero(io, slot)?;
-            self.oldest = self.slot(1);
-            self.used -= 1;
+            self.zero_oldest(io)?;
         }
         self.doubtful = 0;
+        Ok(())
+    }
+
+    /// If power was lost between the two halves of a step of cleaning, the youngest entry is what is left of the oldest:
+    /// without the second half every such cut would cost a slot of the gap.
+    fn finish_cleaning<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        if self.used < 2 {
+            return Ok(());
+        }
+        let (old, young) = (Self::entry(io, self.oldest), Self::entry(io, self.slot(self.used - 1)));
+        let buried = young.place.is_none() && old.source == Some(young.lpn);
+        if old == young || (buried && old.sequence == young.sequence) {
+            self.zero_oldest(io)?;
+        }
+        Ok(())
+    }
+
+    fn zero_oldest<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        Self::zero(io, self.oldest)?;
+        self.oldest = self.slot(1);
+        self.used -= 1;
         Ok(())
     }
 
@@ -285,6 +305,7 @@ impl ReverseMap for NvramLog {
         assert!(starts.len() <= 1, "entries of the log lie in one run, not at {starts:?}");
         self.oldest = starts.first().copied().unwrap_or(0);
         self.used = (0..self.slots).take_while(|&k| in_use(self.slot(k))).count() as u32;
+        self.finish_cleaning(io)?;
         let mut entries = Vec::new();
         for k in 0..self.used {
             let slot = self.slot(k);

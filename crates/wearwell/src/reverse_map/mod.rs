@@ -63,6 +63,9 @@ pub struct Entry {
 /// Bytes of an entry in NVRAM or on flash (paper, table 2).
 pub const ENTRY_BYTES: u64 = 16;
 
+/// Above this share of all entries, in percent, the host must write instead of bind (paper, section 4.4).
+const WATERMARK_PERCENT: u64 = 95;
+
 const TORN_BIT: u64 = 1;
 const OFFSET_BITS: u32 = 21;
 const SEQUENCE_BITS: u32 = 42;
@@ -110,6 +113,51 @@ impl Entry {
     }
 }
 
+const PAGE_BITS: u32 = 28;
+/// A page number of all ones is none.
+const NO_PAGE: u64 = (1 << PAGE_BITS) - 1;
+/// Bits of a place in the first word of a log entry.
+const LOW_PLACE_BITS: u32 = 21;
+/// Where the LPN begins in the second word: after the torn bit and the rest of the place.
+const LOG_LPN_AT: u32 = 1 + PAGE_BITS - LOW_PLACE_BITS;
+
+/// The most pages of a device whose entries lie in one log: 1 TiB of 4-KiB pages.
+pub const MAX_LOG_PAGES: u64 = NO_PAGE;
+
+/// The layout of logs for the whole device, also 16 bytes. A place cannot be relative there, so page numbers share
+/// their bits evenly: torn bit, low place (21), sequence (42); torn bit, high place (7), LPN (28), source (28).
+impl Entry {
+    fn encode_in_log(&self) -> [u64; 2] {
+        assert!(self.sequence <= MAX_SEQUENCE, "sequence {} does not fit 42 bits", self.sequence);
+        let place = self.place.map_or(NO_PAGE, |place| place.0 as u64);
+        let source = self.source.map_or(NO_PAGE, |lpn| lpn.0 as u64);
+        let lpn = self.lpn.0 as u64;
+        let fits = lpn < NO_PAGE && place <= NO_PAGE && source <= NO_PAGE;
+        assert!(fits, "{self:?} has a page number that does not fit 28 bits");
+        let (low, high) = (place & ((1 << LOW_PLACE_BITS) - 1), place >> LOW_PLACE_BITS);
+        [
+            TORN_BIT | low << 1 | self.sequence << (1 + LOW_PLACE_BITS),
+            TORN_BIT | high << 1 | lpn << LOG_LPN_AT | source << (LOG_LPN_AT + PAGE_BITS),
+        ]
+    }
+
+    fn decode_in_log(words: [u64; 2]) -> Option<Self> {
+        if words[0] & words[1] & TORN_BIT == 0 {
+            return None;
+        }
+        let low = words[0] >> 1 & ((1 << LOW_PLACE_BITS) - 1);
+        let high = words[1] >> 1 & ((1 << (PAGE_BITS - LOW_PLACE_BITS)) - 1);
+        let place = low | high << LOW_PLACE_BITS;
+        let source = words[1] >> (LOG_LPN_AT + PAGE_BITS);
+        Some(Self {
+            lpn: Lpn((words[1] >> LOG_LPN_AT & NO_PAGE) as u32),
+            place: (place != NO_PAGE).then_some(Ppn(place as u32)),
+            source: (source != NO_PAGE).then_some(Lpn(source as u32)),
+            sequence: words[0] >> (1 + LOW_PLACE_BITS),
+        })
+    }
+}
+
 /// Which meanings of an entry are still true: the engine's answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Need {
@@ -144,9 +192,9 @@ impl Need {
 /// The engine's judgement of entries, asked when a part compacts.
 pub type Needed<'a> = &'a dyn Fn(&Entry) -> Need;
 
-/// What compaction keeps of `entries`: the rest of each one that is needed. Of several with one bind, or several
-/// tombstones of one page, the newest; an older relocation may still bury its source.
-fn still_needed(entries: &[Entry], needed: Needed<'_>) -> Vec<Entry> {
+/// What compaction keeps: for each of `entries` the rest that is needed. Of several with one bind, or several
+/// tombstones of one page, only the newest has one; an older relocation may still bury its source.
+fn still_needed(entries: &[Entry], needed: Needed<'_>) -> Vec<Option<Entry>> {
     let mut newest: HashMap<(Lpn, Option<Ppn>), u64, FxBuildHasher> = HashMap::default();
     for entry in entries {
         let sequence = newest.entry((entry.lpn, entry.place)).or_default();
@@ -157,17 +205,50 @@ fn still_needed(entries: &[Entry], needed: Needed<'_>) -> Vec<Entry> {
         let bind = need.bind && newest[&(entry.lpn, entry.place)] == entry.sequence;
         Need { bind, ..need }.rest_of(*entry)
     };
-    let mut kept: Vec<Entry> = Vec::new();
-    let mut index: HashMap<(Lpn, Option<Ppn>), usize, FxBuildHasher> = HashMap::default();
-    for entry in entries.iter().filter_map(rest) {
-        let at = *index.entry((entry.lpn, entry.place)).or_insert(kept.len());
-        match kept.get_mut(at) {
-            Some(known) if known.sequence < entry.sequence => *known = entry,
-            Some(_) => {}
-            None => kept.push(entry),
+    let mut rests: Vec<Option<Entry>> = entries.iter().map(rest).collect();
+    let mut kept: HashMap<(Lpn, Option<Ppn>), usize, FxBuildHasher> = HashMap::default();
+    for at in 0..rests.len() {
+        let Some(entry) = rests[at] else { continue };
+        let known = *kept.entry((entry.lpn, entry.place)).or_insert(at);
+        if known == at {
+            continue;
+        }
+        let newer = rests[known].is_some_and(|known| known.sequence < entry.sequence);
+        let (dropped, keeper) = if newer { (known, at) } else { (at, known) };
+        rests[dropped] = None;
+        kept.insert((entry.lpn, entry.place), keeper);
+    }
+    rests
+}
+
+/// How many parts there are of each size above 0, to know the largest. O(1), amortised.
+#[derive(Clone, Debug, Default)]
+struct Sizes {
+    /// By size less 1; the last one is never 0.
+    counts: Vec<u32>,
+}
+
+impl Sizes {
+    fn largest(&self) -> u32 {
+        self.counts.len() as u32
+    }
+
+    /// A part's size changed.
+    fn change(&mut self, before: u32, after: u32) {
+        if before == after {
+            return;
+        }
+        if after > 0 {
+            self.counts.resize(self.counts.len().max(after as usize), 0);
+            self.counts[after as usize - 1] += 1;
+        }
+        if before > 0 {
+            self.counts[before as usize - 1] -= 1;
+        }
+        while self.counts.last() == Some(&0) {
+            self.counts.pop();
         }
     }
-    kept
 }
 
 /// What every reverse map answers.
@@ -374,5 +455,51 @@ impl ReverseMap for AnyReverseMap {
     }
     fn check(&self) -> std::result::Result<(), String> {
         delegate!(self, m => m.check(), else Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_entries_survive_at_their_bounds() {
+        let page = NO_PAGE as u32 - 1;
+        for place in [None, Some(Ppn(0)), Some(Ppn((1 << 21) - 1)), Some(Ppn(1 << 21)), Some(Ppn(page))] {
+            for source in [None, Some(Lpn(0)), Some(Lpn(page))] {
+                for (lpn, sequence) in [(0, 0), (page, MAX_SEQUENCE), (0, MAX_SEQUENCE), (page, 0)] {
+                    let entry = Entry { lpn: Lpn(lpn), place, source, sequence };
+                    let words = entry.encode_in_log();
+                    assert_eq!(Entry::decode_in_log(words), Some(entry));
+                    assert_eq!(Entry::decode_in_log([words[0], 0]), None);
+                    assert_eq!(Entry::decode_in_log([0, words[1]]), None);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_newest_of_equal_binds_is_kept_and_an_older_one_still_buries() {
+        let entry = |sequence, source: Option<u32>| Entry {
+            lpn: Lpn(1),
+            place: Some(Ppn(2)),
+            source: source.map(Lpn),
+            sequence,
+        };
+        let entries = [entry(2, Some(7)), entry(3, Some(8)), entry(3, Some(8)), entry(1, None)];
+        let need = |entry: &Entry| Need { bind: true, tombstone: entry.source.is_some() };
+        let buried = Entry { lpn: Lpn(7), place: None, source: None, sequence: 2 };
+        let kept = still_needed(&entries, &need);
+        assert_eq!(kept, [Some(buried), Some(entry(3, Some(8))), None, None]);
+    }
+
+    #[test]
+    fn the_largest_size_is_known() {
+        let mut sizes = Sizes::default();
+        let steps = [(0, 3, 3), (0, 1, 3), (3, 4, 4), (4, 2, 2), (2, 0, 1), (1, 0, 0)];
+        for (before, after, largest) in steps {
+            sizes.change(before, after);
+            assert_eq!(sizes.largest(), largest);
+        }
     }
 }

@@ -23,7 +23,7 @@
 //! So single stores decide:
 //!
 //! - *Growing*: head of the new segment (word 1, then word 0), link to it, entry. A head without a link is garbage, a
-//!   link without an entry is undone by recovery, an entry with one torn bit is cleared by it.
+//!   link without an entry is undone by recovery, a torn entry is stored over by the next.
 //! - *Freeing*: word 0 of the first head is zeroed first. From then on the whole group is garbage, and the rest may be
 //!   zeroed in any order. Only a segment that is all zeros is used again.
 //! - *Compacting*: what is needed is copied to a new chain, whose heads carry a larger sequence number; then the old one
@@ -44,7 +44,9 @@
 //! Departures from the paper: relocations whose target moved on leave a tombstone; active GC skips groups whose
 //! compaction would free no segment.
 
-use super::{BlockId, ENTRY_BYTES, Entry, Lpn, Needed, Ppn, ReverseMap, still_needed};
+use super::{
+    BlockId, ENTRY_BYTES, Entry, Lpn, Needed, Ppn, ReverseMap, Sizes, WATERMARK_PERCENT, still_needed,
+};
 use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::nand::Nand;
@@ -53,8 +55,6 @@ use crate::store::Store;
 /// Bytes of a segment by default.
 pub const SEGMENT_BYTES: u32 = 1024;
 
-/// Above this share of all entries, in percent, the host must write instead of bind (paper, section 4.4).
-const WATERMARK_PERCENT: u64 = 95;
 /// Groups beyond the first that the entries of one victim may open a segment in.
 const EXTRA_GROUPS: u32 = 2;
 /// Segments without which no entry is ever admitted: its own, one to record it anew, and those of the extra groups.
@@ -120,7 +120,8 @@ struct Group {
 #[derive(Clone, Debug)]
 pub struct Segments {
     segment_bytes: u32,
-    segments: u32,
+    /// Segments in all.
+    count: u32,
     /// SV-bitmap: segments in use.
     used: Vec<u64>,
     free: u32,
@@ -128,8 +129,8 @@ pub struct Segments {
     cursor: usize,
     /// By block; the last one holds the tombstones.
     groups: Vec<Group>,
-    /// Groups by their number of segments, to know the largest.
-    groups_of_size: Vec<u32>,
+    /// Numbers of segments of all groups.
+    sizes: Sizes,
     entries: u64,
     superseded: u64,
     /// Nobody tells when a tombstone expires: whether enough happened for another look.
@@ -151,12 +152,12 @@ impl Segments {
         let blocks = io.geometry().blocks() as usize;
         let mut map = Self {
             segment_bytes,
-            segments: segments as u32,
+            count: segments as u32,
             used: Vec::new(),
             free: 0,
             cursor: 0,
             groups: vec![Group::default(); blocks + 1],
-            groups_of_size: Vec::new(),
+            sizes: Sizes::default(),
             entries: 0,
             superseded: 0,
             tombstones_may_expire: false,
@@ -189,14 +190,14 @@ impl Segments {
 
     /// RAM as it is when all segments are free.
     fn forget(&mut self) {
-        self.used = vec![0; (self.segments as usize).div_ceil(64)];
-        let beyond = self.used.len() as u32 * 64 - self.segments;
+        self.used = vec![0; (self.count as usize).div_ceil(64)];
+        let beyond = self.used.len() as u32 * 64 - self.count;
         if beyond > 0 {
             *self.used.last_mut().expect("there are segments") = u64::MAX << (64 - beyond);
         }
-        (self.free, self.cursor) = (self.segments, 0);
+        (self.free, self.cursor) = (self.count, 0);
         self.groups.fill(Group::default());
-        self.groups_of_size = vec![self.groups.len() as u32];
+        self.sizes = Sizes::default();
         (self.entries, self.superseded) = (0, 0);
         (self.tombstones_may_expire, self.may_gain) = (true, true);
     }
@@ -208,7 +209,7 @@ impl Segments {
 
     /// Entries that fit all segments.
     pub fn capacity_entries(&self) -> u64 {
-        self.segments as u64 * self.segment_entries() as u64
+        self.count as u64 * self.segment_entries() as u64
     }
 
     /// Entries that nobody called superseded, tombstones included.
@@ -242,14 +243,9 @@ impl Segments {
         self.segments_for(self.groups[group].entries)
     }
 
-    /// Segments of the largest group. The last count is never zero, see [`Segments::replace`].
-    fn largest(&self) -> u32 {
-        self.groups_of_size.len() as u32 - 1
-    }
-
     /// Free segments without which the host is not admitted: its entry may open a segment, in the largest group.
     fn reserve(&self) -> u32 {
-        1 + (self.largest() + 1) + EXTRA_GROUPS
+        1 + (self.sizes.largest() + 1) + EXTRA_GROUPS
     }
 
     fn watermark(&self) -> u64 {
@@ -258,18 +254,7 @@ impl Segments {
 
     fn replace(&mut self, group: usize, new: Group) {
         let old = std::mem::replace(&mut self.groups[group], new);
-        let (before, after) =
-            (self.segments_for(old.entries) as usize, self.segments_for(new.entries) as usize);
-        if before != after {
-            if after >= self.groups_of_size.len() {
-                self.groups_of_size.resize(after + 1, 0);
-            }
-            self.groups_of_size[before] -= 1;
-            self.groups_of_size[after] += 1;
-            while self.groups_of_size.last() == Some(&0) {
-                self.groups_of_size.pop();
-            }
-        }
+        self.sizes.change(self.segments_for(old.entries), self.segments_for(new.entries));
         self.entries = self.entries + new.entries as u64 - old.entries as u64;
         self.superseded = self.superseded + new.superseded as u64 - old.superseded as u64;
     }
@@ -402,15 +387,15 @@ impl Segments {
         let mut at = Some(first).filter(|_| segments > 0);
         while let Some(segment) = at {
             at = self.next(io, segment);
-            self.zero(io, segment, 0)?;
+            self.zero(io, segment)?;
             self.release(segment);
         }
         Ok(())
     }
 
-    /// Zeroes a segment from `slot` on, in ascending order.
-    fn zero<N: Nand>(&self, io: &mut Store<N>, segment: u32, slot: u32) -> Result<()> {
-        for at in self.word(segment, slot)..self.word(segment + 1, 0) {
+    /// Zeroes a segment, its head first.
+    fn zero<N: Nand>(&self, io: &mut Store<N>, segment: u32) -> Result<()> {
+        for at in self.word(segment, 0)..self.word(segment + 1, 0) {
             if io.nvram()[at] != 0 {
                 io.store_word(at, 0)?;
             }
@@ -462,7 +447,7 @@ impl Segments {
         let old = self.groups[index];
         let mut entries = Vec::new();
         self.scan(io, index, &mut entries);
-        let needed_entries = still_needed(&entries, needed);
+        let needed_entries: Vec<Entry> = still_needed(&entries, needed).into_iter().flatten().collect();
         let superseded = old.entries - needed_entries.len() as u32;
         let (kept, buried): (Vec<_>, Vec<_>) =
             needed_entries.into_iter().partition(|entry| entry.place.is_some() || index == tombstones);
@@ -495,7 +480,7 @@ impl Segments {
     /// Of each group the first head; of two the older, as the younger is an unfinished copy.
     fn first_heads<N: Nand>(&self, io: &Store<N>) -> Vec<Option<(u64, u32)>> {
         let mut firsts: Vec<Option<(u64, u32)>> = vec![None; self.groups.len()];
-        for segment in 0..self.segments {
+        for segment in 0..self.count {
             let Some(head) = self.head(io, segment).filter(|head| head.number == 0) else { continue };
             let first = &mut firsts[self.group_of(head.owner.some())];
             let found = (head.sequence, segment);
@@ -504,7 +489,7 @@ impl Segments {
         firsts
     }
 
-    /// Takes over the chain of a group. What a cut left behind its last entry is cleared.
+    /// Takes over the chain of a group. A torn entry behind its last one is stored over by the next.
     fn adopt<N: Nand>(&mut self, io: &mut Store<N>, index: usize, first: u32) -> Result<()> {
         let mut group = Group { first, open: first, ..Group::default() };
         let mut at = first;
@@ -514,7 +499,6 @@ impl Segments {
             if count == 0 {
                 break;
             }
-            self.zero(io, at, 1 + count)?;
             self.mark_used(at);
             (group.open, group.entries) = (at, group.entries + count);
             let Some(next) = self.next(io, at) else { break };
@@ -580,14 +564,14 @@ impl ReverseMap for Segments {
 
     fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<Entry>> {
         self.forget();
-        io.charge_nvram_scan(self.segments as u64 * self.segment_bytes as u64);
+        io.charge_nvram_scan(self.count as u64 * self.segment_bytes as u64);
         for (index, first) in self.first_heads(io).into_iter().enumerate() {
             if let Some((_, first)) = first {
                 self.adopt(io, index, first)?;
             }
         }
-        for segment in (0..self.segments).filter(|&segment| !self.is_used(segment)) {
-            self.zero(io, segment, 0)?;
+        for segment in (0..self.count).filter(|&segment| !self.is_used(segment)) {
+            self.zero(io, segment)?;
         }
         let mut entries = Vec::new();
         (0..self.groups.len()).for_each(|index| self.read(io, index, &mut entries));
@@ -614,15 +598,15 @@ impl ReverseMap for Segments {
         vec![
             ("segment bitmap", self.used.len() as u64 * 8),
             ("segment groups", self.groups.len() as u64 * GROUP_BYTES),
-            ("reverse map segments (NVRAM)", self.segments as u64 * self.segment_bytes as u64),
+            ("reverse map segments (NVRAM)", self.count as u64 * self.segment_bytes as u64),
         ]
     }
 
     fn check(&self) -> std::result::Result<(), String> {
         let bits: u32 = self.used.iter().map(|word| word.count_zeros()).sum();
         let sizes: u32 = (0..self.groups.len()).map(|group| self.size(group)).sum();
-        if bits != self.free || sizes + self.free != self.segments {
-            let (free, segments) = (self.free, self.segments);
+        if bits != self.free || sizes + self.free != self.count {
+            let (free, segments) = (self.free, self.count);
             return Err(format!(
                 "{segments} segments: {sizes} in groups, {free} counted free, {bits} free bits"
             ));
@@ -636,7 +620,7 @@ impl ReverseMap for Segments {
             return Err(format!("groups hold {entries} entries, {superseded} superseded; counted otherwise"));
         }
         let largest = (0..self.groups.len()).map(|group| self.size(group)).max();
-        if largest == Some(self.largest()) {
+        if largest == Some(self.sizes.largest()) {
             Ok(())
         } else {
             Err(format!("largest group: {largest:?} segments"))

@@ -6,11 +6,12 @@
 //! run record in full.
 
 use serde::{Deserialize, Serialize};
-use crate::design_config::RemapConfig;
+use crate::design_config::{DeltaConfig, RemapConfig};
 use wearwell::content::recycle::{RecycleOptions, STANDARD_ENTRIES, StorePolicy};
 use wearwell::design::{self, DftlOptions, Parts, RecycleDesign};
 use wearwell::gc::{GcOptions, RESERVE_BLOCKS, VictimPolicy, WearOptions};
 use wearwell::nand::{FlashTiming, Geometry, preset};
+use wearwell::stats::Work;
 use wearwell::timing::{Suspend, TimingMode, TimingOptions};
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 
@@ -91,6 +92,8 @@ pub struct Config {
     pub dftl: DftlConfig,
     /// Options of the remap design.
     pub remap: RemapConfig,
+    /// Options of the delta design.
+    pub delta: DeltaConfig,
     /// How time is modelled.
     pub timing: TimingConfig,
     /// State of the device before the first measured request.
@@ -310,8 +313,21 @@ pub struct TimingConfig {
     pub controller_overhead_us: f64,
     /// Writes that may be acknowledged before they are programmed.
     pub buffered_writes: u32,
-    /// Fingerprint and store look-up of content-aware designs, added once to every request, microseconds (LX: 32).
+    /// Hash and look-up of content-aware designs, once per request that hashed a page (the unit hashes the next page
+    /// while one is programmed), microseconds (LX, RM: 32).
     pub hash_us: f64,
+    /// Making a delta, microseconds (DF, table 1, at 619 MHz).
+    pub delta_encode_us: f64,
+    /// Applying a delta, microseconds (DF, table 1, at 619 MHz).
+    pub delta_decode_us: f64,
+    /// Compressing a page, microseconds (IL, section IV).
+    pub compress_us: f64,
+    /// Decompressing a page, microseconds; our assumption, as IL leaves reads out.
+    pub decompress_us: f64,
+    /// Reading 64 bytes of NVRAM, nanoseconds (RM, section 5.1).
+    pub nvram_read_ns: f64,
+    /// Storing 64 bytes of NVRAM, nanoseconds (RM, section 5.1).
+    pub nvram_write_ns: f64,
 }
 
 impl Default for TimingConfig {
@@ -331,6 +347,12 @@ impl Default for TimingConfig {
             controller_overhead_us: 0.0,
             buffered_writes: 0,
             hash_us: 32.0,
+            delta_encode_us: 44.0,
+            delta_decode_us: 10.9,
+            compress_us: 64.0,
+            decompress_us: 16.0,
+            nvram_read_ns: 50.0,
+            nvram_write_ns: 500.0,
         }
     }
 }
@@ -606,10 +628,21 @@ impl Config {
             ("gc.d", count(self.gc.d), 1.0, any),
             ("remap.size_mib", self.remap.size_mib, 0.0, 1e6),
             ("remap.segment_bytes", Some(f64::from(self.remap.segment_bytes)), 32.0, 1e6),
+            ("delta.hot_accesses", Some(f64::from(self.delta.hot_accesses)), 1.0, 255.0),
+            ("delta.open_pages", Some(f64::from(self.delta.open_pages)), 1.0, 64.0),
+            ("delta.max_ratio", self.delta.max_ratio, 0.0, 1.0),
+            ("delta.area_share", Some(self.delta.area_share), 0.0, 1.0),
+            ("delta.cache_entries", count(self.delta.cache_entries), 1.0, any),
             ("dftl.cache_entries", count(self.dftl.cache_entries), 1.0, any),
             ("timing.suspend_overhead_us", Some(timing.suspend_overhead_us), 0.0, LONGEST_US),
             ("timing.controller_overhead_us", Some(timing.controller_overhead_us), 0.0, LONGEST_US),
             ("timing.hash_us", Some(timing.hash_us), 0.0, LONGEST_US),
+            ("timing.delta_encode_us", Some(timing.delta_encode_us), 0.0, LONGEST_US),
+            ("timing.delta_decode_us", Some(timing.delta_decode_us), 0.0, LONGEST_US),
+            ("timing.compress_us", Some(timing.compress_us), 0.0, LONGEST_US),
+            ("timing.decompress_us", Some(timing.decompress_us), 0.0, LONGEST_US),
+            ("timing.nvram_read_ns", Some(timing.nvram_read_ns), 0.0, LONGEST_US),
+            ("timing.nvram_write_ns", Some(timing.nvram_write_ns), 0.0, LONGEST_US),
             ("precondition.overwrite", self.precondition.overwrite, 0.0, 1e6),
             ("precondition.share", self.precondition.share, 1e-9, 1.0 - 1e-9),
             ("replay.queue_depth", count(replay.queue_depth), 1.0, any),
@@ -688,6 +721,11 @@ impl Config {
                 Ok(design::dftl(gc, DftlOptions { cache_entries }))
             }
             "remap" => Ok(design::remap(gc, self.remap.sharing(&resolved.geometry))),
+            "delta" => {
+                let encode_ns = self.timing.delta_encode_us * 1000.0;
+                let delta = self.delta.design(&resolved.timing, resolved.geometry.page_bytes, encode_ns);
+                Ok(design::delta(gc, delta, self.delta.cache()))
+            }
             other => Err(ConfigError::unknown("design", other, design::ALL.iter().map(|design| design.name))),
         }
     }
@@ -735,6 +773,19 @@ impl GcConfig {
 }
 
 impl TimingConfig {
+    /// Time that the controller's own work takes a request.
+    pub fn work_ns(&self, work: &Work) -> u64 {
+        const LINE_BYTES: f64 = 64.0;
+        let hash_us = if work.hashed_pages > 0 { self.hash_us } else { 0.0 };
+        let codec_us = work.encoded_deltas as f64 * self.delta_encode_us
+            + work.decoded_deltas as f64 * self.delta_decode_us
+            + work.compressed_pages as f64 * self.compress_us
+            + work.decompressed_pages as f64 * self.decompress_us;
+        let nvram_ns = work.nvram_read_bytes as f64 / LINE_BYTES * self.nvram_read_ns
+            + work.nvram_written_bytes as f64 / LINE_BYTES * self.nvram_write_ns;
+        ((hash_us + codec_us) * 1000.0 + nvram_ns) as u64
+    }
+
     /// The engine.
     pub fn engine(&self) -> TimingMode {
         match self.mode {

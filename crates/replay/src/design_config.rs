@@ -3,8 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 use wearwell::content::dedup::DedupOptions;
-use wearwell::design::SharingDesign;
-use wearwell::nand::Geometry;
+use wearwell::design::{DeltaDesign, SharingDesign};
+use wearwell::mapping::CachedOptions;
+use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::refs::RefsPart;
 use wearwell::reverse_map::{ReverseMapPart, SEGMENT_BYTES};
 
@@ -81,5 +82,66 @@ impl RemapConfig {
             refs: if self.sparse_counts { RefsPart::Sparse } else { RefsPart::Dense },
             dedup: self.dedup.then_some(dedup),
         }
+    }
+}
+
+/// The delta design.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DeltaConfig {
+    /// Entries of the table of access counts.
+    pub heat_entries: u32,
+    /// Accesses that make a page hot.
+    pub hot_accesses: u8,
+    /// Pages of the temp buffer that are filled at the same time.
+    pub open_pages: u32,
+    /// Page share per delta up to which deltas are worth it. Absent: 1 - max(tR, transfer, encode) / tPROG.
+    pub max_ratio: Option<f64>,
+    /// Host writes between two looks for write-cold pages; 0 = never.
+    pub scan_interval_writes: u32,
+    /// Table entries that such a look visits.
+    pub scan_entries: u32,
+    /// Share of the spare space that delta pages may use.
+    pub area_share: f64,
+    /// Entries of the cached mapping table, with tables on flash. Absent: all of it in capacitor-backed RAM.
+    pub cache_entries: Option<u32>,
+}
+
+impl Default for DeltaConfig {
+    fn default() -> Self {
+        let design = DeltaDesign::default();
+        Self {
+            heat_entries: design.heat_entries,
+            hot_accesses: design.hot_accesses,
+            open_pages: design.open_pages,
+            max_ratio: None,
+            scan_interval_writes: design.scan_interval_writes,
+            scan_entries: design.scan_entries,
+            area_share: design.area_share,
+            cache_entries: None,
+        }
+    }
+}
+
+impl DeltaConfig {
+    /// The part for flash of these times, with an encoder of `encode_ns`.
+    pub fn design(&self, flash: &FlashTiming, page_bytes: u32, encode_ns: f64) -> DeltaDesign {
+        let transfer_ns = page_bytes as f64 * flash.transfer_ps_per_byte as f64 / 1000.0;
+        let slowest_ns = encode_ns.max(transfer_ns).max(flash.read_ns as f64);
+        let worth_it = (1.0 - slowest_ns / flash.program_ns.max(1) as f64).clamp(0.0, 1.0);
+        DeltaDesign {
+            heat_entries: self.heat_entries,
+            hot_accesses: self.hot_accesses,
+            open_pages: self.open_pages,
+            max_ratio: self.max_ratio.unwrap_or(worth_it),
+            scan_interval_writes: self.scan_interval_writes,
+            scan_entries: self.scan_entries,
+            area_share: self.area_share,
+        }
+    }
+
+    /// Tables on flash, if they are.
+    pub fn cache(&self) -> Option<CachedOptions> {
+        self.cache_entries.map(|entries| CachedOptions { entries })
     }
 }

@@ -42,7 +42,10 @@ pub struct RunRecord {
     pub buffer_absorbed_writes: u64,
     /// Host page writes served by reviving a dead page.
     pub recycled_writes: u64,
-    /// `recycled_writes / host_page_writes`.
+    /// Host page writes by what became of them: page, recycled, deduplicated, delta, packed.
+    #[serde(default)]
+    pub writes_by_form: BTreeMap<String, u64>,
+    /// Share of host page writes that cost no program of their own.
     pub write_reduction: f64,
     /// Page programs.
     pub programs: u64,

@@ -15,7 +15,8 @@ use wearwell::content::{Descriptor, Fingerprint, mix};
 use wearwell::device::SECTOR_BYTES;
 use wearwell::mapping::AnyMapping;
 use wearwell::nand::{Nand, Retain, SimNand};
-use wearwell::timing::{LatencySummary, OpKind, RequestKind, Timing, TimingMode};
+use wearwell::stats::{Stats, Work};
+use wearwell::timing::{Cause, LatencySummary, OpKind, RequestKind, Timing, TimingMode};
 use wearwell::{Device, DeviceOptions, Error};
 
 use crate::config::{Addresses, Arrival, Config, ConfigError, Precondition, Resolved, Zeroes};
@@ -220,6 +221,8 @@ struct Run<'a> {
     /// Counters when each phase but the first began.
     phases: Vec<SeriesPoint>,
     remapped_pages: u64,
+    /// The controller\'s work up to the request in hand.
+    work_before: Work,
     /// Writes that the buffer absorbed before the measured part.
     absorbed_before: u64,
     measured: u64,
@@ -266,6 +269,7 @@ impl<'a> Run<'a> {
             series: Vec::new(),
             phases: Vec::new(),
             remapped_pages: 0,
+            work_before: Work::default(),
             absorbed_before: 0,
             measured: 0,
             aged: 0,
@@ -300,6 +304,7 @@ impl<'a> Run<'a> {
             (Continue(()), _) => None,
         };
         self.device.ftl_mut().clear_stats();
+        self.work_before = Work::default();
         self.absorbed_before = self.device.absorbed_writes();
         Ok(ended)
     }
@@ -329,11 +334,7 @@ impl<'a> Run<'a> {
         let config = self.plan.config;
         if config.timing.engine() != TimingMode::None {
             let resolved = &self.plan.resolved;
-            let mut options = config.timing.options();
-            if self.looks_at_content {
-                // The look-up delays every request alike; per page the hash unit works while pages are programmed.
-                options.controller_overhead_ns += (config.timing.hash_us * 1000.0) as u64;
-            }
+            let options = config.timing.options();
             self.timing =
                 Some(Timing::new(config.timing.engine(), &resolved.geometry, resolved.timing, options));
             self.device.ftl_mut().store_mut().ops.listen(true);
@@ -455,7 +456,13 @@ impl<'a> Run<'a> {
         }
         let kind = self.perform(request)?;
         if let Some(timing) = &mut self.timing {
-            timing.submit(kind, self.clock.arrival_ns, self.device.ops());
+            let work = self.device.ftl().stats().work;
+            let overhead_ns = match self.looks_at_content {
+                true => self.plan.config.timing.work_ns(&work.since(&self.work_before)),
+                false => 0,
+            };
+            self.work_before = work;
+            timing.submit_with_overhead(kind, self.clock.arrival_ns, overhead_ns, self.device.ops());
             self.device.ftl_mut().store_mut().ops.clear();
         }
         Ok(())
@@ -649,7 +656,8 @@ impl<'a> Run<'a> {
             host_page_remaps: self.remapped_pages,
             buffer_absorbed_writes: self.device.absorbed_writes() - self.absorbed_before,
             recycled_writes: stats.recycled_writes,
-            write_reduction: stats.recycled_writes as f64 / host_writes.max(1) as f64,
+            writes_by_form: writes_by_form(&stats),
+            write_reduction: write_reduction(&stats),
             programs: stats.total_programs(),
             programs_by_cause: by_cause(&stats.programs),
             reads: stats.total_reads(),
@@ -771,6 +779,24 @@ impl<'a> Run<'a> {
             add("dirty_inserts", counts.dirty_inserts as f64);
             add("translation_pages", cached.translation_pages() as f64);
         }
+        let stats = ftl.stats();
+        add("demoted_saturated", stats.demoted_saturated as f64);
+        add("demoted_full", stats.demoted_full as f64);
+        add("bound_pages_by_remap", stats.remapped_pages as f64);
+        add("nvram_written_bytes", stats.work.nvram_written_bytes as f64);
+        add("nvram_read_bytes", stats.work.nvram_read_bytes as f64);
+        if let Some(counts) = ftl.delta_statistics() {
+            add("delta_pages_committed", counts.committed_pages as f64);
+            add("deltas_committed", counts.committed_deltas as f64);
+            add("delta_pages_compacted", counts.compacted_pages as f64);
+            add("merges_read_hot", counts.read_hot_merges as f64);
+            add("merges_write_cold", counts.write_cold_merges as f64);
+            add("merges_gc", counts.gc_merges as f64);
+            add("deltas_bypassed", counts.bypassed as f64);
+            add("deltas_incompressible", counts.incompressible as f64);
+            add("double_reads", counts.double_reads as f64);
+        }
+        figures.retain(|_, value| *value != 0.0);
         figures
     }
 
@@ -793,6 +819,25 @@ impl<'a> Run<'a> {
         }
         notes
     }
+}
+
+/// Host page writes by what became of them; forms without any are absent.
+fn writes_by_form(stats: &Stats) -> std::collections::BTreeMap<String, u64> {
+    let without_page = [
+        ("recycled", stats.recycled_writes),
+        ("deduplicated", stats.deduplicated_writes),
+        ("delta", stats.delta_writes),
+    ];
+    let pages = stats.host_page_writes - without_page.iter().map(|(_, count)| count).sum::<u64>();
+    let forms = without_page.into_iter().chain([("page", pages)]).filter(|&(_, count)| count > 0);
+    forms.map(|(form, count)| (form.to_owned(), count)).collect()
+}
+
+/// Share of host page writes that cost no program: `(n - m) / n`, where m counts the programs made for host data,
+/// packed pages included, and not those of garbage collection (LX, section V-B).
+fn write_reduction(stats: &Stats) -> f64 {
+    let programs = stats.programs[Cause::Host as usize] + stats.programs[Cause::Content as usize];
+    1.0 - programs as f64 / stats.host_page_writes.max(1) as f64
 }
 
 impl Plan<'_> {

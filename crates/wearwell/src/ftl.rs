@@ -263,7 +263,7 @@ impl<N: Nand> Ftl<N> {
         if !self.looks_at_content() {
             return self.write_page(lpn, pool, content, Fingerprint::default());
         }
-        let fingerprint = content.fingerprint();
+        let fingerprint = self.hash(&content);
         if let Some(stored) = self.find_stored(fingerprint, &content)?
             && self.deduplicate(lpn, stored)?
         {
@@ -283,6 +283,14 @@ impl<N: Nand> Ftl<N> {
             self.write_page(lpn, pool, content, fingerprint)?;
         }
         self.scan_for_cold()
+    }
+
+    /// Identity of a page to be written. Only designs that look it up pay for the hash.
+    #[inline]
+    fn hash(&mut self, content: &Content<'_>) -> Fingerprint {
+        let deduplicates = self.sharing.as_ref().is_some_and(|sharing| sharing.index.is_some());
+        self.store.stats.work.hashed_pages += u64::from(deduplicates || self.recycle.is_some());
+        content.fingerprint()
     }
 
     /// Programs a page of host data and maps `lpn` to it.

@@ -36,12 +36,45 @@ pub struct Stats {
     pub wasted_programs: u64,
     /// Blocks retired since the device was built.
     pub retired_blocks: u64,
+    /// What the controller did beside the flash.
+    pub work: Work,
+    /// Victims collected.
+    pub gc_victims: u64,
+}
+
+/// Work of the controller that takes time and energy: counted here, priced by whoever knows what it costs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Work {
+    /// Pages hashed.
+    pub hashed_pages: u64,
+    /// Deltas made.
+    pub encoded_deltas: u64,
+    /// Deltas applied.
+    pub decoded_deltas: u64,
+    /// Pages compressed.
+    pub compressed_pages: u64,
+    /// Pages decompressed.
+    pub decompressed_pages: u64,
     /// Bytes of NVRAM stored.
     pub nvram_written_bytes: u64,
     /// Bytes of NVRAM scanned.
     pub nvram_read_bytes: u64,
-    /// Victims collected.
-    pub gc_victims: u64,
+}
+
+impl Work {
+    /// What was done since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            hashed_pages: self.hashed_pages - earlier.hashed_pages,
+            encoded_deltas: self.encoded_deltas - earlier.encoded_deltas,
+            decoded_deltas: self.decoded_deltas - earlier.decoded_deltas,
+            compressed_pages: self.compressed_pages - earlier.compressed_pages,
+            decompressed_pages: self.decompressed_pages - earlier.decompressed_pages,
+            nvram_written_bytes: self.nvram_written_bytes - earlier.nvram_written_bytes,
+            nvram_read_bytes: self.nvram_read_bytes - earlier.nvram_read_bytes,
+        }
+    }
 }
 
 impl Stats {

@@ -482,14 +482,14 @@ impl<N: Nand> Store<N> {
     /// Power loss.
     #[inline]
     pub fn store_word(&mut self, index: usize, word: u64) -> Result<()> {
-        self.stats.nvram_written_bytes += 8;
+        self.stats.work.nvram_written_bytes += 8;
         Ok(self.nand.store_word(index, word)?)
     }
 
     /// Charges a scan of NVRAM: the words themselves are read through [`Store::nvram`].
     #[inline]
     pub fn charge_nvram_scan(&mut self, bytes: u64) {
-        self.stats.nvram_read_bytes += bytes;
+        self.stats.work.nvram_read_bytes += bytes;
     }
 
     /// Takes the next number of the sequence of programs and entries.

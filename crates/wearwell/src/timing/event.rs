@@ -68,6 +68,8 @@ const SHORT_LIST: usize = 4;
 struct Request {
     arrival: u64,
     number: u64,
+    /// Time between the end of the flash work and the answer.
+    overhead: u64,
     /// Awaited operations that have not completed.
     pending: u32,
     /// Blocking operations that have not completed.
@@ -134,10 +136,11 @@ impl EventEngine {
         }
     }
 
-    pub(super) fn submit(&mut self, kind: RequestKind, arrival_ns: u64, ops: &[FlashOp]) -> u64 {
+    pub(super) fn submit(&mut self, kind: RequestKind, arrival_ns: u64, overhead_ns: u64, ops: &[FlashOp]) -> u64 {
         self.advance(arrival_ns);
         let number = self.ledger.number();
-        let slot = self.open_request(kind, arrival_ns, number);
+        let overhead = self.shared.options.controller_overhead_ns + overhead_ns;
+        let slot = self.open_request(kind, arrival_ns, number, overhead);
         self.outstanding += 1;
         self.admit(ops, Some(slot));
         if self.requests[slot as usize].pending == 0 {
@@ -584,9 +587,9 @@ impl EventEngine {
     }
 
     #[inline(always)]
-    fn open_request(&mut self, kind: RequestKind, arrival: u64, number: u64) -> u32 {
+    fn open_request(&mut self, kind: RequestKind, arrival: u64, number: u64, overhead: u64) -> u32 {
         let request =
-            Request { arrival, number, pending: 0, blockers: 0, held: NONE, kind, acknowledged: false };
+            Request { arrival, number, overhead, pending: 0, blockers: 0, held: NONE, kind, acknowledged: false };
         if let Some(slot) = self.free_requests.pop() {
             self.requests[slot as usize] = request;
             return slot;
@@ -629,7 +632,7 @@ impl EventEngine {
     /// Tells the host, after the controller overhead.
     #[inline(always)]
     fn acknowledge(&mut self, slot: u32) {
-        match self.shared.options.controller_overhead_ns {
+        match self.requests[slot as usize].overhead {
             0 => self.acknowledged(slot),
             overhead => self.shared.schedule(EventClass::Acknowledged, self.shared.now + overhead, slot),
         }

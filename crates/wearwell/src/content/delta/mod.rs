@@ -278,6 +278,7 @@ impl<N: Nand> Ftl<N> {
         content: &Content<'_>,
         fingerprint: Fingerprint,
     ) -> Result<Option<StagedDelta>> {
+        self.store.stats.work.encoded_deltas += 1;
         let (bytes, payload) = match content {
             Content::Descriptor(Descriptor { delta_bytes, .. }) => {
                 if *delta_bytes == Descriptor::UNKNOWN {
@@ -363,6 +364,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn read_delta(&mut self, lpn: Lpn, page: &mut [u8], cause: Cause) -> Result<()> {
         let Some(stage) = &mut self.delta else { return Ok(()) };
         let Some(&place) = stage.places.get(&lpn) else { return Ok(()) };
+        self.store.stats.work.decoded_deltas += 1;
         let Some(ppn) = place.page else {
             let staged = stage.buffer.get(lpn).expect("a delta without a page is staged");
             return if page.is_empty() { Ok(()) } else { apply(page, &staged.payload, lpn) };

@@ -4,6 +4,7 @@
 //! not counted.
 
 use crate::address::{Address, BlockId, Lpn, Ppn, Unit};
+use crate::content::sharing::is_page;
 use crate::ftl::Ftl;
 use crate::mapping::AnyMapping;
 use crate::nand::{Nand, PageKind};
@@ -21,6 +22,7 @@ impl<N: Nand> Ftl<N> {
         self.check_blocks(&map)?;
         self.check_counters()?;
         self.check_sharing()?;
+        self.chunks.as_ref().map_or(Ok(()), |stage| stage.check())?;
         self.delta.as_ref().map_or(Ok(()), |stage| stage.check(|lpn| map[lpn.index()].some().is_some()))?;
         match &self.recycle {
             Some(stage) => stage.part.check(|lpn| map[lpn.index()].some().map(|unit| Ppn(unit.0))),
@@ -57,8 +59,15 @@ impl<N: Nand> Ftl<N> {
 
     /// Mapped pages are valid and know their referrers; no other page is valid.
     fn check_map(&self, map: &[Unit]) -> Result<(), String> {
-        let mut referrers = vec![0u32; self.store.geometry().pages() as usize];
+        let pages = self.store.geometry().pages();
+        let mut referrers = vec![0u32; pages as usize];
+        let mut of_members = std::collections::BTreeMap::<Unit, u32>::new();
         for (lpn, unit) in (0..).map(Lpn).zip(map).filter_map(|(lpn, unit)| Some((lpn, unit.some()?))) {
+            if !is_page(unit, pages) {
+                *of_members.entry(unit).or_default() += 1;
+                self.check_member(lpn, unit)?;
+                continue;
+            }
             let ppn = Ppn(unit.0);
             referrers[ppn.index()] += 1;
             if !self.validity.is_valid(ppn) {
@@ -66,15 +75,37 @@ impl<N: Nand> Ftl<N> {
             }
             self.check_referrer(lpn, ppn)?;
         }
+        let extra = |unit: Unit| self.sharing.as_ref().map_or(0, |sharing| sharing.refs.extra(unit));
+        for (unit, count) in of_members {
+            if count != 1 + extra(unit) {
+                return Err(format!("{count} logical pages are mapped to member {unit}, which counts {}", 1 + extra(unit)));
+            }
+        }
+        let chunk_pages: std::collections::BTreeSet<Ppn> =
+            self.chunks.iter().flat_map(|stage| stage.chunk_pages()).collect();
         for (ppn, &count) in (0..).map(Ppn).zip(&referrers) {
-            let extra = self.sharing.as_ref().map_or(0, |sharing| sharing.refs.extra(ppn.into()));
             let of_deltas = self.delta.as_ref().is_some_and(|stage| stage.is_live(ppn));
-            let expected = if self.validity.is_valid(ppn) && !of_deltas { 1 + extra } else { extra };
+            let is_packed = of_deltas || chunk_pages.contains(&ppn);
+            let extra = extra(ppn.into());
+            let expected = if self.validity.is_valid(ppn) && !is_packed { 1 + extra } else { extra };
             if count != expected {
                 return Err(format!("{count} logical pages are mapped to page {ppn}, which counts {expected}"));
             }
         }
         Ok(())
+    }
+
+    fn check_member(&self, lpn: Lpn, unit: Unit) -> Result<(), String> {
+        let is_live = self.chunks.as_ref().is_some_and(|stage| stage.is_live(unit));
+        if !is_live {
+            return Err(format!("{lpn} is mapped to {unit}, which is no live member of a chunk"));
+        }
+        let is_bound = self.sharing.as_ref().is_some_and(|sharing| sharing.is_bound(lpn));
+        let writer = self.chunks.as_ref().map(|stage| stage.writer(unit));
+        if is_bound || writer == Some(lpn) {
+            return Ok(());
+        }
+        Err(format!("{lpn} is mapped to member {unit} of {writer:?} without a bind"))
     }
 
     fn check_referrer(&self, lpn: Lpn, ppn: Ppn) -> Result<(), String> {
@@ -103,11 +134,13 @@ impl<N: Nand> Ftl<N> {
             }
             total += counted as u64;
         }
-        let mut stored: Vec<u32> = map.iter().filter_map(|unit| unit.some()).map(|unit| unit.0).collect();
+        let pages = self.store.geometry().pages();
+        let mut stored: Vec<u32> = map.iter().filter(|&&unit| is_page(unit, pages)).map(|unit| unit.0).collect();
         stored.sort_unstable();
         stored.dedup();
         let mapped = stored.len() as u64;
-        let packed = self.delta.as_ref().map_or(0, |stage| stage.delta_pages());
+        let packed = self.delta.as_ref().map_or(0, |stage| stage.delta_pages())
+            + self.chunks.as_ref().map_or(0, |stage| stage.chunk_pages().count() as u64);
         let metadata = total - mapped.min(total);
         if total < mapped || metadata > self.metadata_pages() + packed {
             return Err(format!(
@@ -140,8 +173,7 @@ impl<N: Nand> Ftl<N> {
         let first = self.store.geometry().first_page(block);
         let pages = self.store.geometry().block_pages();
         match self.store.blocks().kind(block) {
-            PageKind::Data | PageKind::Delta => self.validity.count_valid(first, pages),
-            PageKind::Chunk => 0,
+            PageKind::Data | PageKind::Delta | PageKind::Chunk => self.validity.count_valid(first, pages),
             PageKind::Translation => self.count_metadata(Stream::Translation, first, pages),
             PageKind::RemapLog => self.count_metadata(Stream::RemapLog, first, pages),
         }
@@ -156,14 +188,15 @@ impl<N: Nand> Ftl<N> {
     fn check_counters(&self) -> Result<(), String> {
         let stats = &self.store.stats;
         let host_programs = stats.programs[crate::timing::Cause::Host as usize];
-        let without_program = stats.recycled_writes + stats.deduplicated_writes + stats.delta_writes;
+        let without_program = stats.recycled_writes + stats.deduplicated_writes + stats.delta_writes + stats.packed_writes;
         let wasted = stats.wasted_programs;
         if stats.host_page_writes > host_programs + without_program
             || host_programs + without_program > stats.host_page_writes + wasted
         {
             return Err(format!(
-                "{} host page writes, {host_programs} host programs ({wasted} without effect), {} recycled, {} deduplicated, {} deltas",
-                stats.host_page_writes, stats.recycled_writes, stats.deduplicated_writes, stats.delta_writes
+                "{} host page writes, {host_programs} host programs ({wasted} without effect), {} recycled, {} deduplicated, {} deltas, {} packed",
+                stats.host_page_writes, stats.recycled_writes, stats.deduplicated_writes, stats.delta_writes,
+                stats.packed_writes
             ));
         }
         Ok(())
@@ -175,7 +208,11 @@ impl<N: Nand> Ftl<N> {
         sharing.reverse.check()?;
         let Some(index) = &sharing.index else { return Ok(()) };
         for (fingerprint, unit) in index.entries() {
-            if !self.validity.is_valid(Ppn(unit.0)) || self.fingerprint_of_unit(unit) != fingerprint {
+            let is_live = match &self.chunks {
+                Some(stage) if !is_page(unit, self.store.geometry().pages()) => stage.is_live(unit),
+                _ => self.validity.is_valid(Ppn(unit.0)),
+            };
+            if !is_live || self.fingerprint_of_unit(unit) != fingerprint {
                 return Err(format!("the content index names page {unit}, which holds something else or nothing"));
             }
         }

@@ -15,6 +15,7 @@
 //! every flash operation either precedes the RAM changes that rely on it, or leaves nothing to rely on.
 
 use crate::address::{Lpn, Ppn, RemapMode, Unit};
+use crate::content::chunk::{ChunkStage, ChunkStatistics};
 use crate::content::delta::{DeltaStage, DeltaStatistics};
 use crate::content::recycle::{Recycle, RecycleStage, StorePolicy};
 use crate::content::sharing::{Sharing, is_page};
@@ -39,6 +40,7 @@ pub struct Ftl<N> {
     pub(crate) recycle: Option<Box<RecycleStage>>,
     pub(crate) sharing: Option<Box<Sharing>>,
     pub(crate) delta: Option<Box<DeltaStage>>,
+    pub(crate) chunks: Option<Box<ChunkStage>>,
     pub(crate) collector: Collector,
     pub(crate) logical_pages: u32,
     pub(crate) persistence: Persistence,
@@ -60,6 +62,7 @@ impl<N: Nand> Ftl<N> {
         let sharing = parts.content.sharing;
         let sharing = sharing.map(|design| Sharing::new(&store, logical_pages, design)).transpose()?;
         let delta = parts.content.delta.map(|design| DeltaStage::new(&store, design));
+        let chunks = parts.content.chunks.map(|_| ChunkStage::new(&store)).transpose()?;
         let mut ftl = Self {
             validity: RamBitmap::new(store.geometry().pages()),
             collector: Collector::new(parts.gc),
@@ -69,11 +72,15 @@ impl<N: Nand> Ftl<N> {
             recycle: recycle.map(Box::new),
             sharing: sharing.map(Box::new),
             delta: delta.map(Box::new),
+            chunks: chunks.map(Box::new),
             logical_pages,
             scratch: Vec::new(),
         };
         let spare_pages = ftl.require_spare_space()?;
         if let Some(stage) = &mut ftl.delta {
+            stage.limit_pages(spare_pages);
+        }
+        if let Some(stage) = &mut ftl.chunks {
             stage.limit_pages(spare_pages);
         }
         ftl.set_victim_policy(parts.gc.policy);
@@ -95,9 +102,10 @@ impl<N: Nand> Ftl<N> {
     fn require_spare_space(&self) -> Result<u64> {
         let good = self.store.total_free_blocks() as u64;
         let block_pages = self.store.geometry().block_pages() as u64;
-        // Per pool: the GC reserve, an open block of copies, and one of each further kind of page.
+        // Per pool: the GC reserve, an open block of copies, and one of each further kind of page. Chunks need room for
+        // several pages at once, so what is left of an open block may be too little: that counts as one more.
         let metadata = self.metadata_pages();
-        let open_blocks = 1 + u64::from(metadata > 0) + u64::from(self.delta.is_some());
+        let open_blocks = 1 + u64::from(metadata > 0) + u64::from(self.delta.is_some()) + 2 * u64::from(self.chunks.is_some());
         let pools = self.store.pools() as u64;
         let kept_blocks = pools * (RESERVE_BLOCKS as u64 + open_blocks);
         let reserve = (kept_blocks * block_pages + metadata + 1).min(good * block_pages);
@@ -137,6 +145,9 @@ impl<N: Nand> Ftl<N> {
         if let Some(stage) = &mut self.delta {
             stage.statistics = DeltaStatistics::default();
         }
+        if let Some(stage) = &mut self.chunks {
+            stage.statistics = ChunkStatistics::default();
+        }
     }
 
     /// Allocation, block table, operation list and the medium.
@@ -162,7 +173,12 @@ impl<N: Nand> Ftl<N> {
     /// Whether writes need their content's identity.
     #[inline]
     pub fn looks_at_content(&self) -> bool {
-        self.recycle.is_some() || self.sharing.is_some() || self.delta.is_some()
+        self.recycle.is_some() || self.sharing.is_some() || self.delta.is_some() || self.chunks.is_some()
+    }
+
+    /// What compression did; `None` if it is no part of the design.
+    pub fn chunk_statistics(&self) -> Option<ChunkStatistics> {
+        self.chunks.as_ref().map(|stage| stage.statistics)
     }
 
     /// What delta encoding did; `None` if it is no part of the design.
@@ -191,7 +207,7 @@ impl<N: Nand> Ftl<N> {
         };
         let old = self.mapping.update(&mut self.store, lpn, Some(ppn.into()))?;
         assert!(old.is_none(), "page {lpn} is constructed twice");
-        self.learn_content(fingerprint, ppn);
+        self.learn_content(fingerprint, ppn.into());
         self.store.stats.host_page_writes += 1;
         self.validity.set(ppn);
         if let Some(stage) = &mut self.recycle {
@@ -259,6 +275,9 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     pub fn write(&mut self, lpn: Lpn, content: Content<'_>) -> Result<()> {
         self.require_in_range(lpn)?;
+        if self.chunks.is_some() {
+            self.unpack_wasteful()?;
+        }
         let pool = self.make_room_for_write()?;
         if !self.looks_at_content() {
             return self.write_page(lpn, pool, content, Fingerprint::default());
@@ -267,6 +286,7 @@ impl<N: Nand> Ftl<N> {
         if let Some(stored) = self.find_stored(fingerprint, &content)?
             && self.deduplicate(lpn, stored)?
         {
+            self.unstage(lpn);
             return Ok(());
         }
         if let Some(dead) = self.find_dead(fingerprint, &content)? {
@@ -275,6 +295,10 @@ impl<N: Nand> Ftl<N> {
         if self.delta.is_some() {
             return self.write_delta_or_page(lpn, pool, content, fingerprint);
         }
+        if self.chunks.as_ref().is_some_and(|stage| stage.is_on) {
+            return self.stage_for_chunk(lpn, &content, fingerprint);
+        }
+        self.unstage(lpn);
         self.write_page(lpn, pool, content, fingerprint)
     }
 
@@ -288,7 +312,7 @@ impl<N: Nand> Ftl<N> {
     /// Identity of a page to be written. Only designs that look it up pay for the hash.
     #[inline]
     fn hash(&mut self, content: &Content<'_>) -> Fingerprint {
-        let deduplicates = self.sharing.as_ref().is_some_and(|sharing| sharing.index.is_some());
+        let deduplicates = self.sharing.as_ref().is_some_and(|sharing| sharing.index.is_some() && sharing.deduplicates);
         self.store.stats.work.hashed_pages += u64::from(deduplicates || self.recycle.is_some());
         content.fingerprint()
     }
@@ -311,17 +335,18 @@ impl<N: Nand> Ftl<N> {
             stage.part.programmed(lpn, ppn);
         }
         self.release(lpn, old);
-        self.learn_content(fingerprint, ppn);
+        self.learn_content(fingerprint, ppn.into());
         Ok(())
     }
 
-    /// A page with this content can be shared from now on.
+    /// A unit with this content can be shared from now on.
     #[inline]
-    fn learn_content(&mut self, fingerprint: Fingerprint, ppn: Ppn) {
+    pub(crate) fn learn_content(&mut self, fingerprint: Fingerprint, unit: Unit) {
         if let Some(sharing) = &mut self.sharing
             && let Some(index) = &mut sharing.index
+            && sharing.deduplicates
         {
-            index.insert(fingerprint, ppn.into());
+            index.insert(fingerprint, unit);
         }
     }
 
@@ -333,6 +358,10 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     pub fn read(&mut self, lpn: Lpn, into: &mut [u8]) -> Result<bool> {
         self.require_in_range(lpn)?;
+        if self.is_pending(lpn) {
+            self.store.stats.host_page_reads += 1;
+            return Ok(self.read_pending(lpn, into));
+        }
         let place = self.locate(lpn)?;
         self.store.stats.host_page_reads += 1;
         let found = self.read_place(lpn, place, into)?;
@@ -345,6 +374,9 @@ impl<N: Nand> Ftl<N> {
     /// As [`Ftl::read`], for the old part of a partial write: no host read is counted.
     pub(crate) fn read_for_modify(&mut self, lpn: Lpn, into: &mut [u8]) -> Result<bool> {
         self.require_in_range(lpn)?;
+        if self.read_pending(lpn, into) {
+            return Ok(true);
+        }
         let place = self.locate(lpn)?;
         self.read_place(lpn, place, into)
     }
@@ -377,17 +409,28 @@ impl<N: Nand> Ftl<N> {
     /// Reads the content of a unit.
     #[inline]
     pub(crate) fn read_unit(&mut self, unit: Unit, into: &mut [u8], cause: Cause) -> Result<()> {
+        if self.chunks.is_some() && !is_page(unit, self.store.geometry().pages()) {
+            return self.read_member(unit, into, cause);
+        }
         self.store.read(Ppn(unit.0), into, cause).map(drop)
     }
 
     /// Identity of a unit's content where the medium keeps it.
     #[inline]
     pub(crate) fn fingerprint_of_unit(&self, unit: Unit) -> Fingerprint {
+        if let Some(stage) = &self.chunks
+            && !is_page(unit, self.store.geometry().pages())
+        {
+            return stage.fingerprint(unit);
+        }
         self.store.nand().fingerprint(Ppn(unit.0))
     }
 
     /// Identity of a page's current content where the medium keeps it; for merging partial writes.
     pub(crate) fn fingerprint_of(&mut self, lpn: Lpn) -> Result<Option<Fingerprint>> {
+        if let Some(pending) = self.chunks.as_ref().and_then(|stage| stage.pending_fingerprint(lpn)) {
+            return Ok(Some(pending));
+        }
         let place = self.locate(lpn)?;
         let of_delta = self.delta.as_ref().and_then(|stage| stage.fingerprint(lpn));
         Ok(of_delta.or(place.map(|unit| self.fingerprint_of_unit(unit))))
@@ -404,6 +447,7 @@ impl<N: Nand> Ftl<N> {
         if !self.bury(lpn)? {
             return self.overwrite_with_zeros(lpn);
         }
+        self.unstage(lpn);
         let old = self.change_map(lpn, None)?;
         self.release(lpn, old);
         Ok(())
@@ -444,12 +488,41 @@ impl<N: Nand> Ftl<N> {
         if self.sharing.is_some() && self.is_still_shared(lpn, old) {
             return;
         }
+        if self.chunks.is_some() && !is_page(old, self.store.geometry().pages()) {
+            return self.drop_member(old);
+        }
         let page = Ppn(old.0);
         self.validity.clear(page);
         self.store.discard(page);
         if self.recycle.is_some() {
             self.offer_dead(lpn, page);
         }
+    }
+
+    /// The host asks for durability: what waits for company is written without.
+    ///
+    /// # Errors
+    /// As [`Ftl::write`].
+    pub fn flush(&mut self) -> Result<()> {
+        self.commit_chunk()
+    }
+
+    /// Switches schemes on and off at run time, where they are part of the design. What is stored stays as it is; an
+    /// index that is off learns nothing new, but forgets what dies.
+    ///
+    /// # Errors
+    /// As [`Ftl::write`]: what waits for a chunk is written before compression goes off.
+    pub fn switch_schemes(&mut self, deduplicates: bool, compresses: bool) -> Result<()> {
+        if let Some(sharing) = &mut self.sharing {
+            sharing.deduplicates = deduplicates;
+        }
+        if !compresses {
+            self.commit_chunk()?;
+        }
+        if let Some(stage) = &mut self.chunks {
+            stage.is_on = compresses;
+        }
+        Ok(())
     }
 
     /// Writes everything that exists only in RAM to flash, as a battery would at power loss or a shutdown command
@@ -481,6 +554,9 @@ impl<N: Nand> Ftl<N> {
         if let Some(stage) = &self.delta {
             parts.extend(stage.ram_bytes());
         }
+        if let Some(stage) = &self.chunks {
+            parts.extend(stage.ram_bytes());
+        }
         parts
     }
 
@@ -494,6 +570,9 @@ impl<N: Nand> Ftl<N> {
         self.require_in_range(source)?;
         if target == source {
             return Ok(());
+        }
+        if self.is_pending(source) || self.is_pending(target) {
+            self.commit_chunk()?;
         }
         if self.sharing.is_some() {
             self.make_room_for_metadata()?;

@@ -20,6 +20,8 @@ pub struct Stats {
     pub deduplicated_writes: u64,
     /// Host page writes that were stored as deltas.
     pub delta_writes: u64,
+    /// Host page writes that went into compressed chunks, or were replaced while they waited for one.
+    pub packed_writes: u64,
     /// Pages that the host remapped by a bind.
     pub remapped_pages: u64,
     /// Binds that became writes because the page had its most referrers.

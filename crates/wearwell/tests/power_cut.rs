@@ -369,6 +369,11 @@ fn delta_keeps_its_promise_at_every_cut() {
 }
 
 #[test]
+fn integrated_keeps_its_promise_at_every_cut() {
+    every_cut_of("integrated", &worlds());
+}
+
+#[test]
 fn dftl_keeps_its_promise_at_every_cut() {
     every_cut_of("dftl", &worlds());
 }

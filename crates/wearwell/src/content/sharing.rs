@@ -43,6 +43,8 @@ pub(crate) struct Sharing {
     /// Logical pages whose place was given by an entry (the paper's LR bitmap); indexed by LPN.
     bound: PageSet,
     pub(crate) index: Option<ContentIndex>,
+    /// Whether host writes are looked up now.
+    pub(crate) deduplicates: bool,
     pub(crate) design: SharingDesign,
     /// No block in use was opened before this sequence number; may lag behind, which only keeps tombstones longer.
     oldest_evidence: u64,
@@ -59,6 +61,7 @@ impl Sharing {
             reverse: AnyReverseMap::new(design.reverse_map, store)?,
             bound: PageSet::new(logical_pages as u64),
             index: design.dedup.map(|dedup| ContentIndex::new(dedup.capacity_entries)),
+            deduplicates: true,
             design,
             oldest_evidence: 0,
             entries: Vec::new(),
@@ -173,7 +176,7 @@ fn judge(mapping: &AnyMapping, bound: &PageSet, oldest_evidence: u64, entry: &En
 impl<N: Nand> Ftl<N> {
     /// A stored unit with this content. With `verify_on_hit` its bytes are read and compared, and the read is charged.
     pub(crate) fn find_stored(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Unit>> {
-        let Some(sharing) = &mut self.sharing else { return Ok(None) };
+        let Some(sharing) = self.sharing.as_mut().filter(|sharing| sharing.deduplicates) else { return Ok(None) };
         let Some(index) = &mut sharing.index else { return Ok(None) };
         let Some(unit) = index.find(fingerprint) else { return Ok(None) };
         let verify = sharing.design.dedup.is_some_and(|dedup| dedup.verify_on_hit);

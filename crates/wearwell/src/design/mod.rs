@@ -5,15 +5,18 @@
 
 mod delta;
 mod dftl;
+mod integrated;
 mod page_map;
 mod recyclable;
 mod remap;
 
 pub use dftl::{DftlOptions, dftl};
 pub use page_map::page_map;
+pub use crate::content::chunk::ChunkDesign;
 pub use crate::content::delta::DeltaDesign;
 pub use crate::content::sharing::SharingDesign;
 pub use delta::delta;
+pub use integrated::integrated;
 pub use recyclable::{RecycleDesign, recyclable};
 pub use remap::remap;
 
@@ -21,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::gc::GcOptions;
 use crate::mapping::CachedOptions;
 use crate::nand::Retain;
+use crate::reverse_map::ReverseMapPart;
 
 /// How the L2P table is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +44,8 @@ pub struct ContentParts {
     pub sharing: Option<SharingDesign>,
     /// Overwrites are stored as deltas.
     pub delta: Option<DeltaDesign>,
+    /// Pages are compressed in chunks.
+    pub chunks: Option<ChunkDesign>,
 }
 
 impl ContentParts {
@@ -48,10 +54,16 @@ impl ContentParts {
         if self.sharing.is_some() && mapping != MappingPart::Flat {
             return Err(Error::Options("sharing needs the whole map in RAM: choose the flat mapping".into()));
         }
-        let stages = [self.recycle.is_some(), self.sharing.is_some(), self.delta.is_some()];
+        let stages = [self.recycle.is_some(), self.sharing.is_some() || self.chunks.is_some(), self.delta.is_some()];
         if stages.into_iter().filter(|&stage| stage).count() > 1 {
             return Err(Error::Options(
-                "recycling, sharing and delta encoding cannot be combined yet: choose one".into(),
+                "recycling, delta encoding, and sharing or compression cannot be combined yet: choose one".into(),
+            ));
+        }
+        let binds_members = self.sharing.is_none_or(|sharing| sharing.reverse_map == ReverseMapPart::Ideal);
+        if self.chunks.is_some() && (mapping != MappingPart::Flat || !binds_members) {
+            return Err(Error::Options(
+                "compression needs the whole map in RAM, and sharing beside it the ideal reverse map".into(),
             ));
         }
         Ok(())
@@ -96,9 +108,9 @@ pub struct Parts {
 impl Parts {
     /// What the medium must keep of each page for this design to work on descriptors.
     pub fn retain(&self) -> Retain {
-        let ContentParts { recycle, sharing, delta } = &self.content;
+        let ContentParts { recycle, sharing, delta, chunks } = &self.content;
         let deduplicates = sharing.is_some_and(|sharing| sharing.dedup.is_some());
-        Retain { fingerprint: recycle.is_some() || deduplicates || delta.is_some(), ..Retain::default() }
+        Retain { fingerprint: recycle.is_some() || deduplicates || delta.is_some() || chunks.is_some(), ..Retain::default() }
     }
 
     /// NVRAM that the medium must have for this design, bytes, for pages of `page_bytes`.
@@ -121,5 +133,11 @@ pub struct Design {
 }
 
 /// All designs, baseline first.
-pub const ALL: [Design; 5] =
-    [page_map::DESIGN, recyclable::DESIGN, dftl::DESIGN, remap::DESIGN, delta::DESIGN];
+pub const ALL: [Design; 6] = [
+    page_map::DESIGN,
+    recyclable::DESIGN,
+    dftl::DESIGN,
+    remap::DESIGN,
+    delta::DESIGN,
+    integrated::DESIGN,
+];

@@ -93,15 +93,15 @@ impl<N: Nand> Ftl<N> {
         self.store.open_ahead(stream)
     }
 
-    /// Makes room for one page of a stream that host writes fill beside the host's own; returns its pool.
-    pub(crate) fn make_room_for_page(&mut self, stream: Stream) -> Result<u32> {
+    /// Makes room for pages of a stream that host writes fill beside the host's own; returns their pool.
+    pub(crate) fn make_room_for_pages(&mut self, stream: Stream, pages: u32) -> Result<u32> {
         loop {
             for _ in 0..self.store.pools() {
                 let pool = self.store.turn(stream);
-                if self.room_in(stream, pool) == 0 {
+                if self.room_in(stream, pool) < pages {
                     self.collect_until_ready(pool)?;
                 }
-                if self.room_in(stream, pool) > 0 {
+                if self.room_in(stream, pool) >= pages {
                     return Ok(pool);
                 }
             }
@@ -110,7 +110,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Pages that a stream can append in a pool without touching the reserve.
-    fn room_in(&self, stream: Stream, pool: u32) -> u32 {
+    pub(crate) fn room_in(&self, stream: Stream, pool: u32) -> u32 {
         let spare_blocks = self.store.free_blocks(pool).saturating_sub(RESERVE_BLOCKS);
         self.store.frontier_left(stream, pool) + spare_blocks * self.store.geometry().block_pages()
     }
@@ -194,7 +194,7 @@ impl<N: Nand> Ftl<N> {
             PageKind::Translation => self.move_metadata(victim, pool, Stream::Translation, cause)?,
             PageKind::RemapLog => self.move_metadata(victim, pool, Stream::RemapLog, cause)?,
             PageKind::Delta => self.move_deltas(victim, pool, cause)?,
-            PageKind::Chunk => todo!(),
+            PageKind::Chunk => self.move_chunks(victim, pool, cause)?,
         }
         self.forget_dead_pages(victim);
         self.store.erase(victim, cause)?;

@@ -20,6 +20,14 @@ pub struct Ideal {
     entries: u64,
 }
 
+impl Ideal {
+    /// The entries that name a place.
+    pub fn entries_at(&self, place: Ppn) -> Vec<Entry> {
+        let entry = |&(lpn, sequence)| Entry { lpn, place: Some(place), source: None, sequence };
+        self.binders.get(&place).map_or_else(Vec::new, |binders| binders.iter().map(entry).collect())
+    }
+}
+
 impl ReverseMap for Ideal {
     fn admit<N: Nand>(&mut self, _: &mut Store<N>, _: Needed<'_>) -> Result<bool> {
         Ok(true)

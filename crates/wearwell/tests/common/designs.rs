@@ -2,7 +2,7 @@
 
 use wearwell::content::recycle::{RecycleOptions, StorePolicy};
 use wearwell::content::dedup::DedupOptions;
-use wearwell::design::{DeltaDesign, DftlOptions, Parts, RecycleDesign, SharingDesign, delta, dftl, page_map, recyclable, remap};
+use wearwell::design::{DeltaDesign, DftlOptions, Parts, RecycleDesign, SharingDesign, delta, dftl, integrated, page_map, recyclable, remap};
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
 use wearwell::mapping::CachedOptions;
 use wearwell::refs::RefsPart;
@@ -27,6 +27,7 @@ impl DesignUnderTest {
 /// Small segments, so that groups grow, are compacted and freed.
 const SEGMENTS: ReverseMapPart =
     ReverseMapPart::Segments { nvram_bytes: super::NVRAM_BYTES, segment_bytes: 64 };
+const VERIFIED: DedupOptions = DedupOptions { capacity_entries: None, verify_on_hit: true };
 const FAST_LOADING: StorePolicy = StorePolicy::ProbabilityFastLoading { window: 1 };
 const GREEDY: VictimPolicy = VictimPolicy::Greedy;
 const RC_GC: VictimPolicy = VictimPolicy::RecycleAware;
@@ -68,6 +69,11 @@ fn delta_encoding(open_pages: u32, cache_entries: Option<u32>) -> Parts {
     delta(GcOptions::default(), design, cache_entries.map(|entries| CachedOptions { entries }))
 }
 
+/// While a design is being made: `WEARWELL_DESIGN=delta cargo test` runs the designs whose name begins so, and no other.
+pub fn family() -> Option<String> {
+    std::env::var("WEARWELL_DESIGN").ok()
+}
+
 /// All designs. A new one joins every test by a line here.
 pub fn designs() -> Vec<DesignUnderTest> {
     let unbounded = StorePolicy::Probability;
@@ -93,6 +99,8 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("delta", delta_encoding(1, None)),
         ("delta two open pages", delta_encoding(2, None)),
         ("delta tables on flash", delta_encoding(1, Some(6))),
+        ("integrated compression", integrated(GcOptions::default(), None, true)),
+        ("integrated dedup and compression", integrated(GcOptions::default(), Some(VERIFIED), true)),
         ("remap none", remapping(ReverseMapPart::OobOnly, RefsPart::Dense, None)),
         ("remap segments", remapping(SEGMENTS, RefsPart::Dense, None)),
         ("remap segments few entries", remapping(SEGMENTS, RefsPart::Sparse, Some(5))),
@@ -101,6 +109,7 @@ pub fn designs() -> Vec<DesignUnderTest> {
     ]
     .into_iter()
     .map(|(name, parts)| DesignUnderTest { name, parts })
+    .filter(|design| family().is_none_or(|family| design.name.starts_with(&family)))
     .collect()
 }
 

@@ -11,7 +11,7 @@ mod designs;
 mod operations;
 mod worlds;
 
-pub use designs::{DesignUnderTest, designs, designs_of};
+pub use designs::{DesignUnderTest, designs, designs_of, family};
 pub use operations::{Mix, Op, Random};
 pub use worlds::{World, flat_geometry, largest_logical, worlds};
 

@@ -315,7 +315,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Writes an open page of the temp buffer to flash.
     fn commit_deltas(&mut self, at: usize) -> Result<()> {
-        let pool = self.make_room_for_page(Stream::Delta)?;
+        let pool = self.make_room_for_pages(Stream::Delta, 1)?;
         // Making room may have merged what was staged here.
         let stage = self.delta.as_ref().expect("only the delta stage commits");
         if stage.buffer.page(at).deltas().is_empty() {

@@ -293,6 +293,10 @@ pub trait ReverseMap {
     /// Whatever the medium answers.
     fn erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()>;
 
+    /// Log pages that recovery found on flash, `(id, place)`: of several copies of one page the newest. Told before
+    /// [`ReverseMap::recover`]; afterwards [`ReverseMap::owns`] says which of them are live.
+    fn adopt_pages(&mut self, _: &[(u32, Ppn)]) {}
+
     /// Rebuilds what is in RAM from the non-volatile part and returns every intact entry, perhaps some twice. All count
     /// as needed: the engine calls [`ReverseMap::supersede`] for each returned bind that is not.
     ///
@@ -354,7 +358,7 @@ impl ReverseMapPart {
         match self {
             Self::OobOnly | Self::Ideal => 0,
             Self::Segments { nvram_bytes, .. } | Self::NvramLog { nvram_bytes } => nvram_bytes,
-            Self::FlashLog { .. } => page_bytes as u64,
+            Self::FlashLog { .. } => page_bytes as u64 + 8,
         }
     }
 }
@@ -427,6 +431,9 @@ impl ReverseMap for AnyReverseMap {
     }
     fn erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
         delegate!(self, m => m.erased(io, block), else Ok(()))
+    }
+    fn adopt_pages(&mut self, pages: &[(u32, Ppn)]) {
+        delegate!(self, m => m.adopt_pages(pages), else ());
     }
     fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<Entry>> {
         delegate!(self, m => m.recover(io), else Ok(Vec::new()))

@@ -456,6 +456,92 @@ fn sizes_are_the_papers() {
     assert!((overhead_percent - 1.5625).abs() < 1e-12, "segment heads take {overhead_percent} %");
 }
 
+/// An empty map on a device of `blocks` blocks of 16 pages of 4 KiB.
+fn fresh(part: ReverseMapPart, blocks: u32) -> (Store<SimNand>, AnyReverseMap) {
+    let nand = SimNand::new(flat_geometry([1, blocks, 16, 4096]), Retain::default());
+    let io = Store::new(nand.with_nvram(part.nvram_bytes(4096)), FreeOrder::Fifo);
+    let map = AnyReverseMap::new(part, &io).expect("the part fits");
+    (io, map)
+}
+
+/// Records `count` binds to pages of `block`.
+fn fill(io: &mut Store<SimNand>, map: &mut AnyReverseMap, block: u32, count: u32) {
+    for k in 0..count {
+        let entry =
+            Entry { lpn: Lpn(k), place: Some(Ppn(block * 16 + k % 16)), source: None, sequence: k as u64 };
+        map.record(io, entry, &|_| Need { bind: true, tombstone: false }).expect("the part is large enough");
+    }
+}
+
+/// RM-43: bytes of NVRAM and pages of flash that one victim with 50 entries costs, with so many other entries.
+#[test]
+fn only_the_segments_do_not_feel_the_size_of_the_log() {
+    let costs = |part, others: u32| {
+        let (mut io, mut map) = fresh(part, 64);
+        fill(&mut io, &mut map, 5, 50);
+        (0..others / 100).for_each(|k| fill(&mut io, &mut map, 6 + k % 50, 100));
+        let before = io.stats.clone();
+        let mut found = Vec::new();
+        map.entries_of(&mut io, BlockId(5), &mut found).unwrap();
+        assert_eq!(found.len(), 50);
+        let pages = io.stats.total_reads() - before.total_reads();
+        (io.stats.nvram_read_bytes - before.nvram_read_bytes, pages)
+    };
+    for others in [1000, 10_000, 20_000] {
+        let entries = 50 + others as u64;
+        assert_eq!(costs(segments(1 << 20, SEGMENT_BYTES), others), (1024, 0));
+        assert_eq!(costs(ReverseMapPart::NvramLog { nvram_bytes: 1 << 20 }, others), (16 * entries, 0));
+        // A full buffer stays until the next entry.
+        let pages = (entries - 1) / 256;
+        let flash = costs(ReverseMapPart::FlashLog { log_bytes: 1 << 20 }, others);
+        assert_eq!(flash, (16 * (entries - 256 * pages), pages));
+    }
+}
+
+/// RM-36: the largest group of the paper, 117 KiB, is scanned in 94 us at 50 ns per 64 bytes.
+#[test]
+fn the_largest_group_of_the_paper_takes_94_us() {
+    let (mut io, mut map) = fresh(segments(1 << 20, SEGMENT_BYTES), 8);
+    fill(&mut io, &mut map, 3, 117 * 63);
+    let before = io.stats.nvram_read_bytes;
+    map.entries_of(&mut io, BlockId(3), &mut Vec::new()).unwrap();
+    let bytes = io.stats.nvram_read_bytes - before;
+    assert_eq!(bytes, 117 << 10);
+    assert_eq!((bytes / 64 * 50 + 500) / 1000, 94);
+}
+
+/// RM-29: each group wastes half a segment on average, so larger segments waste more.
+#[test]
+fn groups_waste_half_a_segment() {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(29);
+    for segment_bytes in [256, 1024, 4096] {
+        let entries = segment_bytes / 16 - 1;
+        let (mut io, mut map) = fresh(segments(16 << 20, segment_bytes), 600);
+        let counts: Vec<u32> = (0..600).map(|_| rng.random_range(1..=4 * entries)).collect();
+        counts.iter().zip(0..).for_each(|(&count, block)| fill(&mut io, &mut map, block, count));
+        let AnyReverseMap::Segments(map) = map else { unreachable!() };
+        let taken = (16 << 20) / segment_bytes - map.free_segments();
+        let unused = (taken * entries - counts.iter().sum::<u32>()) as f64 / 600.0;
+        // A uniform remainder leaves 0 to e - 1 unused; three standard errors of the mean of 600 are 0.036 e.
+        let (expected, error) = ((entries - 1) as f64 / 2.0, 0.036 * entries as f64);
+        assert!((unused - expected).abs() < error, "{segment_bytes} bytes: {unused} unused, not {expected}");
+    }
+}
+
+/// Every mechanism of the flash log runs in the random scenarios: flushes, cleaning, collection of its blocks.
+#[test]
+fn the_flash_log_is_cleaned_and_collected() {
+    let mut world = World::new(FLOG, 3, None, CutOutcome::Torn);
+    (0..2000).for_each(|_| world.step().expect("power is on"));
+    let stats = &world.io.stats;
+    let cause = Cause::RemapLog as usize;
+    assert!(stats.erases[cause] > 10, "{} erases", stats.erases[cause]);
+    let pages = stats.programs[cause];
+    assert!(pages >= 4 * stats.erases[cause], "{pages} programs for {} erases", stats.erases[cause]);
+    let AnyReverseMap::FlashLog(log) = &world.map else { unreachable!() };
+    assert!(log.live_pages() <= 2);
+}
+
 prop_compose! {
     fn any_entry()(
         lpn in 0..(1u32 << 31) - 1,

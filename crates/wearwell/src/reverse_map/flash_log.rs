@@ -254,7 +254,9 @@ impl FlashLog {
         self.oldest = id.wrapping_add(1);
         self.directory.pop_front();
         io.discard(place);
-        groups.into_iter().for_each(|index| self.drop_page_of(index, id));
+        for index in groups {
+            self.drop_page_of(index, id);
+        }
         Ok(())
     }
 
@@ -304,9 +306,13 @@ impl FlashLog {
         self.capacity_entries() * WATERMARK_PERCENT / 100
     }
 
-    /// Room for the host's entry, and for the largest block's with it.
+    /// Free entries without which the host is not admitted: its own, and the largest block's with it.
+    fn reserve(&self) -> u64 {
+        1 + (self.sizes.largest() as u64 + 1)
+    }
+
     fn admits(&self) -> bool {
-        self.valid_entries() < self.watermark() && self.free() >= 1 + self.sizes.largest() as u64 + 1
+        self.valid_entries() < self.watermark() && self.free() >= self.reserve()
     }
 
     /// Finishes a flush, or takes over the buffer; the youngest page was read last.
@@ -408,7 +414,9 @@ impl ReverseMap for FlashLog {
         let buffered = (0..self.buffered).filter_map(|slot| Self::buffered_entry(io, slot));
         entries.extend(buffered.map(|entry| (self.next_page(), entry)));
         without_copies(&mut entries);
-        entries.iter().for_each(|&(id, entry)| self.adopt(io, id, entry));
+        for &(id, entry) in &entries {
+            self.adopt(io, id, entry);
+        }
         self.doubtful = self.groups[self.tombstones()].entries.len() as u32;
         Ok(entries.into_iter().map(|(_, entry)| entry).collect())
     }

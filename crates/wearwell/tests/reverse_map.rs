@@ -212,6 +212,16 @@ impl World {
             self.unbind(source);
             self.model.dead.insert(source, self.sequence);
         }
+        self.every_victim_fits()
+    }
+
+    /// What an admission promises: after the host's entry GC can take any one victim.
+    fn every_victim_fits(&mut self) -> Result<()> {
+        let model = &self.model;
+        for block in (0..BLOCKS).map(BlockId) {
+            let fits = self.map.make_room_for(&mut self.io, block, &|entry| model.need(entry))?;
+            assert!(fits, "the entries of block {block} do not fit after an admitted bind");
+        }
         Ok(())
     }
 
@@ -327,6 +337,9 @@ impl World {
         self.map.adopt_pages(&pages);
         let found = self.map.recover(&mut self.io)?;
         self.count_valid(&pages);
+        let distinct = found.iter().map(key).collect::<BTreeSet<_>>().len();
+        let is_flash = matches!(self.map, AnyReverseMap::FlashLog(_));
+        assert!(distinct == found.len() || !is_flash, "the flash log returned copies");
         self.model.verify(&found);
         self.model.adopt(&found);
         for entry in found.iter().filter(|entry| entry.place.is_some()) {
@@ -525,6 +538,35 @@ fn groups_waste_half_a_segment() {
         // A uniform remainder leaves 0 to e - 1 unused; three standard errors of the mean of 600 are 0.036 e.
         let (expected, error) = ((entries - 1) as f64 / 2.0, 0.036 * entries as f64);
         assert!((unused - expected).abs() < error, "{segment_bytes} bytes: {unused} unused, not {expected}");
+    }
+}
+
+/// A cut anywhere between the program of a full buffer and its last word zeroed costs neither entries nor room.
+#[test]
+fn an_interrupted_flush_is_finished() {
+    let page_entries = 512 / 16;
+    let bind = |k: u32| Entry { lpn: Lpn(k), place: Some(Ppn(k % 24)), source: None, sequence: 1 + k as u64 };
+    for outcome in [CutOutcome::Torn, CutOutcome::AfterUnacknowledged] {
+        // The program, two words zeroed per entry, two stored for the next.
+        for cut in 0..1 + 2 * page_entries as u64 + 2 {
+            let mut world = World::new(FLOG, 1, None, outcome);
+            (0..page_entries).for_each(|k| world.record(bind(k)).expect("power is on"));
+            world.io.nand_mut().restore(Some(cut));
+            world.record(bind(page_entries)).expect_err("power is cut");
+            world.io.nand_mut().restore(None);
+            let pages = world.scan().expect("power is on");
+            world.map.adopt_pages(&pages);
+            let found = world.map.recover(&mut world.io).expect("power is on");
+            let last_survives =
+                cut == 2 * page_entries as u64 + 2 && outcome == CutOutcome::AfterUnacknowledged;
+            let expected = page_entries + u32::from(last_survives);
+            assert!(found.into_iter().eq((0..expected).map(bind)), "{outcome:?} at {cut}");
+            let is_flushed = cut > 0 || outcome == CutOutcome::AfterUnacknowledged;
+            let AnyReverseMap::FlashLog(log) = &world.map else { unreachable!() };
+            assert_eq!(log.live_pages(), u32::from(is_flushed), "{outcome:?} at {cut}");
+            let words = world.io.nvram().iter().skip(2).filter(|&&word| word != 0).count() as u32;
+            assert_eq!(words, if is_flushed { 0 } else { 2 * (page_entries - 1) }, "{outcome:?} at {cut}");
+        }
     }
 }
 

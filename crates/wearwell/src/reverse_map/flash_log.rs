@@ -1,7 +1,7 @@
 //! One log of entries on flash: what Remap-SSD is compared with (its section 3.3 and 5, Remap-SSD-FLog).
 //!
-//! No NVRAM beyond a page: entries collect in a buffer there (an assumption: else each bind would program a page), and a
-//! full buffer becomes a page of the log. The price is that GC has to read the whole log to find the referrers of its
+//! No NVRAM beyond a page: entries collect in a buffer there (an assumption: else each bind would program a page), and
+//! a full buffer becomes a page of the log. The price is that GC has to read the whole log to find the referrers of its
 //! victim, and that the log itself is programmed, cleaned and collected.
 //!
 //! # Pages
@@ -9,7 +9,7 @@
 //! Log pages are numbered in the order of writing, the number is the owner in the OOB. The log is cleaned page by page
 //! from the oldest on, so the live pages are those from `oldest` to the last one found, and `oldest` is one word of
 //! NVRAM behind the buffer. The paper cleans the whole log at once when it is full; here one admission cleans one page
-//! at the most, and programs one at the most, because more room is not promised. The work is the same, its latency is spread.
+//! at the most, and programs one at the most, because more room is not promised: the same work, but spread.
 //!
 //! # Safe at every store and program
 //!

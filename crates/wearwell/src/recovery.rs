@@ -133,15 +133,19 @@ impl<N: Nand> Ftl<N> {
     fn rebuild_from_oob_and_entries(&mut self) -> Result<u64> {
         let mut newest = Newest::new(self.logical_pages as usize);
         let mut programmed = vec![0; self.store.geometry().pages() as usize];
-        let mut log_pages = Vec::new();
+        let mut log_pages = std::collections::BTreeMap::<u32, (u64, Ppn)>::new();
         self.scan_blocks(|ppn, oob| match oob.kind {
             PageKind::Data => {
                 newest.offer(ppn, &oob);
                 programmed[ppn.index()] = oob.sequence;
             }
-            PageKind::RemapLog => log_pages.push((oob.owner, ppn)),
+            PageKind::RemapLog => {
+                let newest = log_pages.entry(oob.owner).or_insert((0, ppn));
+                *newest = (*newest).max((oob.sequence, ppn));
+            }
             PageKind::Translation | PageKind::Delta | PageKind::Chunk => unreachable!("not a part of such designs"),
         })?;
+        let log_pages: Vec<(u32, Ppn)> = log_pages.into_iter().map(|(id, (_, ppn))| (id, ppn)).collect();
         let sharing = self.sharing.as_mut().expect("only sharing records entries");
         sharing.forget();
         sharing.reverse.adopt_pages(&log_pages);
@@ -150,8 +154,10 @@ impl<N: Nand> Ftl<N> {
         self.store.continue_after(entries.iter().map(|entry| entry.sequence).max().unwrap_or(0));
         let mapped = self.adopt_shared(&newest, &bound);
         self.recount_superseded(&entries);
-        for ppn in log_pages.into_iter().filter(|&(id, ppn)| self.owns_metadata(Stream::RemapLog, id, ppn)).map(|(_, ppn)| ppn).collect::<Vec<_>>() {
-            self.store.adopt_valid(ppn);
+        for (id, ppn) in log_pages {
+            if self.owns_metadata(Stream::RemapLog, id, ppn) {
+                self.store.adopt_valid(ppn);
+            }
         }
         Ok(mapped)
     }

@@ -109,18 +109,20 @@ impl Sharing {
         let needed = |entry: &Entry| judge(mapping, bound, *oldest_evidence, entry);
         self.recordable = reverse.make_room_for(io, block, &needed)?;
         reverse.entries_of(io, block, &mut entries)?;
-        // What is left: entries with a place are current binds, entries without are tombstones to be carried on.
-        let mut kept = 0;
-        for at in 0..entries.len() {
-            if let Some(rest) = self.need(mapping, &entries[at]).rest_of(entries[at]) {
-                entries[kept] = rest;
-                kept += 1;
-            }
-        }
-        entries.truncate(kept);
-        // Of several entries for one logical page and place the newest speaks.
+        // Of several entries for one logical page and place only the newest binds; an older one may still bury its
+        // source.
         entries.sort_by_key(|entry| (entry.place.map(|ppn| ppn.0), entry.lpn.0, u64::MAX - entry.sequence));
-        entries.dedup_by_key(|entry| (entry.place, entry.lpn));
+        let mut newest = None;
+        let rests = entries.iter().filter_map(|&entry| {
+            let need = self.need(mapping, &entry);
+            let is_newest = newest.replace((entry.place, entry.lpn)) != Some((entry.place, entry.lpn));
+            Need { bind: need.bind && is_newest, ..need }.rest_of(entry)
+        });
+        // What is left: entries with a place are current binds, entries without are tombstones to be carried on.
+        let mut rests: Vec<Entry> = rests.collect();
+        rests.sort_by_key(|entry| (entry.place.map(|ppn| ppn.0), entry.lpn.0));
+        entries.clear();
+        entries.extend(rests);
         self.entries = entries;
         Ok(())
     }

@@ -293,8 +293,8 @@ pub trait ReverseMap {
     /// Whatever the medium answers.
     fn erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()>;
 
-    /// The pages that a scan of the flash found in the log's stream, dead ones too: number and place. Before
-    /// [`ReverseMap::recover`].
+    /// Log pages that recovery found on flash, `(id, place)`: of several copies of one page the newest. Told before
+    /// [`ReverseMap::recover`]; afterwards [`ReverseMap::owns`] says which of them are live.
     fn adopt_pages(&mut self, _: &[(u32, Ppn)]) {}
 
     /// Rebuilds what is in RAM from the non-volatile part and returns every intact entry, perhaps some twice. All count
@@ -358,7 +358,7 @@ impl ReverseMapPart {
         match self {
             Self::OobOnly | Self::Ideal => 0,
             Self::Segments { nvram_bytes, .. } | Self::NvramLog { nvram_bytes } => nvram_bytes,
-            Self::FlashLog { .. } => page_bytes as u64,
+            Self::FlashLog { .. } => page_bytes as u64 + 8,
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Source: Zhou et al., "Remap-SSD: Safely and Efficiently Exploiting SSD Address Remapping to Eliminate Duplicate
 //! Writes", FAST 2021, sections 4.2 to 4.5. GC asks for the referrers of a block, never of a page: so entries are
-//! logged per block, in segments that a block gets on demand and that are linked to its *group*. A victim costs a scan of its
-//! own group, however large the NVRAM is; the price is the unused rest of each group's last segment.
+//! logged per block, in segments that a block gets on demand and that are linked to its *group*. A victim costs a scan
+//! of its own group, however large the NVRAM is; the price is the unused rest of each group's last segment.
 //!
 //! # Layout
 //!
@@ -33,11 +33,11 @@
 //!
 //! # Room for GC
 //!
-//! Recording `m` entries anew in `k` groups opens at most `ceil(m / e) + k - 1` segments of `e` entries: group `i` opens at most
-//! `ceil(m_i / e) <= (m_i + e - 1) / e` of them, the sum is at most `(m - k) / e + k`, and as an integer below `m / e + k`.
+//! Recording `m` entries anew in `k` groups opens at most `ceil(m / e) + k - 1` segments of `e` entries: group `i` opens
+//! at most `ceil(m_i / e) <= (m_i + e - 1) / e` of them, so the sum is an integer below `m / e + k`.
 //! A victim is moved as one batch, which meets two destination blocks at most (an open block and its successor), and
-//! the tombstones: k = 3. Compacting a group needs one of its own kind and the tombstones, k = 2. So the host is admitted while free
-//! segments for the largest group and two more are left after its entry. GC alone can still spread entries over more
+//! the tombstones: k = 3. Compacting a group fills a new chain and the tombstones, k = 2. So the host is admitted while
+//! free segments for the largest group and two more are left after its entry. GC alone can still spread entries over more
 //! groups (each with a last segment in part unused) or unite groups in one block; therefore it asks
 //! [`ReverseMap::make_room_for`] before it takes a victim.
 //!

@@ -27,6 +27,8 @@ impl DesignUnderTest {
 /// Small segments, so that groups grow, are compacted and freed.
 const SEGMENTS: ReverseMapPart =
     ReverseMapPart::Segments { nvram_bytes: super::NVRAM_BYTES, segment_bytes: 64 };
+const NVRAM_LOG: ReverseMapPart = ReverseMapPart::NvramLog { nvram_bytes: super::NVRAM_BYTES };
+const FLASH_LOG: ReverseMapPart = ReverseMapPart::FlashLog { log_bytes: 4096 };
 const VERIFIED: DedupOptions = DedupOptions { capacity_entries: None, verify_on_hit: true };
 const FAST_LOADING: StorePolicy = StorePolicy::ProbabilityFastLoading { window: 1 };
 const GREEDY: VictimPolicy = VictimPolicy::Greedy;
@@ -104,6 +106,8 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("remap none", remapping(ReverseMapPart::OobOnly, RefsPart::Dense, None)),
         ("remap segments", remapping(SEGMENTS, RefsPart::Dense, None)),
         ("remap segments few entries", remapping(SEGMENTS, RefsPart::Sparse, Some(5))),
+        ("remap nvram log", remapping(NVRAM_LOG, RefsPart::Dense, None)),
+        ("remap flash log", remapping(FLASH_LOG, RefsPart::Dense, Some(40))),
         ("remap ideal", remapping(ReverseMapPart::Ideal, RefsPart::Dense, None)),
         ("remap ideal few entries", remapping(ReverseMapPart::Ideal, RefsPart::Sparse, Some(5))),
     ]

@@ -231,6 +231,22 @@ fn random_inserts_replace_the_values_of_repeated_keys() {
 }
 
 #[test]
+fn random_inserts_read_leaves_once_the_database_outgrows_the_caches() {
+    let reads = |requests: &[Request]| pages_of(requests, |op| op == Op::Read);
+    let of = |keys: &str| requests_of(&format!("sqlite-wal:entries=20000,{keys}"));
+    assert_eq!(reads(&of("cache=4294967295")), 0);
+    assert_eq!(reads(&of("order=sequential,cache=0")), 0, "the last leaves are held");
+    let some = of("cache=20000");
+    let (first, second) = some.split_at(some.len() / 2);
+    assert!(reads(first) < reads(second), "{} reads, then {}", reads(first), reads(second));
+    // Without a cache a leaf is read once in every checkpoint that changes it, so at most as often as it is applied:
+    // some 140 leaves of the index and as many of replaced rows, of 1000 frames.
+    let all = of("cache=0");
+    assert!(reads(&some) < reads(&all), "{} of {} reads", reads(&some), reads(&all));
+    assert!(reads(&all) < 280 * all.iter().filter(|request| request.op == Op::Flush).count() as u64 / 2);
+}
+
+#[test]
 fn f2fs_writes_out_of_place_and_forced_cleaning_only_relocates() {
     for load in ["load=fileserver,ops=1500", "load=ycsb,ops=9000"] {
         check_f2fs(&format!("f2fs-clean:segments=64,files=400,{load}"));

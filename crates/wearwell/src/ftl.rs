@@ -668,7 +668,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Gives `target` the content of `source`. This is the form every design has, the one that a remap is demoted to
     /// (Remap-SSD, section 4.3): one read and one program, and a trim of the source if it is relocated, each counted
-    /// as the host's.
+    /// as the host's. On a medium without bytes the identity is copied, not what is known of its compressed size.
     ///
     /// # Errors
     /// Those of [`Ftl::read`], [`Ftl::write`] and [`Ftl::trim`]; the target is untouched if the read fails.

@@ -587,7 +587,8 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// The form every design has, the one that a remap is demoted to (Remap-SSD, section 4.3): one read and one
-    /// program, and a trim of the source if it is relocated, each counted as the host's.
+    /// program, and a trim of the source if it is relocated, each counted as the host's. On a medium without bytes the
+    /// identity is copied, not what is known of its compressed size.
     fn remap_by_writing(&mut self, target: Lpn, source: Lpn, mode: RemapMode) -> Result<()> {
         let keeps_bytes = self.store.nand().keeps_bytes();
         let mut page = vec![0; if keeps_bytes { self.store.geometry().page_bytes as usize } else { 0 }];

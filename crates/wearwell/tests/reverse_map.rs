@@ -498,7 +498,7 @@ fn only_the_segments_do_not_feel_the_size_of_the_log() {
         map.entries_of(&mut io, BlockId(5), &mut found).unwrap();
         assert_eq!(found.len(), 50);
         let pages = io.stats.total_reads() - before.total_reads();
-        (io.stats.nvram_read_bytes - before.nvram_read_bytes, pages)
+        (io.stats.work.nvram_read_bytes - before.work.nvram_read_bytes, pages)
     };
     for others in [1000, 10_000, 20_000] {
         let entries = 50 + others as u64;
@@ -516,9 +516,9 @@ fn only_the_segments_do_not_feel_the_size_of_the_log() {
 fn the_largest_group_of_the_paper_takes_94_us() {
     let (mut io, mut map) = fresh(segments(1 << 20, SEGMENT_BYTES), 8);
     fill(&mut io, &mut map, 3, 117 * 63);
-    let before = io.stats.nvram_read_bytes;
+    let before = io.stats.work.nvram_read_bytes;
     map.entries_of(&mut io, BlockId(3), &mut Vec::new()).unwrap();
-    let bytes = io.stats.nvram_read_bytes - before;
+    let bytes = io.stats.work.nvram_read_bytes - before;
     assert_eq!(bytes, 117 << 10);
     assert_eq!((bytes / 64 * 50 + 500) / 1000, 94);
 }

@@ -72,7 +72,7 @@ impl RemapConfig {
         let reverse_map = match self.reverse_map {
             ReverseMapName::Segments => ReverseMapPart::Segments { nvram_bytes, segment_bytes: self.segment_bytes },
             ReverseMapName::NvramLog => ReverseMapPart::NvramLog { nvram_bytes },
-            ReverseMapName::FlashLog => ReverseMapPart::FlashLog { log_bytes: bytes },
+            ReverseMapName::FlashLog => ReverseMapPart::FlashLog { log_pages: (bytes / geometry.page_bytes as u64) as u32 },
             ReverseMapName::Ideal => ReverseMapPart::Ideal,
             ReverseMapName::None => ReverseMapPart::OobOnly,
         };

@@ -357,7 +357,7 @@ fn segments(nvram_bytes: u64, segment_bytes: u32) -> ReverseMapPart {
     ReverseMapPart::Segments { nvram_bytes, segment_bytes }
 }
 
-const FLOG: ReverseMapPart = ReverseMapPart::FlashLog { log_bytes: 2 * 512 };
+const FLOG: ReverseMapPart = ReverseMapPart::FlashLog { log_pages: 2 };
 const NLOG: ReverseMapPart = ReverseMapPart::NvramLog { nvram_bytes: 400 };
 
 fn parts() -> Vec<ReverseMapPart> {
@@ -506,7 +506,7 @@ fn only_the_segments_do_not_feel_the_size_of_the_log() {
         assert_eq!(costs(ReverseMapPart::NvramLog { nvram_bytes: 1 << 20 }, others), (16 * entries, 0));
         // A full buffer stays until the next entry.
         let pages = (entries - 1) / 256;
-        let flash = costs(ReverseMapPart::FlashLog { log_bytes: 1 << 20 }, others);
+        let flash = costs(ReverseMapPart::FlashLog { log_pages: 256 }, others);
         assert_eq!(flash, (16 * (entries - 256 * pages), pages));
     }
 }

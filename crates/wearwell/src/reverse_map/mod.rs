@@ -346,7 +346,7 @@ pub enum ReverseMapPart {
     /// One log on flash (`FLog`).
     FlashLog {
         /// Size of the log, bytes of flash.
-        log_bytes: u64,
+        log_pages: u32,
     },
     /// Unlimited, and found at once (Opt).
     Ideal,
@@ -390,7 +390,10 @@ impl AnyReverseMap {
                 Self::Segments(Segments::new(io, nvram_bytes, segment_bytes)?)
             }
             ReverseMapPart::NvramLog { nvram_bytes } => Self::NvramLog(NvramLog::new(io, nvram_bytes)?),
-            ReverseMapPart::FlashLog { log_bytes } => Self::FlashLog(FlashLog::new(io, log_bytes)?),
+            ReverseMapPart::FlashLog { log_pages } => {
+                let log_bytes = log_pages as u64 * io.geometry().page_bytes as u64;
+                Self::FlashLog(FlashLog::new(io, log_bytes)?)
+            }
             ReverseMapPart::Ideal => Self::Ideal(Ideal::default()),
         })
     }

@@ -28,7 +28,7 @@ impl DesignUnderTest {
 const SEGMENTS: ReverseMapPart =
     ReverseMapPart::Segments { nvram_bytes: super::NVRAM_BYTES, segment_bytes: 64 };
 const NVRAM_LOG: ReverseMapPart = ReverseMapPart::NvramLog { nvram_bytes: super::NVRAM_BYTES };
-const FLASH_LOG: ReverseMapPart = ReverseMapPart::FlashLog { log_bytes: 4096 };
+const FLASH_LOG: ReverseMapPart = ReverseMapPart::FlashLog { log_pages: 4 };
 const VERIFIED: DedupOptions = DedupOptions { capacity_entries: None, verify_on_hit: true };
 const FAST_LOADING: StorePolicy = StorePolicy::ProbabilityFastLoading { window: 1 };
 const GREEDY: VictimPolicy = VictimPolicy::Greedy;

@@ -36,9 +36,14 @@ pub const BUFFERS: [BufferOptions; 3] = [
 /// NVRAM of the media under test: room for some tens of entries, so that it fills up and is collected.
 pub const NVRAM_BYTES: u64 = 1536;
 
+/// Beside it a page and its state, where a log on flash collects its entries.
+pub fn nvram_bytes(geometry: &Geometry) -> u64 {
+    NVRAM_BYTES.max(geometry.page_bytes as u64 + 8)
+}
+
 /// A medium that keeps everything.
 pub fn full_medium(world: &World) -> SimNand {
-    SimNand::new(world.geometry.clone(), Retain::ALL).with_nvram(NVRAM_BYTES)
+    SimNand::new(world.geometry.clone(), Retain::ALL).with_nvram(nvram_bytes(&world.geometry))
 }
 
 /// A device of the world's logical size over `nand`.
@@ -50,7 +55,7 @@ pub fn device<N: Nand>(world: &World, parts: &Parts, buffer: BufferOptions, nand
 /// Fills the device and overwrites it, all pages mapped, no trims: the least spare space a device is sold with.
 pub fn fill_to_the_brim(parts: &Parts, geometry: &Geometry, what: &str) {
     let logical = largest_logical(geometry, parts);
-    let nand = SimNand::new(geometry.clone(), parts.retain()).with_nvram(NVRAM_BYTES);
+    let nand = SimNand::new(geometry.clone(), parts.retain()).with_nvram(nvram_bytes(geometry));
     let mut device = Device::new(nand, logical, parts, DeviceOptions::default()).expect("it fits");
     let mut random = Random::new(19);
     let mut scene = Scene { what, world: "brim", seed: 19, operation: 0 };

@@ -24,7 +24,7 @@ impl World {
 
 /// The most logical pages that a design accepts on a geometry.
 pub fn largest_logical(geometry: &Geometry, parts: &Parts) -> u32 {
-    let medium = || SimNand::new(geometry.clone(), Retain::default()).with_nvram(super::NVRAM_BYTES);
+    let medium = || SimNand::new(geometry.clone(), Retain::default()).with_nvram(super::nvram_bytes(geometry));
     let accepts = |pages: u32| match Ftl::new(medium(), pages, parts) {
         Ok(_) => true,
         Err(Error::NoSpareSpace { .. }) => false,

@@ -5,8 +5,8 @@
 //! setting that is silently ignored makes a wrong figure. [`Resolved`] is what a run really used; it goes into the
 //! run record in full.
 
-use serde::{Deserialize, Serialize};
 use crate::design_config::{DeltaConfig, RemapConfig};
+use serde::{Deserialize, Serialize};
 use wearwell::content::recycle::{RecycleOptions, STANDARD_ENTRIES, StorePolicy};
 use wearwell::design::{self, DftlOptions, Parts, RecycleDesign};
 use wearwell::gc::{GcOptions, RESERVE_BLOCKS, VictimPolicy, WearOptions};

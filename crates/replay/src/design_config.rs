@@ -70,9 +70,13 @@ impl RemapConfig {
         let bytes = self.size_mib.map_or(flash_bytes * NVRAM_SHARE, |mib| mib * 1024.0 * 1024.0) as u64;
         let nvram_bytes = bytes / self.segment_bytes.max(1) as u64 * self.segment_bytes.max(1) as u64;
         let reverse_map = match self.reverse_map {
-            ReverseMapName::Segments => ReverseMapPart::Segments { nvram_bytes, segment_bytes: self.segment_bytes },
+            ReverseMapName::Segments => {
+                ReverseMapPart::Segments { nvram_bytes, segment_bytes: self.segment_bytes }
+            }
             ReverseMapName::NvramLog => ReverseMapPart::NvramLog { nvram_bytes },
-            ReverseMapName::FlashLog => ReverseMapPart::FlashLog { log_pages: (bytes / geometry.page_bytes as u64) as u32 },
+            ReverseMapName::FlashLog => {
+                ReverseMapPart::FlashLog { log_pages: (bytes / geometry.page_bytes as u64) as u32 }
+            }
             ReverseMapName::Ideal => ReverseMapPart::Ideal,
             ReverseMapName::None => ReverseMapPart::OobOnly,
         };

@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
-pub mod design_config;
 pub mod content_model;
+pub mod design_config;
 pub mod hosts;
 pub mod input;
 pub mod precondition;

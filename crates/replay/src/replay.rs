@@ -457,10 +457,8 @@ impl<'a> Run<'a> {
         let kind = self.perform(request)?;
         if let Some(timing) = &mut self.timing {
             let work = self.device.ftl().stats().work;
-            let overhead_ns = match self.looks_at_content {
-                true => self.plan.config.timing.work_ns(&work.since(&self.work_before)),
-                false => 0,
-            };
+            let price = || self.plan.config.timing.work_ns(&work.since(&self.work_before));
+            let overhead_ns = if self.looks_at_content { price() } else { 0 };
             self.work_before = work;
             timing.submit_with_overhead(kind, self.clock.arrival_ns, overhead_ns, self.device.ops());
             self.device.ftl_mut().store_mut().ops.clear();

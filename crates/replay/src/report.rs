@@ -82,7 +82,8 @@ fn columns(runs: &[RunRecord]) -> Vec<Column> {
         columns.push(count("recycled_writes", "  served by recycling", |run| run.recycled_writes as f64));
     }
     if runs.iter().any(|run| run.writes_by_form.contains_key("deduplicated")) {
-        columns.push(count("deduplicated_writes", "  served by deduplication", |run| form(run, "deduplicated")));
+        columns
+            .push(count("deduplicated_writes", "  served by deduplication", |run| form(run, "deduplicated")));
     }
     if runs.iter().any(|run| run.writes_by_form.contains_key("delta")) {
         columns.push(count("delta_writes", "  stored as deltas", |run| form(run, "delta")));

@@ -78,7 +78,10 @@ impl<N: Nand> Ftl<N> {
         let extra = |unit: Unit| self.sharing.as_ref().map_or(0, |sharing| sharing.refs.extra(unit));
         for (unit, count) in of_members {
             if count != 1 + extra(unit) {
-                return Err(format!("{count} logical pages are mapped to member {unit}, which counts {}", 1 + extra(unit)));
+                return Err(format!(
+                    "{count} logical pages are mapped to member {unit}, which counts {}",
+                    1 + extra(unit)
+                ));
             }
         }
         let chunk_pages: std::collections::BTreeSet<Ppn> =
@@ -89,7 +92,9 @@ impl<N: Nand> Ftl<N> {
             let extra = extra(ppn.into());
             let expected = if self.validity.is_valid(ppn) && !is_packed { 1 + extra } else { extra };
             if count != expected {
-                return Err(format!("{count} logical pages are mapped to page {ppn}, which counts {expected}"));
+                return Err(format!(
+                    "{count} logical pages are mapped to page {ppn}, which counts {expected}"
+                ));
             }
         }
         Ok(())
@@ -114,7 +119,11 @@ impl<N: Nand> Ftl<N> {
             Some(_) => self.store.owner(ppn),
             None => self.referrer(ppn),
         };
-        if referrer == lpn { Ok(()) } else { Err(format!("page {ppn} is mapped by {lpn} but refers to {referrer}")) }
+        if referrer == lpn {
+            Ok(())
+        } else {
+            Err(format!("page {ppn} is mapped by {lpn} but refers to {referrer}"))
+        }
     }
 
     /// Valid counts equal valid bits plus current metadata pages; free blocks are empty; states add up.
@@ -135,7 +144,8 @@ impl<N: Nand> Ftl<N> {
             total += counted as u64;
         }
         let pages = self.store.geometry().pages();
-        let mut stored: Vec<u32> = map.iter().filter(|&&unit| is_page(unit, pages)).map(|unit| unit.0).collect();
+        let mut stored: Vec<u32> =
+            map.iter().filter(|&&unit| is_page(unit, pages)).map(|unit| unit.0).collect();
         stored.sort_unstable();
         stored.dedup();
         let mapped = stored.len() as u64;
@@ -188,14 +198,18 @@ impl<N: Nand> Ftl<N> {
     fn check_counters(&self) -> Result<(), String> {
         let stats = &self.store.stats;
         let host_programs = stats.programs[crate::timing::Cause::Host as usize];
-        let without_program = stats.recycled_writes + stats.deduplicated_writes + stats.delta_writes + stats.packed_writes;
+        let without_program =
+            stats.recycled_writes + stats.deduplicated_writes + stats.delta_writes + stats.packed_writes;
         let wasted = stats.wasted_programs;
         if stats.host_page_writes > host_programs + without_program
             || host_programs + without_program > stats.host_page_writes + wasted
         {
             return Err(format!(
                 "{} host page writes, {host_programs} host programs ({wasted} without effect), {} recycled, {} deduplicated, {} deltas, {} packed",
-                stats.host_page_writes, stats.recycled_writes, stats.deduplicated_writes, stats.delta_writes,
+                stats.host_page_writes,
+                stats.recycled_writes,
+                stats.deduplicated_writes,
+                stats.delta_writes,
                 stats.packed_writes
             ));
         }
@@ -213,7 +227,9 @@ impl<N: Nand> Ftl<N> {
                 _ => self.validity.is_valid(Ppn(unit.0)),
             };
             if !is_live || self.fingerprint_of_unit(unit) != fingerprint {
-                return Err(format!("the content index names page {unit}, which holds something else or nothing"));
+                return Err(format!(
+                    "the content index names page {unit}, which holds something else or nothing"
+                ));
             }
         }
         Ok(())

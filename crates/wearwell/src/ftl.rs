@@ -44,8 +44,6 @@ pub struct Ftl<N> {
     pub(crate) collector: Collector,
     pub(crate) logical_pages: u32,
     pub(crate) persistence: Persistence,
-    /// A page for comparisons; kept for its allocation.
-    pub(crate) scratch: Vec<u8>,
 }
 
 impl<N: Nand> Ftl<N> {
@@ -74,7 +72,6 @@ impl<N: Nand> Ftl<N> {
             delta: delta.map(Box::new),
             chunks: chunks.map(Box::new),
             logical_pages,
-            scratch: Vec::new(),
         };
         let spare_pages = ftl.require_spare_space()?;
         if let Some(stage) = &mut ftl.delta {
@@ -105,7 +102,10 @@ impl<N: Nand> Ftl<N> {
         // Per pool: the GC reserve, an open block of copies, and one of each further kind of page. Chunks need room for
         // several pages at once, so what is left of an open block may be too little: that counts as one more.
         let metadata = self.metadata_pages();
-        let open_blocks = 1 + u64::from(metadata > 0) + u64::from(self.delta.is_some()) + 2 * u64::from(self.chunks.is_some());
+        let open_blocks = 1
+            + u64::from(metadata > 0)
+            + u64::from(self.delta.is_some())
+            + 2 * u64::from(self.chunks.is_some());
         let pools = self.store.pools() as u64;
         let kept_blocks = pools * (RESERVE_BLOCKS as u64 + open_blocks);
         let reserve = (kept_blocks * block_pages + metadata + 1).min(good * block_pages);
@@ -241,7 +241,8 @@ impl<N: Nand> Ftl<N> {
         for chunk in upcoming.chunks(places.len()) {
             for (place, &lpn) in places.iter_mut().zip(chunk) {
                 let pages = self.store.geometry().pages();
-                *place = flat.get(lpn).filter(|&unit| is_page(unit, pages)).map_or(Ppn(0), |unit| Ppn(unit.0));
+                *place =
+                    flat.get(lpn).filter(|&unit| is_page(unit, pages)).map_or(Ppn(0), |unit| Ppn(unit.0));
             }
             for &place in &places[..chunk.len()] {
                 let valid = self.store.blocks().valid(self.store.block_of(place));
@@ -302,7 +303,13 @@ impl<N: Nand> Ftl<N> {
         self.write_page(lpn, pool, content, fingerprint)
     }
 
-    fn write_delta_or_page(&mut self, lpn: Lpn, pool: u32, content: Content<'_>, fingerprint: Fingerprint) -> Result<()> {
+    fn write_delta_or_page(
+        &mut self,
+        lpn: Lpn,
+        pool: u32,
+        content: Content<'_>,
+        fingerprint: Fingerprint,
+    ) -> Result<()> {
         if !self.store_delta(lpn, &content, fingerprint)? {
             self.write_page(lpn, pool, content, fingerprint)?;
         }
@@ -312,14 +319,21 @@ impl<N: Nand> Ftl<N> {
     /// Identity of a page to be written. Only designs that look it up pay for the hash.
     #[inline]
     fn hash(&mut self, content: &Content<'_>) -> Fingerprint {
-        let deduplicates = self.sharing.as_ref().is_some_and(|sharing| sharing.index.is_some() && sharing.deduplicates);
+        let deduplicates =
+            self.sharing.as_ref().is_some_and(|sharing| sharing.index.is_some() && sharing.deduplicates);
         self.store.stats.work.hashed_pages += u64::from(deduplicates || self.recycle.is_some());
         content.fingerprint()
     }
 
     /// Programs a page of host data and maps `lpn` to it.
     #[inline]
-    fn write_page(&mut self, lpn: Lpn, pool: u32, content: Content<'_>, fingerprint: Fingerprint) -> Result<()> {
+    fn write_page(
+        &mut self,
+        lpn: Lpn,
+        pool: u32,
+        content: Content<'_>,
+        fingerprint: Fingerprint,
+    ) -> Result<()> {
         let ppn = self.store.append(Stream::Host, pool, lpn.0, content, fingerprint, Cause::Host)?;
         let old = match self.mapping.update(&mut self.store, lpn, Some(ppn.into())) {
             Ok(old) => old,
@@ -456,12 +470,13 @@ impl<N: Nand> Ftl<N> {
     /// A trim that cannot be recorded any other way.
     fn overwrite_with_zeros(&mut self, lpn: Lpn) -> Result<()> {
         let pool = self.make_room_for_write()?;
-        let zeros = vec![0; self.store.geometry().page_bytes as usize];
-        let content = match self.store.nand().keeps_bytes() {
-            true => Content::Bytes(&zeros),
-            false => Content::Descriptor(Descriptor::of(Fingerprint::ZERO_PAGE)),
-        };
-        self.write_page(lpn, pool, content, Fingerprint::ZERO_PAGE)
+        let zeros = self.blank_page();
+        self.write_page(lpn, pool, Content::of_page(&zeros, Fingerprint::ZERO_PAGE), Fingerprint::ZERO_PAGE)
+    }
+
+    /// A page of zeros, or of no bytes where the medium keeps none.
+    pub(crate) fn blank_page(&self) -> Vec<u8> {
+        vec![0; if self.store.nand().keeps_bytes() { self.store.geometry().page_bytes as usize } else { 0 }]
     }
 
     /// Gives `lpn` a place (or none) and returns the old one.
@@ -590,14 +605,12 @@ impl<N: Nand> Ftl<N> {
     /// program, and a trim of the source if it is relocated, each counted as the host's. On a medium without bytes the
     /// identity is copied, not what is known of its compressed size.
     fn remap_by_writing(&mut self, target: Lpn, source: Lpn, mode: RemapMode) -> Result<()> {
-        let keeps_bytes = self.store.nand().keeps_bytes();
-        let mut page = vec![0; if keeps_bytes { self.store.geometry().page_bytes as usize } else { 0 }];
+        let mut page = self.blank_page();
         if !self.read(source, &mut page)? {
             return self.trim(target);
         }
         let identity = self.fingerprint_of(source)?.unwrap_or(Fingerprint::ZERO_PAGE);
-        let described = Content::Descriptor(Descriptor::of(identity));
-        self.write(target, if keeps_bytes { Content::Bytes(&page) } else { described })?;
+        self.write(target, Content::of_page(&page, identity))?;
         if mode == RemapMode::Relocate { self.trim(source) } else { Ok(()) }
     }
 }

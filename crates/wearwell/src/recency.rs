@@ -35,7 +35,7 @@ impl Recency {
     }
 
     /// All slots, the longest unused first.
-    pub(crate) fn from_oldest(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn oldest_first(&self) -> impl Iterator<Item = u32> + '_ {
         let newer = |&slot: &u32| Some(self.links[slot as usize].newer).filter(|&newer| newer != NIL);
         std::iter::successors(self.oldest(), newer)
     }

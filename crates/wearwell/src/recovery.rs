@@ -116,7 +116,9 @@ impl<N: Nand> Ftl<N> {
         let mut data = Newest::new(self.logical_pages as usize);
         self.scan_blocks(|ppn, oob| match oob.kind {
             PageKind::Data => data.offer(ppn, &oob),
-            PageKind::Translation | PageKind::Delta | PageKind::Chunk | PageKind::RemapLog => unreachable!("a flat map writes no translation page"),
+            PageKind::Translation | PageKind::Delta | PageKind::Chunk | PageKind::RemapLog => {
+                unreachable!("a flat map writes no translation page")
+            }
         })?;
         if let Some(sharing) = &mut self.sharing {
             sharing.forget();
@@ -143,7 +145,9 @@ impl<N: Nand> Ftl<N> {
                 let newest = log_pages.entry(oob.owner).or_insert((0, ppn));
                 *newest = (*newest).max((oob.sequence, ppn));
             }
-            PageKind::Translation | PageKind::Delta | PageKind::Chunk => unreachable!("not a part of such designs"),
+            PageKind::Translation | PageKind::Delta | PageKind::Chunk => {
+                unreachable!("not a part of such designs")
+            }
         })?;
         let log_pages: Vec<(u32, Ppn)> = log_pages.into_iter().map(|(id, (_, ppn))| (id, ppn)).collect();
         let sharing = self.sharing.as_mut().expect("only sharing records entries");
@@ -166,7 +170,9 @@ impl<N: Nand> Ftl<N> {
     fn adopt_shared(&mut self, newest: &Newest, bound: &[bool]) -> u64 {
         self.validity = RamBitmap::new(self.store.geometry().pages());
         let Self { mapping, sharing, validity, store, .. } = self;
-        let (AnyMapping::Flat(flat), Some(sharing)) = (mapping, sharing) else { unreachable!("sharing runs on a flat map") };
+        let (AnyMapping::Flat(flat), Some(sharing)) = (mapping, sharing) else {
+            unreachable!("sharing runs on a flat map")
+        };
         let mut mapped = 0;
         for (lpn, place) in (0..).map(Lpn).zip(&newest.place) {
             flat.set(lpn, place.some().map(Unit::from));
@@ -188,7 +194,9 @@ impl<N: Nand> Ftl<N> {
     fn recount_superseded(&mut self, entries: &[Entry]) {
         let Self { mapping, sharing, store, .. } = self;
         let Some(sharing) = sharing else { return };
-        for entry in entries.iter().filter(|entry| !sharing.need(mapping, entry).bind).copied().collect::<Vec<_>>() {
+        for entry in
+            entries.iter().filter(|entry| !sharing.need(mapping, entry).bind).copied().collect::<Vec<_>>()
+        {
             if let Some(place) = entry.place {
                 sharing.reverse.supersede(store, entry.lpn, place);
             }
@@ -215,7 +223,9 @@ impl<N: Nand> Ftl<N> {
         for (id, place) in newest.place.iter().enumerate().filter(|(_, place)| place.some().is_some()) {
             cached.set_directory(id as u32, *place);
             self.store.read(*place, &mut page, Cause::Recovery)?;
-            data.extend(cached.table_entries(id as u32, &page).into_iter().map(|(lpn, unit)| (lpn, Ppn(unit.0))));
+            data.extend(
+                cached.table_entries(id as u32, &page).into_iter().map(|(lpn, unit)| (lpn, Ppn(unit.0))),
+            );
         }
         newest.place.iter().filter_map(|place| place.some()).for_each(|place| self.store.adopt_valid(place));
         let mapped = self.adopt_valid(data.iter().map(|&(_, ppn)| ppn));

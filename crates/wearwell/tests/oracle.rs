@@ -23,8 +23,7 @@ fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operation
     let mut device = device(world, &design.parts, buffer, full_medium(world));
     let mut oracle = Oracle::of(&device, contents as usize);
     let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
-    let mut mix =
-        Mix { random: Random::new(seed), sectors, page_sectors, contents, switches: true };
+    let mut mix = Mix { random: Random::new(seed), sectors, page_sectors, contents, switches: true };
     let mut scene = Scene { what: design.name, world: world.name, seed, operation: 0 };
     for operation in 0..operations {
         scene.operation = operation;
@@ -56,11 +55,15 @@ fn every_design_on(name: &str, operations: u64) {
     let mut compacted_pages = 0;
     for (number, design) in (0u64..).zip(designs()) {
         for (k, buffer) in (0u64..).zip(BUFFERS) {
-            compacted_pages += run(&design, &world, buffer, operations / BUFFERS.len() as u64, 1000 * number + k);
+            compacted_pages +=
+                run(&design, &world, buffer, operations / BUFFERS.len() as u64, 1000 * number + k);
         }
     }
     // Without spare space there is none for old versions.
-    assert!(compacted_pages > 0 || common::family().is_some() || name == "one_block_spare", "delta pages have to be written and collected");
+    assert!(
+        compacted_pages > 0 || common::family().is_some() || name == "one_block_spare",
+        "delta pages have to be written and collected"
+    );
 }
 
 #[test]

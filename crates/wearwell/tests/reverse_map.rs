@@ -141,7 +141,9 @@ impl World {
             let moves = Moves { from: &from, owners: &owners };
             self.io.copy(moves, Stream::RemapLog, 0, Cause::RemapLog, &mut to)?;
             owners.iter().zip(to).for_each(|(id, to)| self.map.relocate_own(id.0, to));
-            from.into_iter().for_each(|ppn| self.io.discard(ppn));
+            for ppn in from {
+                self.io.discard(ppn);
+            }
             self.io.erase(victim, Cause::RemapLog)?;
         }
         Ok(())
@@ -294,7 +296,9 @@ impl World {
         let in_block = |place: Ppn| place.0 / BLOCK_PAGES == block.0;
         let moved: Vec<Lpn> =
             self.model.binds.iter().filter(|(_, b)| in_block(b.0)).map(|(&lpn, _)| lpn).collect();
-        moved.into_iter().for_each(|lpn| self.unbind(lpn));
+        for lpn in moved {
+            self.unbind(lpn);
+        }
         let of_block =
             |&&(_, place, source, _): &&Key| source.is_some() && place.is_some_and(|p| in_block(Ppn(p)));
         let sources: Vec<Key> = self.model.recorded.iter().filter(of_block).copied().collect();
@@ -409,7 +413,8 @@ fn survives_a_cut_at_every_store() {
         let mut stores = 0;
         for seed in 0..6 {
             let outcome = if seed % 2 == 0 { CutOutcome::Torn } else { CutOutcome::AfterUnacknowledged };
-            let cuts = (0..).take_while(|&cut| survives(part, seed, cut, u64::MAX, outcome)).count() as u64;
+            let cuts =
+                (0..u64::MAX).take_while(|&cut| survives(part, seed, cut, u64::MAX, outcome)).count() as u64;
             (0..cuts).for_each(|cut| assert!(survives(part, seed, cut, cut * 7 % 23, outcome)));
             stores += cuts;
         }

@@ -19,7 +19,7 @@
 //! other chunk's; a logical page is pending at most once.
 
 use crate::address::{BlockId, Lpn, Ppn, Unit};
-use crate::content::{Content, Descriptor, Fingerprint};
+use crate::content::{Content, Fingerprint};
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::gc::Batch;
@@ -205,20 +205,29 @@ impl ChunkStage {
         }
         for (number, chunk) in self.chunks.iter().enumerate().filter(|(_, chunk)| !chunk.members.is_empty()) {
             if chunk.live() == 0 || chunk.pages.is_empty() || chunk.pages.len() >= CHUNK_MEMBERS {
-                return Err(format!("chunk {number} has {} pages for {} members", chunk.pages.len(), chunk.live()));
+                return Err(format!(
+                    "chunk {number} has {} pages for {} members",
+                    chunk.pages.len(),
+                    chunk.live()
+                ));
             }
         }
-        let twice = self.pending.iter().enumerate().find(|(k, page)| self.pending[..*k].iter().any(|p| p.lpn == page.lpn));
+        let twice = self
+            .pending
+            .iter()
+            .enumerate()
+            .find(|(k, page)| self.pending[..*k].iter().any(|p| p.lpn == page.lpn));
         twice.map_or(Ok(()), |(_, page)| Err(format!("logical page {} is pending twice", page.lpn)))
     }
 }
 
 /// Pages together: how many flash pages, and the compressed bytes where bytes are known.
 fn pack(members: &[Pending], page_bytes: u32) -> (usize, u32, Vec<u8>) {
-    let payload = match members.iter().all(|member| member.bytes.len() == page_bytes as usize) {
-        true => lz4_flex::block::compress(&members.iter().flat_map(|m| m.bytes.iter().copied()).collect::<Vec<u8>>()),
-        false => Vec::new(),
-    };
+    let mut payload = Vec::new();
+    if members.iter().all(|member| member.bytes.len() == page_bytes as usize) {
+        let together: Vec<u8> = members.iter().flat_map(|member| member.bytes.iter().copied()).collect();
+        payload = lz4_flex::block::compress(&together);
+    }
     let bytes = match payload.len() as u32 {
         0 => members.iter().map(|member| member.compressed_bytes).sum(),
         bytes => bytes,
@@ -247,7 +256,9 @@ impl<N: Nand> Ftl<N> {
                 Content::Descriptor(_) => Vec::new(),
             },
         };
-        if !self.is_pending(lpn) && self.chunks.as_ref().is_some_and(|stage| stage.pending.len() == CHUNK_MEMBERS) {
+        if !self.is_pending(lpn)
+            && self.chunks.as_ref().is_some_and(|stage| stage.pending.len() == CHUNK_MEMBERS)
+        {
             // Power was lost while the full buffer was written.
             self.commit_chunk()?;
         }
@@ -338,10 +349,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn append_raw(&mut self, page: &Pending, stream: Stream, pool: u32, cause: Cause) -> Result<Ppn> {
-        let content = match page.bytes.is_empty() {
-            true => Content::Descriptor(Descriptor::of(page.fingerprint)),
-            false => Content::Bytes(&page.bytes),
-        };
+        let content = Content::of_page(&page.bytes, page.fingerprint);
         let ppn = self.store.append(stream, pool, page.lpn.0, content, page.fingerprint, cause)?;
         self.validity.set(ppn);
         Ok(ppn)
@@ -370,10 +378,8 @@ impl<N: Nand> Ftl<N> {
         for k in 0..pages {
             let mut page = payload.get(k * page_bytes..).unwrap_or_default().to_vec();
             page.resize(page_bytes, 0);
-            let content = match payload.is_empty() {
-                true => Content::Descriptor(Descriptor::of(Fingerprint::default())),
-                false => Content::Bytes(&page),
-            };
+            let known = if payload.is_empty() { &[] } else { page.as_slice() };
+            let content = Content::of_page(known, Fingerprint::default());
             match self.store.append(Stream::Chunk, pool, number, content, Fingerprint::default(), cause) {
                 Ok(ppn) => {
                     self.validity.set(ppn);
@@ -437,7 +443,8 @@ impl<N: Nand> Ftl<N> {
         let wants_bytes = wants_bytes && self.store.nand().keeps_bytes();
         let mut compressed = vec![0; if wants_bytes { chunk.pages.len() * page_bytes } else { 0 }];
         for (k, &ppn) in chunk.pages.iter().enumerate() {
-            let into = if wants_bytes { &mut compressed[k * page_bytes..(k + 1) * page_bytes] } else { &mut [] };
+            let into =
+                if wants_bytes { &mut compressed[k * page_bytes..(k + 1) * page_bytes] } else { &mut [] };
             self.store.read(ppn, into, cause)?;
         }
         self.store.stats.work.decompressed_pages += chunk.members.len() as u64;
@@ -445,8 +452,10 @@ impl<N: Nand> Ftl<N> {
             return Ok(Vec::new());
         }
         let damaged = |error: &dyn std::fmt::Display| Error::Damaged(format!("chunk {number}: {error}"));
-        let compressed = compressed.get(..chunk.compressed_bytes as usize).ok_or_else(|| damaged(&"too short"))?;
-        lz4_flex::block::decompress(compressed, chunk.members.len() * page_bytes).map_err(|error| damaged(&error))
+        let compressed =
+            compressed.get(..chunk.compressed_bytes as usize).ok_or_else(|| damaged(&"too short"))?;
+        lz4_flex::block::decompress(compressed, chunk.members.len() * page_bytes)
+            .map_err(|error| damaged(&error))
     }
 
     /// Takes chunks apart that cost more pages than they have members, while they cost too many.
@@ -469,7 +478,8 @@ impl<N: Nand> Ftl<N> {
         let whole = self.read_chunk(number, true, cause)?;
         let stage = self.chunks.as_ref().expect("only the chunk stage has chunks");
         let page_bytes = stage.page_bytes as usize;
-        let members = stage.chunks[number as usize].members.iter().enumerate().filter(|(_, member)| member.is_live);
+        let members =
+            stage.chunks[number as usize].members.iter().enumerate().filter(|(_, member)| member.is_live);
         let load = |(k, member): (usize, &Member)| {
             let bytes = whole.get(k * page_bytes..(k + 1) * page_bytes).unwrap_or_default().to_vec();
             let Member { lpn, fingerprint, compressed_bytes, .. } = *member;
@@ -485,7 +495,9 @@ impl<N: Nand> Ftl<N> {
         let Self { sharing, mapping, store, .. } = self;
         let mut writer_refers = true;
         if let Some(sharing) = sharing {
-            let AnyReverseMap::Ideal(ideal) = &sharing.reverse else { unreachable!("members are bound in RAM only") };
+            let AnyReverseMap::Ideal(ideal) = &sharing.reverse else {
+                unreachable!("members are bound in RAM only")
+            };
             let binders = ideal.entries_at(Ppn(from.0));
             writer_refers = binders.len() as u32 <= sharing.refs.extra(from);
             for entry in binders {

@@ -16,19 +16,13 @@ use crate::address::{Address, Unit};
 const ENTRY_BYTES: u64 = 20;
 
 /// Options of the index.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DedupOptions {
     /// Entries at most; `None` = one for every stored page, 0 = never a hit.
     pub capacity_entries: Option<u32>,
     /// Read and compare the stored page before a logical page is bound to it (charged as a content read). A device
     /// with real bytes needs it: fingerprints have 64 bits.
     pub verify_on_hit: bool,
-}
-
-impl Default for DedupOptions {
-    fn default() -> Self {
-        Self { capacity_entries: None, verify_on_hit: false }
-    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -94,16 +88,12 @@ impl ContentIndex {
             self.evict();
         }
         let entry = Slot { fingerprint, unit, hit: false };
-        let slot = match self.vacant.pop() {
-            Some(slot) => {
-                self.slots[slot as usize] = entry;
-                slot
-            }
-            None => {
-                self.slots.push(entry);
-                self.slots.len() as u32 - 1
-            }
-        };
+        let slot = self.vacant.pop().unwrap_or(self.slots.len() as u32);
+        if slot as usize == self.slots.len() {
+            self.slots.push(entry);
+        } else {
+            self.slots[slot as usize] = entry;
+        }
         let Self { table, slots, .. } = self;
         table.insert_unique(mix(fingerprint.0), slot, |&slot| mix(slots[slot as usize].fingerprint.0));
     }

@@ -71,7 +71,16 @@ pub enum Content<'a> {
     Bytes(&'a [u8]),
 }
 
-impl Content<'_> {
+impl<'a> Content<'a> {
+    /// The bytes of a page, or its identity where there are none.
+    pub fn of_page(bytes: &'a [u8], fingerprint: Fingerprint) -> Self {
+        if bytes.is_empty() {
+            Content::Descriptor(Descriptor::of(fingerprint))
+        } else {
+            Content::Bytes(bytes)
+        }
+    }
+
     /// Identity of the content. Bytes cost one BLAKE3 of the page, a descriptor nothing.
     #[inline]
     pub fn fingerprint(&self) -> Fingerprint {

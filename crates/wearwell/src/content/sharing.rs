@@ -85,7 +85,12 @@ impl Sharing {
     }
 
     /// Records an entry; see [`ReverseMap::record`].
-    pub(crate) fn record<N: Nand>(&mut self, mapping: &AnyMapping, io: &mut Store<N>, entry: Entry) -> Result<()> {
+    pub(crate) fn record<N: Nand>(
+        &mut self,
+        mapping: &AnyMapping,
+        io: &mut Store<N>,
+        entry: Entry,
+    ) -> Result<()> {
         let Self { reverse, bound, oldest_evidence, .. } = self;
         reverse.record(io, entry, &|entry| judge(mapping, bound, *oldest_evidence, entry))
     }
@@ -177,8 +182,14 @@ fn judge(mapping: &AnyMapping, bound: &PageSet, oldest_evidence: u64, entry: &En
 
 impl<N: Nand> Ftl<N> {
     /// A stored unit with this content. With `verify_on_hit` its bytes are read and compared, and the read is charged.
-    pub(crate) fn find_stored(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Unit>> {
-        let Some(sharing) = self.sharing.as_mut().filter(|sharing| sharing.deduplicates) else { return Ok(None) };
+    pub(crate) fn find_stored(
+        &mut self,
+        fingerprint: Fingerprint,
+        content: &Content<'_>,
+    ) -> Result<Option<Unit>> {
+        let Some(sharing) = self.sharing.as_mut().filter(|sharing| sharing.deduplicates) else {
+            return Ok(None);
+        };
         let Some(index) = &mut sharing.index else { return Ok(None) };
         let Some(unit) = index.find(fingerprint) else { return Ok(None) };
         let verify = sharing.design.dedup.is_some_and(|dedup| dedup.verify_on_hit);
@@ -266,15 +277,12 @@ impl<N: Nand> Ftl<N> {
 
     /// Whether a stored unit holds exactly this content; one charged read.
     pub(crate) fn holds(&mut self, unit: Unit, content: &Content<'_>) -> Result<bool> {
-        let mut stored = std::mem::take(&mut self.scratch);
-        let keeps_bytes = self.store.nand().keeps_bytes();
-        stored.resize(if keeps_bytes { self.store.geometry().page_bytes as usize } else { 0 }, 0);
+        let mut stored = self.blank_page();
         let read = self.read_unit(unit, &mut stored, Cause::Content);
         let equal = match content {
             Content::Bytes(bytes) => stored.is_empty() || *bytes == stored.as_slice(),
             Content::Descriptor(_) => true,
         };
-        self.scratch = stored;
         read.map(|()| equal)
     }
 }

@@ -10,13 +10,13 @@ mod page_map;
 mod recyclable;
 mod remap;
 
-pub use dftl::{DftlOptions, dftl};
-pub use page_map::page_map;
 pub use crate::content::chunk::ChunkDesign;
 pub use crate::content::delta::DeltaDesign;
 pub use crate::content::sharing::SharingDesign;
 pub use delta::delta;
+pub use dftl::{DftlOptions, dftl};
 pub use integrated::integrated;
+pub use page_map::page_map;
 pub use recyclable::{RecycleDesign, recyclable};
 pub use remap::remap;
 
@@ -54,10 +54,12 @@ impl ContentParts {
         if self.sharing.is_some() && mapping != MappingPart::Flat {
             return Err(Error::Options("sharing needs the whole map in RAM: choose the flat mapping".into()));
         }
-        let stages = [self.recycle.is_some(), self.sharing.is_some() || self.chunks.is_some(), self.delta.is_some()];
+        let stages =
+            [self.recycle.is_some(), self.sharing.is_some() || self.chunks.is_some(), self.delta.is_some()];
         if stages.into_iter().filter(|&stage| stage).count() > 1 {
             return Err(Error::Options(
-                "recycling, delta encoding, and sharing or compression cannot be combined yet: choose one".into(),
+                "recycling, delta encoding, and sharing or compression cannot be combined yet: choose one"
+                    .into(),
             ));
         }
         let binds_members = self.sharing.is_none_or(|sharing| sharing.reverse_map == ReverseMapPart::Ideal);
@@ -110,7 +112,10 @@ impl Parts {
     pub fn retain(&self) -> Retain {
         let ContentParts { recycle, sharing, delta, chunks } = &self.content;
         let deduplicates = sharing.is_some_and(|sharing| sharing.dedup.is_some());
-        Retain { fingerprint: recycle.is_some() || deduplicates || delta.is_some() || chunks.is_some(), ..Retain::default() }
+        Retain {
+            fingerprint: recycle.is_some() || deduplicates || delta.is_some() || chunks.is_some(),
+            ..Retain::default()
+        }
     }
 
     /// NVRAM that the medium must have for this design, bytes, for pages of `page_bytes`.
@@ -133,11 +138,5 @@ pub struct Design {
 }
 
 /// All designs, baseline first.
-pub const ALL: [Design; 6] = [
-    page_map::DESIGN,
-    recyclable::DESIGN,
-    dftl::DESIGN,
-    remap::DESIGN,
-    delta::DESIGN,
-    integrated::DESIGN,
-];
+pub const ALL: [Design; 6] =
+    [page_map::DESIGN, recyclable::DESIGN, dftl::DESIGN, remap::DESIGN, delta::DESIGN, integrated::DESIGN];

@@ -12,5 +12,10 @@ pub(super) const DESIGN: Design = Design {
 
 /// Whole L2P table in RAM, no content stage, rebuilt from OOB after power loss.
 pub fn page_map(gc: GcOptions) -> Parts {
-    Parts { mapping: MappingPart::Flat, content: ContentParts::default(), gc, persistence: Persistence::OobScan }
+    Parts {
+        mapping: MappingPart::Flat,
+        content: ContentParts::default(),
+        gc,
+        persistence: Persistence::OobScan,
+    }
 }

@@ -16,9 +16,9 @@ pub fn remap(gc: GcOptions, sharing: SharingDesign) -> Parts {
     let persistence = match sharing.reverse_map {
         ReverseMapPart::Ideal => Persistence::BatteryRam,
         ReverseMapPart::OobOnly => Persistence::OobScan,
-        ReverseMapPart::Segments { .. } | ReverseMapPart::NvramLog { .. } | ReverseMapPart::FlashLog { .. } => {
-            Persistence::NvramEntries
-        }
+        ReverseMapPart::Segments { .. }
+        | ReverseMapPart::NvramLog { .. }
+        | ReverseMapPart::FlashLog { .. } => Persistence::NvramEntries,
     };
     Parts {
         mapping: MappingPart::Flat,

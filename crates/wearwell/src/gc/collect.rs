@@ -8,7 +8,7 @@
 //! always enough, and collection never recurses.
 
 use crate::address::{BlockId, Lpn, Ppn};
-use crate::content::{Content, Descriptor};
+use crate::content::Content;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::gc::{Batch, RESERVE_BLOCKS};
@@ -286,16 +286,11 @@ impl<N: Nand> Ftl<N> {
     /// A bind whose new entry has no room (the reserve was spent on other victims): its logical page gets a page of its
     /// own beside the copy at `at`.
     fn store_once_more(&mut self, entry: Entry, at: Ppn) -> Result<()> {
-        let mut page = std::mem::take(&mut self.scratch);
-        page.resize(if self.store.nand().keeps_bytes() { self.store.geometry().page_bytes as usize } else { 0 }, 0);
+        let mut page = self.blank_page();
         let oob = self.store.read(at, &mut page, Cause::Gc)?;
-        let content = match page.is_empty() {
-            true => Content::Descriptor(Descriptor::of(oob.fingerprint)),
-            false => Content::Bytes(&page),
-        };
+        let content = Content::of_page(&page, oob.fingerprint);
         let pool = self.store.pool_of(self.store.block_of(at));
         let ppn = self.store.append(Stream::Gc, pool, entry.lpn.0, content, oob.fingerprint, Cause::Gc)?;
-        self.scratch = page;
         self.mapping.relocate(entry.lpn, ppn.into());
         self.validity.set(ppn);
         let sharing = self.sharing.as_mut().expect("only sharing has entries");

@@ -235,7 +235,10 @@ impl SimNand {
         {
             let page = self.geometry.page_bytes as usize;
             let with_spare = page + self.geometry.spare_bytes as usize;
-            assert!((page..=with_spare).contains(&bytes.len()), "a program is one whole page, with spare bytes or without");
+            assert!(
+                (page..=with_spare).contains(&bytes.len()),
+                "a program is one whole page, with spare bytes or without"
+            );
             self.bytes.insert(ppn.0, (*bytes).into());
         }
     }

@@ -66,7 +66,8 @@ impl ReverseMap for Ideal {
 
     fn erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
         let first = io.geometry().first_page(block).0;
-        let stray = (first..first + io.geometry().block_pages()).find(|ppn| self.binders.contains_key(&Ppn(*ppn)));
+        let stray =
+            (first..first + io.geometry().block_pages()).find(|ppn| self.binders.contains_key(&Ppn(*ppn)));
         assert!(stray.is_none(), "page {stray:?} of erased block {block} is still bound");
         Ok(())
     }
@@ -101,6 +102,10 @@ impl ReverseMap for Ideal {
 
     fn check(&self) -> std::result::Result<(), String> {
         let counted: usize = self.binders.values().map(Vec::len).sum();
-        if counted as u64 == self.entries { Ok(()) } else { Err(format!("{counted} binders, {} counted", self.entries)) }
+        if counted as u64 == self.entries {
+            Ok(())
+        } else {
+            Err(format!("{counted} binders, {} counted", self.entries))
+        }
     }
 }

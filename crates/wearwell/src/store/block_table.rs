@@ -158,7 +158,8 @@ impl BlockTable {
 
     /// The sequence number at which the oldest block in use was opened: nothing on flash is older. O(blocks).
     pub fn oldest_opened(&self) -> u64 {
-        let in_use = |state: BlockState| matches!(state, BlockState::Open | BlockState::Closed | BlockState::Erasing);
+        let in_use =
+            |state: BlockState| matches!(state, BlockState::Open | BlockState::Closed | BlockState::Erasing);
         let opened = self.state.iter().zip(&self.opened_at).filter(|&(&state, _)| in_use(state));
         opened.map(|(_, &opened)| opened).min().unwrap_or(u64::MAX)
     }

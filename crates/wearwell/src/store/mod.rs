@@ -583,9 +583,7 @@ impl<N: Nand> Store<N> {
         self.blocks.set_open(block, kind, found.first_sequence.saturating_sub(1));
         let pool = self.pool_of(block);
         let left = self.geometry.block_pages() - found.programmed;
-        let stream = Stream::ALL
-            .into_iter()
-            .find(|&s| s.kind() == kind && self.frontier_left(s, pool) == 0);
+        let stream = Stream::ALL.into_iter().find(|&s| s.kind() == kind && self.frontier_left(s, pool) == 0);
         match stream {
             Some(stream) if left > 0 => {
                 let next = Ppn(self.geometry.first_page(block).0 + found.programmed);

@@ -136,7 +136,13 @@ impl EventEngine {
         }
     }
 
-    pub(super) fn submit(&mut self, kind: RequestKind, arrival_ns: u64, overhead_ns: u64, ops: &[FlashOp]) -> u64 {
+    pub(super) fn submit(
+        &mut self,
+        kind: RequestKind,
+        arrival_ns: u64,
+        overhead_ns: u64,
+        ops: &[FlashOp],
+    ) -> u64 {
         self.advance(arrival_ns);
         let number = self.ledger.number();
         let overhead = self.shared.options.controller_overhead_ns + overhead_ns;
@@ -588,8 +594,16 @@ impl EventEngine {
 
     #[inline(always)]
     fn open_request(&mut self, kind: RequestKind, arrival: u64, number: u64, overhead: u64) -> u32 {
-        let request =
-            Request { arrival, number, overhead, pending: 0, blockers: 0, held: NONE, kind, acknowledged: false };
+        let request = Request {
+            arrival,
+            number,
+            overhead,
+            pending: 0,
+            blockers: 0,
+            held: NONE,
+            kind,
+            acknowledged: false,
+        };
         if let Some(slot) = self.free_requests.pop() {
             self.requests[slot as usize] = request;
             return slot;

@@ -1,8 +1,11 @@
 //! The designs that every test runs: one line each.
 
-use wearwell::content::recycle::{RecycleOptions, StorePolicy};
 use wearwell::content::dedup::DedupOptions;
-use wearwell::design::{DeltaDesign, DftlOptions, Parts, RecycleDesign, SharingDesign, delta, dftl, integrated, page_map, recyclable, remap};
+use wearwell::content::recycle::{RecycleOptions, StorePolicy};
+use wearwell::design::{
+    DeltaDesign, DftlOptions, Parts, RecycleDesign, SharingDesign, delta, dftl, integrated, page_map,
+    recyclable, remap,
+};
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
 use wearwell::mapping::CachedOptions;
 use wearwell::refs::RefsPart;

@@ -13,7 +13,7 @@ mod worlds;
 
 pub use designs::{DesignUnderTest, designs, designs_of, family};
 pub use operations::{Mix, Op, Random};
-pub use worlds::{World, flat_geometry, largest_logical, worlds};
+pub use worlds::{World, accepts, flat_geometry, largest_logical, worlds};
 
 use wearwell::address::{Lpn, RemapMode};
 use wearwell::content::{Descriptor, Fingerprint, mix};
@@ -179,7 +179,8 @@ impl Oracle {
     /// A remap was accepted: the targets hold what the sources held before, and relocated sources hold nothing, unless
     /// they are targets too.
     pub fn note_remap(&mut self, target: u64, source: u64, pages: u64, mode: RemapMode) {
-        let sectors = |page: u64| (page * self.page_sectors) as usize..((page + pages) * self.page_sectors) as usize;
+        let sectors =
+            |page: u64| (page * self.page_sectors) as usize..((page + pages) * self.page_sectors) as usize;
         let moved = self.ids[sectors(source)].to_vec();
         if target != source && mode == RemapMode::Relocate {
             self.ids[sectors(source)].fill(0);

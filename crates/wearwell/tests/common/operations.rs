@@ -36,11 +36,26 @@ impl Random {
 /// A host operation, in sectors, or a switch at run time.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
-    Write { first: u64, sectors: u64, id: u16 },
-    Read { first: u64, sectors: u64 },
-    Trim { first: u64, sectors: u64 },
+    Write {
+        first: u64,
+        sectors: u64,
+        id: u16,
+    },
+    Read {
+        first: u64,
+        sectors: u64,
+    },
+    Trim {
+        first: u64,
+        sectors: u64,
+    },
     /// Whole pages: first target page, first source page, pages.
-    Remap { target: u64, source: u64, pages: u64, mode: RemapMode },
+    Remap {
+        target: u64,
+        source: u64,
+        pages: u64,
+        mode: RemapMode,
+    },
     Flush,
     Victims(VictimPolicy),
     Fingerprints(StorePolicy, Option<u32>),

@@ -143,7 +143,7 @@ impl HeatTable {
 
     /// Up to `count` pages that were not accessed for longest, coldest first: the end of the probationary segment.
     pub fn coldest(&self, count: usize, out: &mut Vec<Lpn>) {
-        out.extend(self.probationary.from_oldest().take(count).map(|slot| self.entries[slot as usize].lpn));
+        out.extend(self.probationary.oldest_first().take(count).map(|slot| self.entries[slot as usize].lpn));
     }
 
     /// Pages with an entry.

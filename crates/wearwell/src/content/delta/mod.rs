@@ -228,13 +228,16 @@ impl DeltaStage {
                 None => {}
             }
         }
-        let stray = self.buffer.staged().find(|delta| self.places.get(&delta.lpn).is_none_or(|p| p.page.is_some()));
+        let stray =
+            self.buffer.staged().find(|delta| self.places.get(&delta.lpn).is_none_or(|p| p.page.is_some()));
         if let Some(stray) = stray {
             return Err(format!("a delta of {} is staged that is not current", stray.lpn));
         }
         let counted = |ppn: &Ppn| live.get(ppn).copied().unwrap_or(0);
         match self.pages.iter().find(|(ppn, page)| page.live == 0 || page.live != counted(ppn)) {
-            Some((ppn, page)) => Err(format!("page {ppn} counts {} current deltas and has {}", page.live, counted(ppn))),
+            Some((ppn, page)) => {
+                Err(format!("page {ppn} counts {} current deltas and has {}", page.live, counted(ppn)))
+            }
             None if live.len() != self.pages.len() => Err("a delta names a page that is not known".into()),
             None => Ok(()),
         }
@@ -244,7 +247,12 @@ impl DeltaStage {
 impl<N: Nand> Ftl<N> {
     /// Stores a write of `lpn` as a delta if the page is write-hot and read-cold, has a base, and the delta is worth it;
     /// `false` if it has to become a page.
-    pub(crate) fn store_delta(&mut self, lpn: Lpn, content: &Content<'_>, fingerprint: Fingerprint) -> Result<bool> {
+    pub(crate) fn store_delta(
+        &mut self,
+        lpn: Lpn,
+        content: &Content<'_>,
+        fingerprint: Fingerprint,
+    ) -> Result<bool> {
         let Some(stage) = &mut self.delta else { return Ok(false) };
         let heat = stage.heat.touch(lpn, Access::Write);
         if !stage.is_write_hot(heat) || stage.is_read_hot(heat) {
@@ -288,18 +296,15 @@ impl<N: Nand> Ftl<N> {
                 (*delta_bytes as usize, Vec::new())
             }
             Content::Bytes(new) => {
-                let mut old = std::mem::take(&mut self.scratch);
-                old.resize(new.len(), 0);
-                let read = self.store.read(base, &mut old, Cause::Content);
+                let mut old = vec![0; new.len()];
+                self.store.read(base, &mut old, Cause::Content)?;
                 let delta = delta_of(new, &old);
-                self.scratch = old;
-                read?;
                 (delta.len(), delta)
             }
         };
         let stage = self.delta.as_ref().expect("only the delta stage encodes");
         let packable = bytes < u16::MAX as usize && stage.buffer.is_small_enough(bytes);
-        Ok(packable.then(|| StagedDelta { lpn, bytes: bytes as u16, fingerprint, payload }))
+        Ok(packable.then_some(StagedDelta { lpn, bytes: bytes as u16, fingerprint, payload }))
     }
 
     /// An open page with room for a delta; the fullest one is committed if there is none.
@@ -330,13 +335,16 @@ impl<N: Nand> Ftl<N> {
         let ratio = 1.0 / deltas.len() as f64;
         let weight = if stage.statistics.committed_pages == 1 { 1.0 } else { RATIO_WEIGHT };
         stage.mean_ratio += (ratio - stage.mean_ratio) * weight;
-        deltas.iter().for_each(|delta| stage.settle(delta.lpn, ppn));
+        for delta in deltas {
+            stage.settle(delta.lpn, ppn);
+        }
         Ok(())
     }
 
     fn append_deltas(&mut self, pool: u32, count: usize, page: &[u8], cause: Cause) -> Result<Ppn> {
         let content = Content::Bytes(page);
-        let ppn = self.store.append(Stream::Delta, pool, count as u32, content, Fingerprint::default(), cause)?;
+        let ppn =
+            self.store.append(Stream::Delta, pool, count as u32, content, Fingerprint::default(), cause)?;
         self.validity.set(ppn);
         Ok(ppn)
     }
@@ -445,18 +453,17 @@ impl<N: Nand> Ftl<N> {
         was_read: Option<&[u8]>,
         cause: Cause,
     ) -> Result<()> {
-        let fingerprint = self.delta.as_ref().and_then(|stage| stage.fingerprint(lpn)).expect("asked by the caller");
-        let page_bytes = if self.store.nand().keeps_bytes() { self.store.geometry().page_bytes as usize } else { 0 };
-        let mut page = vec![0; page_bytes];
+        let fingerprint =
+            self.delta.as_ref().and_then(|stage| stage.fingerprint(lpn)).expect("asked by the caller");
+        let mut page = self.blank_page();
         match was_read {
-            Some(content) if content.len() == page_bytes => page.copy_from_slice(content),
+            Some(content) if content.len() == page.len() => page.copy_from_slice(content),
             _ => {
                 self.store.read(base, &mut page, cause)?;
                 self.read_delta(lpn, &mut page, cause)?;
             }
         }
-        let content =
-            if page_bytes > 0 { Content::Bytes(&page) } else { Content::Descriptor(Descriptor::of(fingerprint)) };
+        let content = Content::of_page(&page, fingerprint);
         let ppn = self.store.append(stream, pool, lpn.0, content, fingerprint, cause)?;
         self.mapping.relocate(lpn, ppn.into());
         self.validity.set(ppn);
@@ -500,12 +507,11 @@ impl<N: Nand> Ftl<N> {
 
     /// The current deltas of a page, read from flash.
     fn load_deltas(&mut self, ppn: Ppn, cause: Cause) -> Result<Vec<StagedDelta>> {
-        let keeps_bytes = self.store.nand().keeps_bytes();
-        let mut bytes = vec![0; if keeps_bytes { self.store.geometry().page_bytes as usize } else { 0 }];
+        let mut bytes = self.blank_page();
         self.store.read(ppn, &mut bytes, cause)?;
         let stage = self.delta.as_ref().expect("only the delta stage has such pages");
         let mut ranges = HashMap::<_, _, FxBuildHasher>::default();
-        if keeps_bytes {
+        if !bytes.is_empty() {
             let damaged = || Error::Damaged(format!("page {ppn} is no page of deltas"));
             ranges.extend(directory(&bytes).ok_or_else(damaged)?);
         }
@@ -543,7 +549,11 @@ impl<N: Nand> Ftl<N> {
 
     /// Recovery: the delta table from the pages that the scan found, given each mapped page's place. A delta counts if
     /// its page is newer than what the logical page wrote last as a whole; of several the newest.
-    pub(crate) fn rebuild_deltas(&mut self, mut found: Vec<(u64, Ppn)>, places: &HashMap<Lpn, Ppn, FxBuildHasher>) -> Result<()> {
+    pub(crate) fn rebuild_deltas(
+        &mut self,
+        mut found: Vec<(u64, Ppn)>,
+        places: &HashMap<Lpn, Ppn, FxBuildHasher>,
+    ) -> Result<()> {
         found.sort_unstable_by(|a, b| b.cmp(a));
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         for (sequence, ppn) in found {
@@ -570,5 +580,6 @@ impl<N: Nand> Ftl<N> {
 }
 
 fn apply(page: &mut [u8], delta: &[u8], lpn: Lpn) -> Result<()> {
-    apply_delta(page, delta).map_err(|error| Error::Damaged(format!("the delta of logical page {lpn}: {error}")))
+    apply_delta(page, delta)
+        .map_err(|error| Error::Damaged(format!("the delta of logical page {lpn}: {error}")))
 }

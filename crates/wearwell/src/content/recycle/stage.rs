@@ -36,7 +36,11 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// A dead page with this content. With `verify_on_hit` its bytes are read and compared, and the read is charged.
-    pub(crate) fn find_dead(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Ppn>> {
+    pub(crate) fn find_dead(
+        &mut self,
+        fingerprint: Fingerprint,
+        content: &Content<'_>,
+    ) -> Result<Option<Ppn>> {
         let Some(stage) = &mut self.recycle else { return Ok(None) };
         let Some(dead) = stage.part.find(fingerprint) else { return Ok(None) };
         if !stage.options.verify_on_hit {

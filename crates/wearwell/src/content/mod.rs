@@ -6,6 +6,7 @@
 //! sixteen bytes (traces), so that both run the same code. The price of bytes is 20 to 400 times the price of a
 //! descriptor, which is why replay carries descriptors.
 
+pub mod chunk;
 pub mod recycle;
 
 /// Identity of a page's content: equal content has an equal fingerprint.

@@ -19,6 +19,7 @@ mod divide;
 pub mod error;
 pub mod ftl;
 pub mod gc;
+pub mod lifetime;
 pub mod mapping;
 pub mod nand;
 mod page_set;

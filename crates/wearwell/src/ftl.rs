@@ -19,7 +19,7 @@ use crate::content::chunk::{ChunkStage, ChunkStatistics};
 use crate::content::delta::{DeltaStage, DeltaStatistics};
 use crate::content::recycle::{Recycle, RecycleStage, StorePolicy};
 use crate::content::sharing::{Sharing, is_page};
-use crate::content::{Content, Descriptor, Fingerprint};
+use crate::content::{Content, Descriptor, Fingerprint, Observations};
 use crate::design::{MappingPart, Parts, Persistence};
 use crate::error::{Error, Result};
 use crate::gc::{Collector, GcOptions, RESERVE_BLOCKS, VictimPolicy};
@@ -41,6 +41,7 @@ pub struct Ftl<N> {
     pub(crate) sharing: Option<Box<Sharing>>,
     pub(crate) delta: Option<Box<DeltaStage>>,
     pub(crate) chunks: Option<Box<ChunkStage>>,
+    pub(crate) observations: Observations,
     pub(crate) collector: Collector,
     pub(crate) logical_pages: u32,
     pub(crate) persistence: Persistence,
@@ -71,6 +72,7 @@ impl<N: Nand> Ftl<N> {
             sharing: sharing.map(Box::new),
             delta: delta.map(Box::new),
             chunks: chunks.map(Box::new),
+            observations: Observations::default(),
             logical_pages,
         };
         let spare_pages = ftl.require_spare_space()?;
@@ -148,6 +150,7 @@ impl<N: Nand> Ftl<N> {
         if let Some(stage) = &mut self.chunks {
             stage.statistics = ChunkStatistics::default();
         }
+        self.observations = Observations::default();
     }
 
     /// Allocation, block table, operation list and the medium.
@@ -299,7 +302,10 @@ impl<N: Nand> Ftl<N> {
         if self.chunks.as_ref().is_some_and(|stage| stage.is_on) {
             return self.stage_for_chunk(lpn, &content, fingerprint);
         }
-        self.unstage(lpn);
+        if self.chunks.is_some() {
+            self.pass_compression(&content);
+            self.unstage(lpn);
+        }
         self.write_page(lpn, pool, content, fingerprint)
     }
 
@@ -319,10 +325,13 @@ impl<N: Nand> Ftl<N> {
     /// Identity of a page to be written. Only designs that look it up pay for the hash.
     #[inline]
     fn hash(&mut self, content: &Content<'_>) -> Fingerprint {
-        let deduplicates =
-            self.sharing.as_ref().is_some_and(|sharing| sharing.index.is_some() && sharing.deduplicates);
+        let fingerprint = content.fingerprint();
+        let deduplicates = self.sharing.as_ref().is_some_and(|sharing| {
+            sharing.index.is_some()
+                && (sharing.deduplicates || self.observations.samples_content(fingerprint))
+        });
         self.store.stats.work.hashed_pages += u64::from(deduplicates || self.recycle.is_some());
-        content.fingerprint()
+        fingerprint
     }
 
     /// Programs a page of host data and maps `lpn` to it.
@@ -358,7 +367,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn learn_content(&mut self, fingerprint: Fingerprint, unit: Unit) {
         if let Some(sharing) = &mut self.sharing
             && let Some(index) = &mut sharing.index
-            && sharing.deduplicates
+            && (sharing.deduplicates || self.observations.samples_content(fingerprint))
         {
             index.insert(fingerprint, unit);
         }

@@ -9,8 +9,11 @@
 pub mod chunk;
 pub mod dedup;
 pub mod delta;
+mod observe;
 pub mod recycle;
 pub mod sharing;
+
+pub(crate) use observe::Observations;
 
 /// Identity of a page's content: equal content has an equal fingerprint.
 ///

@@ -187,11 +187,15 @@ impl<N: Nand> Ftl<N> {
         fingerprint: Fingerprint,
         content: &Content<'_>,
     ) -> Result<Option<Unit>> {
-        let Some(sharing) = self.sharing.as_mut().filter(|sharing| sharing.deduplicates) else {
-            return Ok(None);
-        };
+        let Some(sharing) = &mut self.sharing else { return Ok(None) };
         let Some(index) = &mut sharing.index else { return Ok(None) };
-        let Some(unit) = index.find(fingerprint) else { return Ok(None) };
+        if !sharing.deduplicates && !self.observations.samples_content(fingerprint) {
+            return Ok(None);
+        }
+        let found = index.find(fingerprint);
+        let page_bytes = self.store.geometry().page_bytes as u64;
+        self.observations.note_dedup(page_bytes, found.is_none());
+        let Some(unit) = found.filter(|_| sharing.deduplicates) else { return Ok(None) };
         let verify = sharing.design.dedup.is_some_and(|dedup| dedup.verify_on_hit);
         if verify && !self.holds(unit, content)? {
             return Ok(None);

@@ -194,6 +194,8 @@ pub enum Policy {
     Fifo,
     /// Recycling-aware (RC-GC).
     RcGc,
+    /// Most dead bytes: pages of deltas count in part.
+    DeadBytes,
 }
 
 /// Wear leveling.
@@ -768,6 +770,7 @@ impl GcConfig {
             Policy::Random => VictimPolicy::DChoices { d: 1 },
             Policy::Fifo => VictimPolicy::Fifo,
             Policy::RcGc => VictimPolicy::RecycleAware,
+            Policy::DeadBytes => VictimPolicy::DeadBytes,
         }
     }
 }

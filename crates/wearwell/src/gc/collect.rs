@@ -159,8 +159,8 @@ impl<N: Nand> Ftl<N> {
         if self.store.free_blocks(pool) == 0 {
             return self.fitting_victim(pool);
         }
-        let Self { store, validity, recycle, collector, .. } = self;
-        let recycle = &*recycle;
+        let Self { store, validity, recycle, delta, collector, .. } = self;
+        let (recycle, delta) = (&*recycle, &*delta);
         if store.free_blocks(pool) <= collector.options.urgent_blocks {
             return store.blocks_mut().least_valid(pool);
         }
@@ -168,9 +168,13 @@ impl<N: Nand> Ftl<N> {
         let now = store.sequence();
         let dirtiness = |block: BlockId| {
             let first = geometry.first_page(block);
-            let dead =
-                (first.0..first.0 + geometry.block_pages()).map(Ppn).filter(|&ppn| !validity.is_valid(ppn));
-            match recycle.as_deref() {
+            let pages = (first.0..first.0 + geometry.block_pages()).map(Ppn);
+            if let Some(stage) = delta {
+                let dead = |ppn: Ppn| if validity.is_valid(ppn) { stage.dead_share(ppn) } else { 1.0 };
+                return pages.map(dead).sum();
+            }
+            let dead = pages.filter(|&ppn| !validity.is_valid(ppn));
+            match recycle {
                 Some(stage) => stage.part.weight(dead),
                 None => dead.count() as f64,
             }

@@ -71,7 +71,8 @@ fn delta_encoding(open_pages: u32, cache_entries: Option<u32>) -> Parts {
         area_share: 1.0,
         ..DeltaDesign::default()
     };
-    delta(GcOptions::default(), design, cache_entries.map(|entries| CachedOptions { entries }))
+    let gc = collected_by(if open_pages > 1 { VictimPolicy::DeadBytes } else { GREEDY });
+    delta(gc, design, cache_entries.map(|entries| CachedOptions { entries }))
 }
 
 /// While a design is being made: `WEARWELL_DESIGN=delta cargo test` runs the designs whose name begins so, and no other.
@@ -102,7 +103,7 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("dftl 16 entries", demand_paged(16)),
         ("dftl all entries", demand_paged(u32::MAX)),
         ("delta", delta_encoding(1, None)),
-        ("delta two open pages", delta_encoding(2, None)),
+        ("delta two open pages dead-bytes", delta_encoding(2, None)),
         ("delta tables on flash", delta_encoding(1, Some(6))),
         ("integrated compression", integrated(GcOptions::default(), None, true)),
         ("integrated dedup and compression", integrated(GcOptions::default(), Some(VERIFIED), true)),

@@ -122,6 +122,7 @@ pub(crate) struct DeltaStage {
     mean_ratio: f64,
     /// Delta pages at most.
     page_limit: u64,
+    page_bytes: u32,
     writes_to_scan: u32,
     eligible: u64,
     pub(crate) statistics: DeltaStatistics,
@@ -141,6 +142,7 @@ impl DeltaStage {
             pages: HashMap::default(),
             mean_ratio: 0.0,
             page_limit: 0,
+            page_bytes: store.geometry().page_bytes,
             writes_to_scan: design.scan_interval_writes,
             eligible: 0,
             statistics: DeltaStatistics::default(),
@@ -187,6 +189,11 @@ impl DeltaStage {
     /// Whether a flash page holds current deltas.
     pub(crate) fn is_live(&self, ppn: Ppn) -> bool {
         self.pages.contains_key(&ppn)
+    }
+
+    /// Share of a valid page of deltas that is dead.
+    pub(crate) fn dead_share(&self, ppn: Ppn) -> f64 {
+        self.pages.get(&ppn).map_or(0.0, |page| page.dead_bytes as f64 / self.page_bytes as f64)
     }
 
     /// RAM is lost.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use wearwell::content::recycle::{RecycleOptions, STANDARD_ENTRIES, StorePolicy};
 use wearwell::design::{self, DftlOptions, Parts, RecycleDesign};
 use wearwell::gc::{GcOptions, RESERVE_BLOCKS, VictimPolicy, WearOptions};
+use wearwell::lifetime::{Configuration, EnergyModel, LifetimeOptions};
 use wearwell::nand::{FlashTiming, Geometry, preset};
 use wearwell::timing::{Suspend, TimingMode, TimingOptions};
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
@@ -94,6 +95,8 @@ pub struct Config {
     pub precondition: PreconditionConfig,
     /// Content of writes that come without any.
     pub content: ContentConfig,
+    /// Lifetime management.
+    pub lifetime: LifetimeConfig,
     /// How requests are issued.
     pub replay: ReplayConfig,
 }
@@ -384,6 +387,61 @@ pub struct ContentConfig {
     pub model: Option<String>,
 }
 
+/// Lifetime management.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LifetimeConfig {
+    /// Which schemes may be used.
+    pub schemes: LifetimeSchemes,
+    /// Length of an epoch, seconds.
+    pub epoch_s: u32,
+    /// Years that the device shall last from the first measured request on.
+    pub target_years: f64,
+}
+
+impl Default for LifetimeConfig {
+    fn default() -> Self {
+        let options = LifetimeOptions::of(Configuration::Baseline, &EnergyModel::STATED);
+        Self {
+            schemes: LifetimeSchemes::Baseline,
+            epoch_s: options.epoch_s,
+            target_years: options.target_years,
+        }
+    }
+}
+
+/// Configurations of lifetime management by the paper's names (IL, table I).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LifetimeSchemes {
+    /// No management.
+    #[default]
+    Baseline,
+    /// Throttling of host writes.
+    Throttling,
+    /// Compression, always.
+    Compression,
+    /// Deduplication, always.
+    Dedup,
+    /// All of them, as the algorithm decides.
+    Integrated,
+}
+
+impl LifetimeConfig {
+    /// What is managed; `None` without management.
+    pub fn options(&self) -> Option<LifetimeOptions> {
+        let configuration = match self.schemes {
+            LifetimeSchemes::Baseline => return None,
+            LifetimeSchemes::Throttling => Configuration::Throttling,
+            LifetimeSchemes::Compression => Configuration::Compression,
+            LifetimeSchemes::Dedup => Configuration::Dedup,
+            LifetimeSchemes::Integrated => Configuration::Integrated,
+        };
+        let options = LifetimeOptions::of(configuration, &EnergyModel::STATED);
+        Some(LifetimeOptions { epoch_s: self.epoch_s, target_years: self.target_years, ..options })
+    }
+}
+
 /// How requests are issued.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -554,6 +612,7 @@ impl Config {
     /// Unknown preset, impossible geometry, capacity out of range.
     pub fn resolve(&self, footprint_pages: u64) -> Result<Resolved, ConfigError> {
         self.require_ranges()?;
+        self.require_what_lifetime_needs()?;
         let name = self.device.preset.as_deref().unwrap_or(AUTO);
         let device = if name == AUTO { auto_device(footprint_pages) } else { named_device(name)? };
         let geometry = self.layout(&device.geometry).checked()?;
@@ -609,6 +668,8 @@ impl Config {
             ("precondition.share", self.precondition.share, 1e-9, 1.0 - 1e-9),
             ("replay.queue_depth", count(replay.queue_depth), 1.0, any),
             ("replay.time_scale", replay.time_scale, 0.0, 1e9),
+            ("lifetime.epoch_s", count(Some(self.lifetime.epoch_s)), 1.0, 1e9),
+            ("lifetime.target_years", Some(self.lifetime.target_years), 0.001, 1e4),
         ];
         let outside = |&(_, value, low, high): &(&str, Option<f64>, f64, f64)| {
             value.is_some_and(|value| !(low..=high).contains(&value))
@@ -620,6 +681,25 @@ impl Config {
             ))),
             None => Ok(()),
         }
+    }
+
+    /// Management that could not do what it is there for is refused: content schemes that no design runs, and throttling
+    /// where time does not stretch.
+    fn require_what_lifetime_needs(&self) -> Result<(), ConfigError> {
+        let Some(options) = self.lifetime.options() else { return Ok(()) };
+        if !options.schemes.is_empty() {
+            return Err(ConfigError::Value(
+                "lifetime.schemes: no design compresses or deduplicates yet; `baseline` and `throttling` work".into(),
+            ));
+        }
+        if self.timing.mode == Mode::None || self.replay.arrival == Arrival::Open {
+            return Err(ConfigError::Value(
+                "lifetime.schemes: throttling stretches time, which needs a timing engine (timing.mode) and \
+                 replay.arrival=think or closed"
+                    .into(),
+            ));
+        }
+        Ok(())
     }
 
     fn layout(&self, base: &Geometry) -> Geometry {

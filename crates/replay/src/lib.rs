@@ -5,6 +5,7 @@
 pub mod config;
 pub mod content_model;
 pub mod input;
+mod lifetime;
 pub mod precondition;
 pub mod process;
 pub mod record;

@@ -7,6 +7,7 @@
 //!
 //! Time: open loop issues at the trace's times, closed loop keeps a number of requests in flight, think time keeps
 //! the gap after the previous completion. Without a timing engine arrival means nothing and the loop only counts.
+//! Throttled writes start later than they arrive ([`crate::lifetime`]).
 
 use std::ops::ControlFlow::{self, Break, Continue};
 
@@ -14,13 +15,14 @@ use wearwell::address::{BlockId, Lpn};
 use wearwell::content::{Descriptor, Fingerprint, mix};
 use wearwell::device::SECTOR_BYTES;
 use wearwell::mapping::AnyMapping;
-use wearwell::nand::{Nand, Retain, SimNand};
+use wearwell::nand::{Retain, SimNand};
 use wearwell::timing::{LatencySummary, OpKind, RequestKind, Timing, TimingMode};
 use wearwell::{Device, DeviceOptions, Error};
 
 use crate::config::{Addresses, Arrival, Config, ConfigError, Precondition, Resolved, Zeroes};
 use crate::content_model::{ContentModel, Spec as ContentSpec};
 use crate::input::{Input, Requests, Survey};
+use crate::lifetime::{self, Managed};
 use crate::precondition;
 use crate::process;
 use crate::record::{
@@ -205,6 +207,8 @@ struct Run<'a> {
     requests: Requests,
     content: ContentModel,
     timing: Option<Timing>,
+    /// Lifetime management, if the configuration asks for any.
+    managed: Option<Managed>,
     compacts: bool,
     looks_at_content: bool,
     page_bytes: u64,
@@ -253,6 +257,7 @@ impl<'a> Run<'a> {
             requests: plan.input.open()?,
             content: ContentModel::new(&plan.content, plan.config.seed()),
             timing: None,
+            managed: None,
             compacts: plan.compacts(),
             clock: Clock::default(),
             descriptors: Vec::new(),
@@ -329,6 +334,8 @@ impl<'a> Run<'a> {
                 Some(Timing::new(config.timing.engine(), &resolved.geometry, resolved.timing, options));
             self.device.ftl_mut().store_mut().ops.listen(true);
         }
+        let endurance_cycles = self.plan.resolved.endurance_cycles;
+        self.managed = config.lifetime.options().map(|o| Managed::new(o, &self.device, endurance_cycles));
         let aged = if self.plan.aging.is_some() { 0 } else { self.aged };
         let left = self.plan.survey.requests.saturating_sub(aged);
         let limit = config.replay.requests;
@@ -436,6 +443,9 @@ impl<'a> Run<'a> {
         if self.timing.is_some() {
             self.arrive(time_ns)?;
         }
+        if self.managed.is_some() {
+            self.hold_back(request);
+        }
         let kind = self.perform(request)?;
         if let Some(timing) = &mut self.timing {
             timing.submit(kind, self.clock.arrival_ns, self.device.ops());
@@ -472,6 +482,19 @@ impl<'a> Run<'a> {
         };
         self.clock.arrival_ns = self.clock.arrival_ns.max(before);
         self.collect_while_idle(before)
+    }
+
+    /// Lets time pass until the request may start, if lifetime management holds it back.
+    fn hold_back(&mut self, request: &Request) {
+        let (Some(managed), Some(timing)) = (&mut self.managed, &mut self.timing) else { return };
+        let zeroes_are_written = self.plan.config.replay.zeroes == Zeroes::Write;
+        let is_write = request.op == Op::Write || request.op == Op::Zero && zeroes_are_written;
+        let arrival_ns = self.clock.arrival_ns.max(timing.now_ns());
+        let start_ns = managed.start_ns(&self.device, arrival_ns, is_write);
+        if start_ns > arrival_ns {
+            timing.submit_background(start_ns, &[]);
+            self.clock.completed_ns = self.clock.completed_ns.max(start_ns);
+        }
     }
 
     /// Background GC in the gap since the last arrival, as far as its operations fit.
@@ -701,23 +724,24 @@ impl<'a> Run<'a> {
     }
 
     fn lifetime_record(&self) -> LifetimeRecord {
-        let store = self.device.ftl().store();
-        let geometry = store.geometry();
-        let wear = (0..geometry.blocks()).map(|block| store.nand().erase_count(BlockId(block)));
-        let blocks = geometry.blocks() as f64 * geometry.superblock_planes as f64;
-        let stats = self.device.ftl().stats();
-        let mean = stats.total_erases() as f64 / blocks;
-        let used = mean / self.plan.resolved.endurance_cycles as f64;
-        let host_bytes = stats.host_page_writes as f64 * geometry.page_bytes as f64;
-        let years = self.duration_s() / (365.25 * 86400.0) / used;
-        LifetimeRecord {
-            mean_erases_per_block: mean,
-            max_erase_count: wear.clone().max().unwrap_or(0),
-            min_erase_count: wear.min().unwrap_or(0),
-            endurance_used: used,
-            host_tb_written_until_worn: if used > 0.0 { host_bytes / used / 1e12 } else { 0.0 },
-            years: (used > 0.0 && years > 0.0).then_some(years),
+        let mut record =
+            lifetime::record(&self.device, self.plan.resolved.endurance_cycles, self.elapsed_s());
+        if let Some(managed) = &self.managed {
+            managed.report(&mut record);
         }
+        record
+    }
+
+    /// The time that the measured part took: the trace's, or the device's where arrival depends on completions. Writes
+    /// that are not paid for yet take the time until the next one could start.
+    fn elapsed_s(&self) -> f64 {
+        let Some(timing) = &self.timing else { return self.duration_s() };
+        if self.plan.config.replay.arrival == Arrival::Open {
+            return self.duration_s();
+        }
+        let now_ns = timing.now_ns();
+        let owed_ns = self.managed.as_ref().map_or(0, |managed| managed.owed_ns(&self.device, now_ns));
+        (now_ns + owed_ns) as f64 / 1e9
     }
 
     fn part_figures(&self) -> std::collections::BTreeMap<String, f64> {

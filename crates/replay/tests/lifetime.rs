@@ -66,6 +66,17 @@ fn any_rate_above_the_allowed_one_is_throttled_to_five_years() {
     }
 }
 
+/// IL-16, for arrivals that are not even: within an epoch a lull pays for the burst after it.
+#[test]
+fn uneven_arrivals_are_throttled_to_five_years() {
+    for arrival in ["poisson", "bursty,on_ms=500,off_ms=2000"] {
+        let spec = format!("{},arrival={arrival}", writes("sequential:", 1.3, 450_000));
+        let record = run("throttling", &[], &spec);
+        assert_lasts_five_years(&record);
+        assert!(record.lifetime.held_writes < 450_000, "some come when there is room: {arrival}");
+    }
+}
+
 /// IL-16, under collection: what the host writes is amplified, and the flash bytes are what counts.
 #[test]
 fn collection_counts_against_the_budget() {
@@ -122,7 +133,7 @@ fn throttling_costs_latency_and_nothing_else() {
 #[test]
 fn reads_are_not_held_back() {
     let spec = writes("zipf:theta=0.5,read=0.5,", 5.0, 400_000);
-    let record = run("throttling", &["precondition.mode=fill"], &spec);
+    let record = run("throttling", &["precondition.mode=fill", "device.logical_pages=52000"], &spec);
     assert!(record.latency_us.write.mean > 3e3, "{} us", record.latency_us.write.mean);
     assert!(record.latency_us.read.max < 1e4, "{} us", record.latency_us.read.max);
     assert_lasts_five_years(&record);

@@ -12,6 +12,10 @@ use wearwell::reverse_map::{ReverseMapPart, SEGMENT_BYTES};
 /// NVRAM of Remap-SSD's standard configuration, as a share of the flash: 80 MiB beside 36 GiB.
 const NVRAM_SHARE: f64 = 80.0 / (36.0 * 1024.0);
 
+/// A tiny device gets so many segments at least, and pages of a log on flash.
+const LEAST_SEGMENTS: u64 = 16;
+const LEAST_LOG_PAGES: u64 = 4;
+
 /// Reverse maps by the paper's schemes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -67,16 +71,19 @@ impl RemapConfig {
     /// The parts for a device.
     pub fn sharing(&self, geometry: &Geometry) -> SharingDesign {
         let flash_bytes = geometry.pages() as f64 * geometry.page_bytes as f64;
-        let bytes = self.size_mib.map_or(flash_bytes * NVRAM_SHARE, |mib| mib * 1024.0 * 1024.0) as u64;
-        let nvram_bytes = bytes / self.segment_bytes.max(1) as u64 * self.segment_bytes.max(1) as u64;
+        let segment_bytes = self.segment_bytes.max(1) as u64;
+        let scaled = (flash_bytes * NVRAM_SHARE) as u64;
+        let wanted = self.size_mib.map(|mib| (mib * 1024.0 * 1024.0) as u64);
+        let nvram_bytes =
+            wanted.unwrap_or(scaled.max(LEAST_SEGMENTS * segment_bytes)) / segment_bytes * segment_bytes;
+        let page_bytes = geometry.page_bytes as u64;
+        let log_pages = (wanted.unwrap_or(scaled.max(LEAST_LOG_PAGES * page_bytes)) / page_bytes) as u32;
         let reverse_map = match self.reverse_map {
             ReverseMapName::Segments => {
                 ReverseMapPart::Segments { nvram_bytes, segment_bytes: self.segment_bytes }
             }
             ReverseMapName::NvramLog => ReverseMapPart::NvramLog { nvram_bytes },
-            ReverseMapName::FlashLog => {
-                ReverseMapPart::FlashLog { log_pages: (bytes / geometry.page_bytes as u64) as u32 }
-            }
+            ReverseMapName::FlashLog => ReverseMapPart::FlashLog { log_pages },
             ReverseMapName::Ideal => ReverseMapPart::Ideal,
             ReverseMapName::None => ReverseMapPart::OobOnly,
         };

@@ -7,14 +7,16 @@
 //!
 //! Time: open loop issues at the trace's times, closed loop keeps a number of requests in flight, think time keeps
 //! the gap after the previous completion. Without a timing engine arrival means nothing and the loop only counts.
+//! Throttled writes start later than they arrive ([`crate::lifetime`]).
 
 use std::ops::ControlFlow::{self, Break, Continue};
 
 use wearwell::address::{BlockId, Lpn};
 use wearwell::content::{Descriptor, Fingerprint, mix};
 use wearwell::device::SECTOR_BYTES;
+use wearwell::lifetime::{Choice, LifetimeOptions};
 use wearwell::mapping::AnyMapping;
-use wearwell::nand::{Nand, Retain, SimNand};
+use wearwell::nand::{Retain, SimNand};
 use wearwell::stats::{Stats, Work};
 use wearwell::timing::{Cause, LatencySummary, OpKind, RequestKind, Timing, TimingMode};
 use wearwell::{Device, DeviceOptions, Error};
@@ -22,6 +24,7 @@ use wearwell::{Device, DeviceOptions, Error};
 use crate::config::{Addresses, Arrival, Config, ConfigError, Precondition, Resolved, Zeroes};
 use crate::content_model::{ContentModel, Spec as ContentSpec};
 use crate::input::{Input, Requests, Survey};
+use crate::lifetime::{self, Managed};
 use crate::precondition;
 use crate::process;
 use crate::record::{
@@ -200,12 +203,19 @@ fn refused(error: Error) -> ReplayError {
 type Ended = Option<String>;
 
 /// One design being run.
+/// The design whose schemes the lifetime manager switches.
+const INTEGRATED: &str = "integrated";
+
 struct Run<'a> {
     plan: &'a Plan<'a>,
     device: Device<SimNand>,
     requests: Requests,
     content: ContentModel,
     timing: Option<Timing>,
+    /// Lifetime management, if the configuration asks for any.
+    managed: Option<Managed>,
+    /// Whether the design is the one whose schemes can be switched.
+    has_schemes: bool,
     compacts: bool,
     looks_at_content: bool,
     page_bytes: u64,
@@ -261,6 +271,8 @@ impl<'a> Run<'a> {
             requests: plan.input.open()?,
             content: ContentModel::new(&plan.content, plan.config.seed()),
             timing: None,
+            managed: None,
+            has_schemes: design == INTEGRATED,
             compacts: plan.compacts(),
             clock: Clock::default(),
             descriptors: Vec::new(),
@@ -339,6 +351,9 @@ impl<'a> Run<'a> {
                 Some(Timing::new(config.timing.engine(), &resolved.geometry, resolved.timing, options));
             self.device.ftl_mut().store_mut().ops.listen(true);
         }
+        let endurance_cycles = self.plan.resolved.endurance_cycles;
+        let options = config.lifetime.options().filter(|options| self.is_managed(options));
+        self.managed = options.map(|options| Managed::new(options, &self.device, endurance_cycles));
         let aged = if self.plan.aging.is_some() { 0 } else { self.aged };
         let left = self.plan.survey.requests.saturating_sub(aged);
         let limit = config.replay.requests;
@@ -454,6 +469,9 @@ impl<'a> Run<'a> {
         if self.timing.is_some() {
             self.arrive(time_ns)?;
         }
+        if self.managed.is_some() {
+            self.hold_back(request)?;
+        }
         let kind = self.perform(request)?;
         if let Some(timing) = &mut self.timing {
             let work = self.device.ftl().stats().work;
@@ -494,6 +512,25 @@ impl<'a> Run<'a> {
         };
         self.clock.arrival_ns = self.clock.arrival_ns.max(before);
         self.collect_while_idle(before)
+    }
+
+    /// Content schemes are managed in the design that has them; throttling needs none.
+    fn is_managed(&self, options: &LifetimeOptions) -> bool {
+        options.choice == Choice::Algorithm && (options.schemes.is_empty() || self.has_schemes)
+    }
+
+    /// Lets time pass until the request may start, if lifetime management holds it back.
+    fn hold_back(&mut self, request: &Request) -> Result<(), Error> {
+        let (Some(managed), Some(timing)) = (&mut self.managed, &mut self.timing) else { return Ok(()) };
+        let zeroes_are_written = self.plan.config.replay.zeroes == Zeroes::Write;
+        let is_write = request.op == Op::Write || request.op == Op::Zero && zeroes_are_written;
+        let arrival_ns = self.clock.arrival_ns.max(timing.now_ns());
+        let start_ns = managed.start_ns(&mut self.device, arrival_ns, is_write)?;
+        if start_ns > arrival_ns {
+            timing.submit_background(start_ns, &[]);
+            self.clock.completed_ns = self.clock.completed_ns.max(start_ns);
+        }
+        Ok(())
     }
 
     /// Background GC in the gap since the last arrival, as far as its operations fit.
@@ -737,23 +774,24 @@ impl<'a> Run<'a> {
     }
 
     fn lifetime_record(&self) -> LifetimeRecord {
-        let store = self.device.ftl().store();
-        let geometry = store.geometry();
-        let wear = (0..geometry.blocks()).map(|block| store.nand().erase_count(BlockId(block)));
-        let blocks = geometry.blocks() as f64 * geometry.superblock_planes as f64;
-        let stats = self.device.ftl().stats();
-        let mean = stats.total_erases() as f64 / blocks;
-        let used = mean / self.plan.resolved.endurance_cycles as f64;
-        let host_bytes = stats.host_page_writes as f64 * geometry.page_bytes as f64;
-        let years = self.duration_s() / (365.25 * 86400.0) / used;
-        LifetimeRecord {
-            mean_erases_per_block: mean,
-            max_erase_count: wear.clone().max().unwrap_or(0),
-            min_erase_count: wear.min().unwrap_or(0),
-            endurance_used: used,
-            host_tb_written_until_worn: if used > 0.0 { host_bytes / used / 1e12 } else { 0.0 },
-            years: (used > 0.0 && years > 0.0).then_some(years),
+        let mut record =
+            lifetime::record(&self.device, self.plan.resolved.endurance_cycles, self.elapsed_s());
+        if let Some(managed) = &self.managed {
+            managed.report(&mut record);
         }
+        record
+    }
+
+    /// The time that the measured part took: the trace's, or the device's where arrival depends on completions. Writes
+    /// that are not paid for yet take the time until the next one could start.
+    fn elapsed_s(&self) -> f64 {
+        let Some(timing) = &self.timing else { return self.duration_s() };
+        if self.plan.config.replay.arrival == Arrival::Open {
+            return self.duration_s();
+        }
+        let now_ns = timing.now_ns();
+        let owed_ns = self.managed.as_ref().map_or(0, |managed| managed.owed_ns(&self.device, now_ns));
+        (now_ns + owed_ns) as f64 / 1e9
     }
 
     fn part_figures(&self) -> std::collections::BTreeMap<String, f64> {
@@ -794,6 +832,20 @@ impl<'a> Run<'a> {
             add("deltas_incompressible", counts.incompressible as f64);
             add("double_reads", counts.double_reads as f64);
         }
+        if let Some(counts) = ftl.chunk_statistics() {
+            add("chunks", counts.chunks as f64);
+            add("chunk_members", counts.members as f64);
+            add("chunk_pages", counts.pages as f64);
+            add("chunk_incompressible_pages", counts.incompressible as f64);
+            add("chunks_repacked", counts.repacked as f64);
+            add("chunks_unpacked", counts.unpacked as f64);
+        }
+        let energy = self.plan.config.lifetime.energy();
+        let content_programs = stats.work.hashed_pages as f64 * energy.dedup_overhead()
+            + stats.work.compressed_pages as f64 * energy.compression_overhead();
+        if content_programs > 0.0 {
+            add("energy_in_programs", stats.total_programs() as f64 + content_programs);
+        }
         figures.retain(|_, value| *value != 0.0);
         figures
     }
@@ -825,6 +877,7 @@ fn writes_by_form(stats: &Stats) -> std::collections::BTreeMap<String, u64> {
         ("recycled", stats.recycled_writes),
         ("deduplicated", stats.deduplicated_writes),
         ("delta", stats.delta_writes),
+        ("packed", stats.packed_writes),
     ];
     let pages = stats.host_page_writes - without_page.iter().map(|(_, count)| count).sum::<u64>();
     let forms = without_page.into_iter().chain([("page", pages)]).filter(|&(_, count)| count > 0);

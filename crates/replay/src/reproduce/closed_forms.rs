@@ -294,7 +294,8 @@ mod rows {
     fn overhead_at_tested_ratios() -> Vec<Value> {
         let slowest = pipeline(CLOCKS[0].1).viable_ratio(PROGRAM_US);
         let ideal = RATIOS.map(|(name, ratio)| Value::new(name, holds(ratio < slowest)));
-        let packed = RATIOS.map(|(name, ratio)| Value::new(format!("packed {name}"), packed_pages_per_delta(ratio)));
+        let packed =
+            RATIOS.map(|(name, ratio)| Value::new(format!("packed {name}"), packed_pages_per_delta(ratio)));
         [ideal, packed].concat()
     }
 
@@ -346,9 +347,10 @@ mod rows {
             ]),
             "RM-08" => one(percent(BIT_COST * entries_for_duplicates(1.0))),
             "RM-09" => one(BIT_COST),
-            "RM-10" => {
-                named([("4 bits", 4.0), ("1 bit", 1.0)].map(|(name, bits)| (name, table_bytes(5.0 * TIB, bits) / MIB)))
-            }
+            "RM-10" => named(
+                [("4 bits", 4.0), ("1 bit", 1.0)]
+                    .map(|(name, bits)| (name, table_bytes(5.0 * TIB, bits) / MIB)),
+            ),
             "RM-11" => one(table_bytes(LOGICAL, 1.0) / MIB),
             "RM-12" => one([1, 21, 42, 1, 31, 1, 31].iter().map(|&bits| f64::from(bits)).sum()),
             "RM-14" => named([("references", 2f64.powi(4) - 1.0)]),
@@ -398,23 +400,30 @@ mod rows {
             }
             "IL-11" => {
                 let slope = |left: &dyn Fn(f64) -> f64| {
-                    let differences = (0..10).map(|k| left(f64::from(k) / 10.0) - left(f64::from(k + 1) / 10.0));
+                    let differences =
+                        (0..10).map(|k| left(f64::from(k) / 10.0) - left(f64::from(k + 1) / 10.0));
                     holds(differences.into_iter().all(|step| (step - 0.1).abs() < 1e-12))
                 };
                 let writes = |ratio: f64| 1.0 - ratio;
                 let energy = |ratio: f64| 1.0 - ratio + hash;
-                named([("writes", slope(&writes)), ("energy", slope(&energy)), ("break-even, %", percent(hash))])
+                named([
+                    ("writes", slope(&writes)),
+                    ("energy", slope(&energy)),
+                    ("break-even, %", percent(hash)),
+                ])
             }
-            "IL-12" => named([("compression", compress_uj()), ("hash", hash_uj()), ("program", program_uj())]),
+            "IL-12" => {
+                named([("compression", compress_uj()), ("hash", hash_uj()), ("program", program_uj())])
+            }
             "IL-13" => named([
                 ("MiB per epoch", target * EPOCH_S / MIB),
                 ("MB/s", target / 1e6),
                 ("epochs", 5.0 * theory::DAYS_PER_YEAR * 86_400.0 / EPOCH_S),
             ]),
-            "IL-14" => {
-                named([("WKSN", 6.8), ("Media", 3.8), ("DVMT", 3.04)]
-                    .map(|(name, years)| (name, rate_of_lifetime(budget, years) / 1e6)))
-            }
+            "IL-14" => named(
+                [("WKSN", 6.8), ("Media", 3.8), ("DVMT", 3.04)]
+                    .map(|(name, years)| (name, rate_of_lifetime(budget, years) / 1e6)),
+            ),
             _ => return None,
         })
     }

@@ -255,6 +255,22 @@ impl Record {
         for (name, value) in fields.iter().filter(|(name, _)| !LEFT_OUT.contains(&name.as_str())) {
             flatten(name, value, &mut self.figures);
         }
+        self.take_first_erase(run);
+    }
+
+    /// When erasing began, as a share of the requests, and the rate of requests from then on. The time series has at
+    /// most 200 points, which bounds the precision.
+    fn take_first_erase(&mut self, run: &RunRecord) {
+        let (Some(first), Some(last)) = (run.series.iter().find(|point| point.erases > 0), run.series.last())
+        else {
+            return;
+        };
+        let mut add = |name: &str, value: f64| self.figures.insert(name.to_owned(), value);
+        add("first_erase.share", first.requests as f64 / last.requests as f64);
+        if last.device_s > first.device_s {
+            let rate = (last.requests - first.requests) as f64 / (last.device_s - first.device_s);
+            add("after_first_erase.requests_per_s", rate);
+        }
     }
 }
 

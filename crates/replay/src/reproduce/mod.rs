@@ -9,11 +9,14 @@
 //! is that a page of results shows what is missing or does not agree, next to what does.
 
 pub mod closed_forms;
+mod df;
 pub mod experiment;
 pub mod figures;
+mod il;
 mod lx;
 pub mod render;
 pub mod results;
+mod rm;
 pub mod session;
 pub mod statistics;
 pub mod target;
@@ -33,7 +36,9 @@ use verdict::Value;
 pub fn experiments(paper: Paper, setting: &Setting) -> Vec<Experiment> {
     match paper {
         Paper::Lx => lx::experiments(setting),
-        _ => Vec::new(),
+        Paper::Df => df::experiments(setting),
+        Paper::Rm => rm::experiments(setting),
+        Paper::Il => il::experiments(setting),
     }
 }
 
@@ -41,6 +46,8 @@ pub fn experiments(paper: Paper, setting: &Setting) -> Vec<Experiment> {
 pub fn measure(paper: Paper, id: &str, runs: &Runs) -> Option<Result<Vec<Value>, String>> {
     match paper {
         Paper::Lx => lx::measure(id, runs),
-        _ => None,
+        Paper::Df => df::measure(id, runs),
+        Paper::Rm => rm::measure(id, runs),
+        Paper::Il => il::measure(id, runs),
     }
 }

@@ -23,6 +23,8 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     /// Replay through several designs, side by side with ratios to the first
     Compare(CompareArgs),
+    /// Measure a paper again: its results row by row, beside ours
+    Reproduce(ReproduceArgs),
     /// Look at or convert traces
     Trace {
         #[command(subcommand)]
@@ -65,6 +67,37 @@ pub(crate) struct CompareArgs {
     pub(crate) designs: Vec<String>,
     #[command(flatten)]
     pub(crate) run: RunArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct ReproduceArgs {
+    /// Paper: lx (Recyclable SSD), df (Delta-FTL), rm (Remap-SSD), il (integrated lifetime management)
+    #[arg(value_parser = ["lx", "df", "rm", "il"])]
+    pub(crate) paper: String,
+    /// Scaled down, minutes for a paper (the default)
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// As large as the paper's, where memory allows
+    #[arg(long, conflicts_with = "quick")]
+    pub(crate) full: bool,
+    /// Folder with original traces, used in place of their substitutes (names: docs/reproduce.md)
+    #[arg(long, value_name = "DIR")]
+    pub(crate) traces: Option<PathBuf>,
+    /// Folder of results; a folder of the paper's name is made in it
+    #[arg(long, value_name = "DIR", default_value = "papers")]
+    pub(crate) out: PathBuf,
+    /// Seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Run again what is finished already
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// Only make the pages and figures again from results.json
+    #[arg(long, conflicts_with_all = ["quick", "full", "traces", "seed", "fresh"])]
+    pub(crate) render: bool,
+    /// No summary, no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
 }
 
 /// What `replay`, `compare` and `config` have in common.

@@ -7,6 +7,7 @@
 mod args;
 mod lists;
 mod progress;
+mod reproduce;
 mod run;
 mod trace;
 
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Replay(args) => run::replay(&args),
         Command::Compare(args) => run::compare(&args),
+        Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Trace { command } => trace::trace(&command),
         Command::Devices => done(lists::devices),
         Command::Designs => done(lists::designs),

@@ -45,12 +45,19 @@ impl Reporter {
         Self { interrupted, style }
     }
 
+    /// A sentence between two runs.
+    pub(crate) fn say(&self, text: &str) {
+        if self.style != Style::Quiet {
+            eprintln!("{text}");
+        }
+    }
+
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
 
     /// A progress callback for one design's run.
-    pub(crate) fn of_design(&self, design: &str) -> impl FnMut(Progress) -> ControlFlow<()> {
+    pub(crate) fn of_design(&self, design: &str) -> impl FnMut(Progress) -> ControlFlow<()> + use<> {
         let bar = RefCell::new(self.bar(design));
         let last_line = Cell::new(Instant::now());
         let (style, design, interrupted) = (self.style, design.to_owned(), Arc::clone(&self.interrupted));

@@ -388,6 +388,8 @@ pub struct PreconditionConfig {
     pub trace: Option<String>,
     /// For `aged` without a trace: the share of the requests that ages, (0, 1) (default 0.5).
     pub share: Option<f64>,
+    /// For `aged`: every exported page is written once before (default no).
+    pub filled: Option<bool>,
 }
 
 /// Ways to precondition, by name.

@@ -13,6 +13,7 @@ pub mod process;
 pub mod record;
 pub mod replay;
 pub mod report;
+pub mod reproduce;
 pub mod theory;
 pub mod trace;
 pub mod workload;

@@ -299,6 +299,7 @@ impl<'a> Run<'a> {
         let device = &mut self.device;
         let mut step = |done, total| on_progress(Progress { phase: Phase::Precondition, done, total });
         let flow = match config.mode {
+            Precondition::Aged if config.filled == Some(true) => precondition::fill(device, &mut step)?,
             Precondition::None | Precondition::Aged => Continue(()),
             Precondition::Fill => precondition::fill(device, &mut step)?,
             Precondition::Steady => {

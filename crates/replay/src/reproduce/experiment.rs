@@ -1,0 +1,370 @@
+//! An experiment: one input through one design, named, sized and seeded, whose figures several rows may use.
+//!
+//! A row is not an experiment: Figure 10 and Figure 11 of a paper come from the same runs. So a paper's catalogue is a
+//! list of experiments, and a row asks for figures by the name of the experiment; what it asked for is noted, which
+//! gives every row its provenance. Figures are the numbers of a run record by dotted name (`programs_by_cause.gc`), so
+//! that a part's new figure can be used without touching this module. A misspelt figure is zero if it names a counter,
+//! since counters that stayed zero are absent from records; rows that need a figure to exist use [`Run::required`].
+//!
+//! An experiment that this binary cannot run (its design, workload or setting is not there yet) is not a failure: it
+//! says what is missing and the row is not run.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::traces::Traces;
+use crate::config::{Config, ConfigError};
+use crate::input::Input;
+use crate::record::RunRecord;
+use crate::replay::{OnProgress, Plan, ReplayError};
+use crate::trace::OpenOptions;
+
+/// How much is run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Size {
+    /// Scaled down: minutes for a paper.
+    Quick,
+    /// As large as the paper's, where memory allows.
+    Full,
+}
+
+/// What a catalogue is made for.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// How much is run.
+    pub size: Size,
+    /// Seed of every generator and design.
+    pub seed: u64,
+    /// Original traces that were found.
+    pub traces: Traces,
+}
+
+/// Where an experiment's requests come from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// A load that the row is about.
+    Generated(String),
+    /// A generated load in place of a trace or an application.
+    Substitute(String),
+    /// The original trace.
+    Original(std::path::PathBuf),
+}
+
+impl Source {
+    /// The specification or file.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Generated(spec) | Self::Substitute(spec) => spec.clone(),
+            Self::Original(path) => path.display().to_string(),
+        }
+    }
+
+    fn input(&self) -> Result<Input, String> {
+        match self {
+            Self::Generated(spec) | Self::Substitute(spec) => {
+                Input::generated(spec).map_err(|error| format!("workload not available: {error}"))
+            }
+            Self::Original(path) => Ok(Input::Trace { path: path.clone(), options: OpenOptions::default() }),
+        }
+    }
+}
+
+/// What is done with the requests.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// They run through a design with these settings.
+    Replay {
+        /// Design.
+        design: &'static str,
+        /// Settings `section.key=value`.
+        settings: Vec<String>,
+    },
+    /// They are counted, as on a device that never forgets: see [`super::statistics`].
+    Count,
+}
+
+/// A named run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Experiment {
+    /// Unique within the paper: `mail/128k`.
+    pub name: String,
+    /// Requests.
+    pub source: Source,
+    /// Share of the paper's input that they are; counts are divided by it.
+    pub scale: f64,
+    /// What is done with them.
+    pub work: Work,
+}
+
+impl Experiment {
+    /// A run of a design.
+    pub fn replay(
+        name: impl Into<String>,
+        (source, scale): (Source, f64),
+        design: &'static str,
+        settings: Vec<String>,
+    ) -> Self {
+        Self { name: name.into(), source, scale, work: Work::Replay { design, settings } }
+    }
+
+    /// A count of the requests.
+    pub fn count(name: impl Into<String>, (source, scale): (Source, f64)) -> Self {
+        Self { name: name.into(), source, scale, work: Work::Count }
+    }
+
+    /// Whether the input stands in for another.
+    pub fn is_substitute(&self) -> bool {
+        matches!(self.source, Source::Substitute(_))
+    }
+
+    /// Changes whenever the result might: everything that the experiment is made of, the size of a trace file and the
+    /// version of this software.
+    pub fn key(&self) -> String {
+        let mut hasher = Sha256::new();
+        let bytes = match &self.source {
+            Source::Original(path) => std::fs::metadata(path).map_or(0, |file| file.len()),
+            _ => 0,
+        };
+        hasher.update(format!("{} {bytes} {self:?}", env!("CARGO_PKG_VERSION")));
+        hasher.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// [`Trouble::Interrupted`] if the observer said so, [`Trouble::NotRun`] with the reason for everything else.
+    pub fn run(&self, on_progress: OnProgress<'_>) -> Result<Record, Trouble> {
+        let mut record = Record {
+            name: self.name.clone(),
+            key: self.key(),
+            substitute: self.is_substitute(),
+            input: self.source.name(),
+            scale: self.scale,
+            ..Record::default()
+        };
+        let input = self.source.input().map_err(Trouble::NotRun)?;
+        match &self.work {
+            Work::Count => {
+                record.figures = super::statistics::count(&input, on_progress)?;
+            }
+            Work::Replay { design, settings } => {
+                record.design = Some((*design).to_owned());
+                record.settings.clone_from(settings);
+                record.take(&replay(&input, design, settings, on_progress)?);
+            }
+        }
+        Ok(record)
+    }
+}
+
+/// Why there is no record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Trouble {
+    /// The user ended it.
+    Interrupted,
+    /// It cannot be run, with the reason.
+    NotRun(String),
+}
+
+fn replay(
+    input: &Input,
+    design: &str,
+    settings: &[String],
+    on_progress: OnProgress<'_>,
+) -> Result<RunRecord, Trouble> {
+    let is_known = wearwell::design::ALL.iter().any(|known| known.name == design);
+    if !is_known {
+        return Err(Trouble::NotRun(format!("design {design} not available")));
+    }
+    let config = Config::from_parts(None, settings).map_err(|error| refused(&error))?;
+    let plan = Plan::new(&config, input).map_err(|error| failed(&error))?;
+    let mut interrupted = false;
+    let record = plan.run(design, &mut |progress| {
+        let flow = on_progress(progress);
+        interrupted |= flow.is_break();
+        flow
+    });
+    match record.map_err(|error| failed(&error))? {
+        _ if interrupted => Err(Trouble::Interrupted),
+        RunRecord { partial_reason: Some(reason), .. } => {
+            Err(Trouble::NotRun(format!("ended early: {reason}")))
+        }
+        record => Ok(record),
+    }
+}
+
+/// A setting that no configuration has belongs to a part that is not there.
+fn refused(error: &ConfigError) -> Trouble {
+    match error {
+        ConfigError::Toml { place, message } if message.starts_with("unknown") => {
+            Trouble::NotRun(format!("{place} not available"))
+        }
+        error => Trouble::NotRun(error.to_string()),
+    }
+}
+
+fn failed(error: &ReplayError) -> Trouble {
+    Trouble::NotRun(error.to_string())
+}
+
+/// What an experiment gave, self-contained.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Record {
+    /// Name of the experiment.
+    pub name: String,
+    /// Its [`Experiment::key`].
+    pub key: String,
+    /// The input stood in for another.
+    pub substitute: bool,
+    /// Trace file or specification.
+    pub input: String,
+    /// Share of the paper's input that was run.
+    pub scale: f64,
+    /// SHA-256 of the trace file.
+    pub sha256: Option<String>,
+    /// Design; absent if requests were only counted.
+    pub design: Option<String>,
+    /// Settings of the run.
+    pub settings: Vec<String>,
+    /// Figures by dotted name.
+    pub figures: BTreeMap<String, f64>,
+    /// What the run said about its result.
+    pub notes: Vec<String>,
+}
+
+/// Parts of a run record that are no figures, or differ between machines.
+const LEFT_OUT: [&str; 6] = [
+    "config",
+    "series",
+    "peak_rss_bytes",
+    "cpu_seconds",
+    "precondition_cpu_seconds",
+    "ram_bytes_by_structure",
+];
+
+impl Record {
+    fn take(&mut self, run: &RunRecord) {
+        self.sha256.clone_from(&run.trace.sha256);
+        self.notes.clone_from(&run.notes);
+        let value = serde_json::to_value(run).expect("records are plain data");
+        let serde_json::Value::Object(fields) = value else { unreachable!("a record has fields") };
+        for (name, value) in fields.iter().filter(|(name, _)| !LEFT_OUT.contains(&name.as_str())) {
+            flatten(name, value, &mut self.figures);
+        }
+        self.take_first_erase(run);
+    }
+
+    /// When erasing began, as a share of the requests, and the rate of requests from then on. The time series has at
+    /// most 200 points, which bounds the precision.
+    fn take_first_erase(&mut self, run: &RunRecord) {
+        let (Some(first), Some(last)) = (run.series.iter().find(|point| point.erases > 0), run.series.last())
+        else {
+            return;
+        };
+        let mut add = |name: &str, value: f64| self.figures.insert(name.to_owned(), value);
+        add("first_erase.share", first.requests as f64 / last.requests as f64);
+        if last.device_s > first.device_s {
+            let rate = (last.requests - first.requests) as f64 / (last.device_s - first.device_s);
+            add("after_first_erase.requests_per_s", rate);
+        }
+    }
+}
+
+/// Numbers by dotted name; zeroes are left out.
+fn flatten(name: &str, value: &serde_json::Value, into: &mut BTreeMap<String, f64>) {
+    match value {
+        serde_json::Value::Number(number) => {
+            let value = number.as_f64().unwrap_or_default();
+            if value != 0.0 {
+                into.insert(name.to_owned(), value);
+            }
+        }
+        serde_json::Value::Object(fields) => {
+            for (field, value) in fields {
+                flatten(&format!("{name}.{field}"), value, into);
+            }
+        }
+        serde_json::Value::Array(items) => {
+            for (k, value) in items.iter().enumerate() {
+                flatten(&format!("{name}.{k}"), value, into);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The finished experiments, as rows see them.
+#[derive(Debug, Default)]
+pub struct Runs {
+    records: BTreeMap<String, Result<Record, String>>,
+    asked: RefCell<BTreeSet<String>>,
+}
+
+impl Runs {
+    /// Adds a finished experiment.
+    pub fn add(&mut self, record: Record) {
+        self.records.insert(record.name.clone(), Ok(record));
+    }
+
+    /// Adds an experiment that was not run.
+    pub fn add_not_run(&mut self, name: &str, why: &str) {
+        self.records.insert(name.to_owned(), Err(why.to_owned()));
+    }
+
+    /// The figures of an experiment.
+    ///
+    /// # Errors
+    /// Why it was not run.
+    pub fn get(&self, name: &str) -> Result<Run<'_>, String> {
+        self.asked.borrow_mut().insert(name.to_owned());
+        match self.records.get(name) {
+            Some(Ok(record)) => Ok(Run(record)),
+            Some(Err(why)) => Err(why.clone()),
+            None => Err(format!("experiment {name} was not run yet")),
+        }
+    }
+
+    /// Names asked for since the last call, and whether one of their inputs stood in for another.
+    pub fn take_asked(&self) -> (Vec<String>, bool) {
+        let asked: Vec<String> = std::mem::take(&mut *self.asked.borrow_mut()).into_iter().collect();
+        let substitute = asked
+            .iter()
+            .filter_map(|name| self.records.get(name)?.as_ref().ok())
+            .any(|record| record.substitute);
+        (asked, substitute)
+    }
+}
+
+/// One experiment's figures.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a>(&'a Record);
+
+impl Run<'_> {
+    /// A counter; absent means zero.
+    pub fn figure(&self, name: &str) -> f64 {
+        self.0.figures.get(name).copied().unwrap_or(0.0)
+    }
+
+    /// A counter as if the whole input had been run: divided by the scale.
+    pub fn extrapolated(&self, name: &str) -> f64 {
+        self.figure(name) / self.0.scale
+    }
+
+    /// A figure that must be there.
+    ///
+    /// # Errors
+    /// The record has no such figure.
+    pub fn required(&self, name: &str) -> Result<f64, String> {
+        let missing = || format!("{} reports no {name}", self.0.name);
+        self.0.figures.get(name).copied().ok_or_else(missing)
+    }
+
+    /// Programs for one cause.
+    pub fn programs(&self, cause: &str) -> f64 {
+        self.figure(&format!("programs_by_cause.{cause}"))
+    }
+}

@@ -1,0 +1,396 @@
+//! Experiments of the Remap-SSD paper (RM, section 5) and what its rows take from them.
+//!
+//! Device: the paper's emulated 36 GiB with superblocks over 16 dies; scaled down, a sixteenth of it, with a quarter of the
+//! superblocks and a quarter of the pages in each, and NVRAM or log in proportion. Loads fill nine tenths of what it
+//! exports; their first half ages it. Applications are host models, in closed loop. Performance is requests per second of
+//! device time, so that both the writes saved and the scans of a log count. `NoRemap` is the plain page map, to which hosts
+//! copy by reading and writing.
+
+use super::experiment::{Experiment, Run, Runs, Setting, Size, Source};
+use super::verdict::Value;
+
+/// Sizes of log or NVRAM beside 36 GiB, MB, as the paper numbers them.
+const SIZES: [u32; 3] = [40, 80, 120];
+/// Sizes beside 288 GiB.
+const LARGE_SIZES: [u32; 3] = [160, 320, 640];
+/// Schemes: our name of the experiment, and of the reverse map.
+const SCHEMES: [(&str, &str); 3] = [("segments", "segments"), ("nlog", "nvram-log"), ("flog", "flash-log")];
+/// Loads of section 5.2, as the rows call them.
+const LOADS: [&str; 4] = ["fileserver", "oltp", "ycsb", "random writes"];
+
+struct Scaled {
+    scale: f64,
+    /// Exported pages.
+    logical: f64,
+    settings: Vec<String>,
+}
+
+/// The paper's device at a size.
+fn device(setting: &Setting) -> Scaled {
+    let (scale, blocks, pages) = match setting.size {
+        Size::Quick => (1.0 / 16.0, 144, 256),
+        Size::Full => (1.0, 576, 1024),
+    };
+    let settings = vec![
+        "device.preset=rm-36g".to_owned(),
+        format!("device.blocks_per_plane={blocks}"),
+        format!("device.pages_per_block={pages}"),
+        "timing.mode=event".to_owned(),
+        "replay.arrival=closed".to_owned(),
+        format!("replay.seed={}", setting.seed),
+    ];
+    Scaled { scale, logical: f64::from(blocks * pages * 16) / 1.125, settings }
+}
+
+/// NVRAM or log of `mb` beside the paper's 36 GiB.
+fn sized(map: &str, mb: f64) -> Vec<String> {
+    vec![format!("remap.reverse_map={map}"), format!("remap.size_mib={mb}")]
+}
+
+/// A load of section 5.2 whose host writes are some exported capacities; contents are `share` of the logical pages.
+fn load(name: &str, logical: f64, share: f64, seed: u64) -> Source {
+    let pages = 0.9 * logical;
+    let contents = format!("seed={seed}+zipf:a=0.2,contents={}", (share * logical).round());
+    match name {
+        // Slots of four mean sizes; a loop writes 36 pages.
+        "fileserver" => Source::Substitute(format!(
+            "fileserver:files={},mean=32,loops={},{contents}",
+            (pages / 128.0).round(),
+            (3.0 * logical / 36.0).round()
+        )),
+        // A round writes about 164 pages beside the log.
+        "oltp" => Source::Substitute(format!(
+            "oltp:pages={},rounds={},{contents}",
+            pages.round() - 2560.0,
+            (3.0 * logical / 164.0).round()
+        )),
+        "ycsb" => Source::Substitute(format!(
+            "ycsb:records={},updates={},checkpoint={},{contents}",
+            (pages * 2.5).round(),
+            (3.0 * logical).round(),
+            (logical / 25.0).round()
+        )),
+        _ => Source::Generated(format!(
+            "uniform:pages={},requests={},{contents}",
+            pages.round(),
+            (4.0 * logical).round()
+        )),
+    }
+}
+
+/// Everything that the rows need.
+pub fn experiments(setting: &Setting) -> Vec<Experiment> {
+    [deduplication(setting), traces(setting), sqlite(setting), f2fs(setting)].concat()
+}
+
+fn deduplication(setting: &Setting) -> Vec<Experiment> {
+    let Scaled { scale, logical, settings } = device(setting);
+    let base = [settings, vec!["precondition.mode=aged".to_owned()]].concat();
+    let mut experiments = Vec::new();
+    for name in LOADS {
+        let input = (load(name, logical, 0.7, setting.seed), scale);
+        let mut add = |variant: &str, design, extra: Vec<String>| {
+            let name = format!("{name}/{variant}");
+            experiments.push(Experiment::replay(name, input.clone(), design, [base.clone(), extra].concat()));
+        };
+        add("noremap", "page-map", vec![]);
+        add("opt", "remap", vec!["remap.reverse_map=ideal".to_owned()]);
+        for (scheme, map) in SCHEMES {
+            for mb in SIZES {
+                add(&format!("{scheme}-{mb}"), "remap", sized(map, f64::from(mb) * scale));
+            }
+        }
+    }
+    for bytes in [1024, 8192] {
+        let settings =
+            [base.clone(), sized("segments", 40.0 * scale), vec![format!("remap.segment_bytes={bytes}")]];
+        let input = (load("random writes", logical, 0.9, setting.seed), scale);
+        experiments.push(Experiment::replay(format!("segment/{bytes}"), input, "remap", settings.concat()));
+    }
+    experiments
+}
+
+/// Real contents on a drive that the footprint fills to nine tenths; the paper's 288 GiB need more memory than most
+/// machines have, so flash and log shrink together.
+fn traces(setting: &Setting) -> Vec<Experiment> {
+    let size = match setting.size {
+        Size::Quick => 0.05,
+        Size::Full => 1.0,
+    };
+    let mut experiments = Vec::new();
+    for (trace, name, addresses) in [("homes", "fiu-homes", 2.4e6), ("mail", "fiu-mail", 1.2e6)] {
+        let (source, scale) = setting.traces.source(name, &format!(",seed={}", setting.seed), size);
+        let pages = addresses * scale / 0.9 * 1.125;
+        let per_block = if scale < 0.5 { 32.0 } else { 256.0 };
+        let blocks = (pages / 16.0 / per_block).ceil();
+        let mib = blocks * per_block * 16.0 * 4096.0 / f64::from(1 << 20);
+        let base = [
+            device(setting).settings,
+            vec![
+                format!("device.pages_per_block={per_block}"),
+                format!("device.blocks_per_plane={blocks}"),
+                "replay.addresses=compact".to_owned(),
+                "precondition.mode=aged".to_owned(),
+            ],
+        ]
+        .concat();
+        let mut add = |variant: &str, design, extra: Vec<String>| {
+            let input = (source.clone(), scale);
+            let name = format!("{trace}/{variant}");
+            experiments.push(Experiment::replay(name, input, design, [base.clone(), extra].concat()));
+        };
+        add("noremap", "page-map", vec![]);
+        add("opt", "remap", vec!["remap.reverse_map=ideal".to_owned()]);
+        for (scheme, map) in SCHEMES {
+            for mb in LARGE_SIZES {
+                add(&format!("{scheme}-{mb}"), "remap", sized(map, f64::from(mb) * mib / (288.0 * 1024.0)));
+            }
+        }
+    }
+    experiments
+}
+
+/// The schemes of a case study with host remaps, on a new device with a log of 80 MB. `spec` is the host without its
+/// key `remap`.
+fn case_study(setting: &Setting, name: &str, spec: &str) -> Vec<Experiment> {
+    let Scaled { scale, settings, .. } = device(setting);
+    let one = |variant: &str, design, remap: &str, extra: Vec<String>| {
+        let source = Source::Substitute(format!("{spec},remap={remap},seed={}", setting.seed));
+        let settings = [settings.clone(), extra].concat();
+        Experiment::replay(format!("{name}/{variant}"), (source, scale), design, settings)
+    };
+    let mut experiments = vec![one("noremap", "page-map", "off", vec![])];
+    for (scheme, map) in SCHEMES {
+        let extra = [sized(map, 80.0 * scale), vec!["remap.dedup=false".to_owned()]].concat();
+        experiments.push(one(scheme, "remap", "on", extra));
+    }
+    experiments
+}
+
+fn sqlite(setting: &Setting) -> Vec<Experiment> {
+    let scale = device(setting).scale;
+    let entries = |full: f64| (full * scale).round();
+    [
+        case_study(setting, "fillrandom", &format!("sqlite-wal:entries={}", entries(1.6e6))),
+        case_study(setting, "fillseq", &format!("sqlite-wal:entries={},order=sequential", entries(1.5e6))),
+    ]
+    .concat()
+}
+
+/// F2FS on nine tenths of the device, its files on 0.7 of that.
+fn f2fs(setting: &Setting) -> Vec<Experiment> {
+    let pages = 0.9 * device(setting).logical;
+    let segments = (pages / 512.0).floor();
+    let files = (pages * 0.7 / 33.0).floor();
+    case_study(setting, "f2fs", &format!("f2fs-clean:segments={segments},files={files},ops={}", files * 4.0))
+}
+
+type Result<T> = std::result::Result<T, String>;
+
+/// What a row measures; `None` if no experiment is about it.
+pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
+    Some(match id {
+        "RM-15" => of_loads(runs, |opt, none| rate(opt) / rate(none)),
+        "RM-16" => of_loads(runs, |opt, none| 100.0 * (1.0 - amplification(opt) / amplification(none))),
+        "RM-17" => demoted(runs, 40),
+        "RM-18" => demoted(runs, 80),
+        "RM-19" => demoted(runs, 120),
+        "RM-20" => over_logs(runs, &LOADS, 40),
+        "RM-21" => over_logs(runs, &LOADS, 80),
+        "RM-22" => over_logs(runs, &LOADS, 120),
+        "RM-23" => SIZES
+            .iter()
+            .map(|&mb| Ok(Value::new(format!("{mb} MB"), extra_amplification(runs, mb)?)))
+            .collect(),
+        "RM-24" => by_size(runs, "flog"),
+        "RM-25" => by_size(runs, "nlog"),
+        "RM-26" => below_opt(runs),
+        "RM-27" => ["homes", "mail"]
+            .iter()
+            .map(|trace| Ok(Value::new(*trace, ratio(runs, trace, "opt", "noremap", rate)?)))
+            .collect(),
+        "RM-28" => [("FLog", "flog"), ("NLog", "nlog")]
+            .iter()
+            .map(|(name, scheme)| {
+                Ok(Value::new(
+                    *name,
+                    mean_ratio(
+                        runs,
+                        &["homes", "mail"],
+                        &format!("{scheme}-320"),
+                        "segments-320",
+                        amplification,
+                    )?,
+                ))
+            })
+            .collect(),
+        "RM-29" => segment_size(runs),
+        "RM-33" => Ok(vec![]).and_then(|_: Vec<Value>| {
+            let left = mean_ratio(runs, &SQLITE, "segments", "noremap", |run| run.figure("programs"))?;
+            Ok(vec![Value::new("", 100.0 * (1.0 - left))])
+        }),
+        "RM-34" => logs(|scheme| mean_ratio(runs, &SQLITE, "segments", scheme, late_rate)),
+        "RM-36" => largest_group(runs),
+        "RM-37" => {
+            Err("two runs of different request counts have no common moment at which to compare them".into())
+        }
+        "RM-38" => SQLITE
+            .iter()
+            .map(|test| {
+                let begins =
+                    |variant: &str| runs.get(&format!("{test}/{variant}"))?.required("first_erase.share");
+                Ok(Value::new(*test, f64::from(u8::from(begins("segments")? > begins("noremap")?))))
+            })
+            .collect(),
+        "RM-39" => phase_gain(runs, "noremap", 1),
+        "RM-40" => phase_gain(runs, "noremap", 2),
+        "RM-41" => logs(|scheme| phase_ratio(runs, scheme, 0)),
+        "RM-42" => logs(|scheme| phase_ratio(runs, scheme, 2)),
+        "RM-43" => scans_grow(runs),
+        _ => return None,
+    })
+}
+
+const SQLITE: [&str; 2] = ["fillrandom", "fillseq"];
+
+/// Requests per second of device time.
+fn rate(run: &Run<'_>) -> f64 {
+    run.figure("trace.requests") / run.figure("timing.device_s")
+}
+
+/// The same from the first erase on.
+fn late_rate(run: &Run<'_>) -> f64 {
+    run.figure("after_first_erase.requests_per_s")
+}
+
+fn amplification(run: &Run<'_>) -> f64 {
+    run.figure("write_amplification")
+}
+
+fn ratio(
+    runs: &Runs,
+    of: &str,
+    variant: &str,
+    reference: &str,
+    value: impl Fn(&Run<'_>) -> f64,
+) -> Result<f64> {
+    Ok(value(&runs.get(&format!("{of}/{variant}"))?) / value(&runs.get(&format!("{of}/{reference}"))?))
+}
+
+fn mean_ratio(
+    runs: &Runs,
+    of: &[&str],
+    variant: &str,
+    reference: &str,
+    value: impl Fn(&Run<'_>) -> f64 + Copy,
+) -> Result<f64> {
+    let ratios: Result<Vec<f64>> = of.iter().map(|of| ratio(runs, of, variant, reference, value)).collect();
+    Ok(ratios?.iter().sum::<f64>() / of.len() as f64)
+}
+
+fn of_loads(runs: &Runs, value: impl Fn(&Run<'_>, &Run<'_>) -> f64) -> Result<Vec<Value>> {
+    let of = |load: &&str| {
+        let (opt, none) = (runs.get(&format!("{load}/opt"))?, runs.get(&format!("{load}/noremap"))?);
+        Ok(Value::new(format!("{load} 30 %"), value(&opt, &none)))
+    };
+    LOADS.iter().map(of).collect()
+}
+
+/// Binds that became writes for want of an entry, percent of all binds wanted.
+fn demoted(runs: &Runs, mb: u32) -> Result<Vec<Value>> {
+    let of = |load: &&str| {
+        let run = runs.get(&format!("{load}/segments-{mb}"))?;
+        let full = run.figure("parts.demoted_full");
+        let all = full + run.figure("parts.demoted_saturated") + run.figure("writes_by_form.deduplicated");
+        Ok(Value::new(*load, 100.0 * full / all))
+    };
+    LOADS.iter().map(of).collect()
+}
+
+/// What the rows call the logs, with a value for each as a gain in percent.
+fn logs(ratio: impl Fn(&str) -> Result<f64>) -> Result<Vec<Value>> {
+    [("FLog", "flog"), ("NLog", "nlog")]
+        .iter()
+        .map(|(name, scheme)| Ok(Value::new(*name, 100.0 * (ratio(scheme)? - 1.0))))
+        .collect()
+}
+
+fn over_logs(runs: &Runs, of: &[&str], mb: u32) -> Result<Vec<Value>> {
+    logs(|scheme| mean_ratio(runs, of, &format!("segments-{mb}"), &format!("{scheme}-{mb}"), rate))
+}
+
+fn extra_amplification(runs: &Runs, mb: u32) -> Result<f64> {
+    let over = |scheme: &str| {
+        mean_ratio(runs, &LOADS, &format!("segments-{mb}"), &format!("{scheme}-{mb}"), amplification)
+    };
+    Ok(100.0 * (f64::midpoint(over("flog")?, over("nlog")?) - 1.0))
+}
+
+fn by_size(runs: &Runs, scheme: &str) -> Result<Vec<Value>> {
+    let of = |mb: &u32| {
+        let gain =
+            mean_ratio(runs, &["homes", "mail"], &format!("segments-{mb}"), &format!("{scheme}-{mb}"), rate)?;
+        Ok(Value::new(format!("{mb} MB"), 100.0 * (gain - 1.0)))
+    };
+    LARGE_SIZES.iter().map(of).collect()
+}
+
+fn below_opt(runs: &Runs) -> Result<Vec<Value>> {
+    let mut gaps = Vec::new();
+    for trace in ["homes", "mail"] {
+        for mb in LARGE_SIZES {
+            gaps.push(100.0 * (1.0 - ratio(runs, trace, &format!("segments-{mb}"), "opt", rate)?));
+        }
+    }
+    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+    Ok(vec![Value::new("mean", mean), Value::new("largest", gaps.into_iter().fold(f64::MIN, f64::max))])
+}
+
+fn segment_size(runs: &Runs) -> Result<Vec<Value>> {
+    let of = |value: fn(&Run<'_>) -> f64| ratio(runs, "segment", "8192", "1024", value);
+    Ok(vec![
+        Value::new("performance lost", 100.0 * (1.0 - of(rate)?)),
+        Value::new("write amplification", 100.0 * (of(amplification)? - 1.0)),
+    ])
+}
+
+fn largest_group(runs: &Runs) -> Result<Vec<Value>> {
+    let sizes: Result<Vec<f64>> = SQLITE
+        .iter()
+        .map(|test| runs.get(&format!("{test}/segments"))?.required("parts.largest_group_bytes"))
+        .collect();
+    Ok(vec![Value::new("", sizes?.into_iter().fold(0.0, f64::max) / 1000.0)])
+}
+
+/// Device time of a phase.
+fn phase_s(run: &Run<'_>, phase: usize) -> f64 {
+    let end = |phase: usize| run.figure(&format!("phases.{phase}.device_s"));
+    if phase == 0 { end(0) } else { end(phase) - end(phase - 1) }
+}
+
+fn phase_ratio(runs: &Runs, reference: &str, phase: usize) -> Result<f64> {
+    ratio(runs, "f2fs", reference, "segments", |run| phase_s(run, phase))
+}
+
+/// How much faster a phase is with Remap-SSD, percent.
+fn phase_gain(runs: &Runs, reference: &str, phase: usize) -> Result<Vec<Value>> {
+    Ok(vec![Value::new("", 100.0 * (phase_ratio(runs, reference, phase)? - 1.0))])
+}
+
+/// NVRAM bytes read per collection, for every size.
+fn scans_grow(runs: &Runs) -> Result<Vec<Value>> {
+    let scanned = |scheme: &str| -> Result<Vec<f64>> {
+        SIZES
+            .iter()
+            .map(|mb| {
+                let run = runs.get(&format!("random writes/{scheme}-{mb}"))?;
+                Ok(run.figure("parts.nvram_read_bytes") / run.figure("erases"))
+            })
+            .collect()
+    };
+    let (nlog, segments) = (scanned("nlog")?, scanned("segments")?);
+    let grows = nlog.windows(2).all(|pair| pair[1] > pair[0]);
+    let flat = nlog.iter().zip(&segments).all(|(log, group)| *group < 0.1 * log);
+    let holds = |of: &str, statement: bool| Value::new(of, f64::from(u8::from(statement)));
+    Ok(vec![holds("NLog grows", grows), holds("Remap-SSD flat", flat)])
+}

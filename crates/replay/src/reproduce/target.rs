@@ -1,0 +1,238 @@
+//! What the papers report, as data: `papers/<paper>/targets.toml`, embedded in the binary.
+//!
+//! A target is one row of a paper's evaluation. It keeps the reported words for people and the reported numbers for
+//! the comparison, and says how the two may be compared: a bar that prose quotes to three digits is not compared like
+//! a statement such as "LRU needs the most". The price of data over code is that a wrong key is found at run time;
+//! unknown keys are refused, and a test parses every file.
+//!
+//! Invariants: identities are unique and continuous within a paper; every contradiction that a target names exists.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The papers that can be reproduced.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Paper {
+    /// Recyclable SSD.
+    Lx,
+    /// Delta-FTL.
+    Df,
+    /// Remap-SSD.
+    Rm,
+    /// Integrated lifetime management.
+    Il,
+}
+
+impl Paper {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Lx, Self::Df, Self::Rm, Self::Il];
+
+    /// Name on the command line and of the folder in `papers/`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lx => "lx",
+            Self::Df => "df",
+            Self::Rm => "rm",
+            Self::Il => "il",
+        }
+    }
+
+    /// What the paper reports. Parsed at each call, some hundred lines.
+    ///
+    /// # Panics
+    /// Never: a test parses the embedded files.
+    pub fn targets(self) -> Targets {
+        let text = match self {
+            Self::Lx => include_str!("../../../../papers/lx/targets.toml"),
+            Self::Df => include_str!("../../../../papers/df/targets.toml"),
+            Self::Rm => include_str!("../../../../papers/rm/targets.toml"),
+            Self::Il => include_str!("../../../../papers/il/targets.toml"),
+        };
+        Targets::parse(text).unwrap_or_else(|error| panic!("papers/{}/targets.toml: {error}", self.name()))
+    }
+}
+
+impl fmt::Display for Paper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Paper {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.map(Self::name);
+        let found = Self::ALL.into_iter().find(|paper| paper.name() == text);
+        found.ok_or_else(|| format!("unknown paper `{text}`; one of {}", known.join(", ")))
+    }
+}
+
+/// A file of targets.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Targets {
+    /// The paper.
+    pub paper: Citation,
+    /// Where the paper contradicts itself or leaves something open, and how that is read here.
+    #[serde(default)]
+    pub contradictions: BTreeMap<String, String>,
+    /// The rows, in the order of their identities.
+    #[serde(rename = "target")]
+    pub rows: Vec<Target>,
+}
+
+/// Which paper.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Citation {
+    /// Name on the command line.
+    pub key: String,
+    /// Title.
+    pub title: String,
+    /// Authors, venue, year.
+    pub source: String,
+}
+
+/// One reported result.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// `LX-17`.
+    pub id: String,
+    /// Figure, table or section.
+    pub place: String,
+    /// What was measured.
+    pub metric: String,
+    /// On what.
+    pub configuration: String,
+    /// What it takes to measure it again.
+    pub class: Class,
+    /// Unit of the values.
+    #[serde(default)]
+    pub unit: String,
+    /// The reported figures in words.
+    pub reported: String,
+    /// The reported figures as numbers.
+    #[serde(default)]
+    pub values: Vec<Reported>,
+    /// How ours may be compared with them.
+    pub compare: Comparison,
+    /// Contradictions that touch this row.
+    #[serde(default)]
+    pub contradictions: Vec<String>,
+    /// What a reader of the comparison has to know.
+    #[serde(default)]
+    pub note: String,
+    /// The substitute for the trace is made from these very figures, so that it agrees by construction.
+    #[serde(default)]
+    pub given_to_substitute: bool,
+    /// Why nobody but the authors can measure it; empty if somebody can.
+    #[serde(default)]
+    pub not_reproducible: String,
+}
+
+/// What it takes to measure a row again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Class {
+    /// A closed form.
+    Cf,
+    /// A synthetic load.
+    Syn,
+    /// An application, or an emulation of its requests.
+    App,
+    /// A published trace.
+    Pub,
+    /// A trace that only the authors have.
+    Priv,
+}
+
+impl Class {
+    /// In words.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Cf => "closed form",
+            Self::Syn => "synthetic load",
+            Self::App => "application",
+            Self::Pub => "published trace",
+            Self::Priv => "private trace",
+        }
+    }
+}
+
+/// A reported number or range.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Reported {
+    /// Of which trace, size or variant; empty if there is but one.
+    pub of: String,
+    /// The number.
+    pub value: Option<f64>,
+    /// Decimals to which it is printed, where that is what is compared.
+    pub digits: Option<u32>,
+    /// Lower end of a range.
+    pub low: Option<f64>,
+    /// Upper end of a range.
+    pub high: Option<f64>,
+}
+
+impl Reported {
+    /// The ends of the range, or the number twice; infinite where an end is open.
+    pub fn bounds(&self) -> (f64, f64) {
+        let low = self.low.or(self.value).unwrap_or(f64::NEG_INFINITY);
+        (low, self.high.or(self.value).unwrap_or(f64::INFINITY))
+    }
+}
+
+/// How ours may be compared with what was reported.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Comparison {
+    /// Kind.
+    pub kind: Kind,
+    /// Deviation that counts as reproduced, percent of the reported value.
+    #[serde(default)]
+    pub percent: f64,
+    /// Where there would be no effect (0 for a gain, 100 for a normalised count): beyond the tolerance, being on the
+    /// reported side of it still is the reported direction.
+    pub neutral: Option<f64>,
+}
+
+/// Kinds of comparison.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Equal when rounded to the printed digits.
+    Digits,
+    /// Within a percentage.
+    Within,
+    /// Inside the reported range, or within a percentage of it.
+    Range,
+    /// On the same side of `neutral`; the size of the effect is not compared.
+    Direction,
+    /// Ours fall strictly in the order in which the values are listed.
+    Ordering,
+    /// A statement that holds (1) or not (0).
+    Holds,
+    /// Nothing to compare: an input or background.
+    Context,
+}
+
+impl Targets {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Syntax, unknown keys and values.
+    pub fn parse(text: &str) -> Result<Self, toml::de::Error> {
+        toml::from_str(text)
+    }
+
+    /// The row of that identity.
+    pub fn row(&self, id: &str) -> Option<&Target> {
+        self.rows.iter().find(|row| row.id == id)
+    }
+}

@@ -1,0 +1,72 @@
+//! The papers' original traces, if the user has them.
+//!
+//! Most traces come from archives that hand them out under terms of their own, in many files. They are looked for in
+//! one folder under fixed names, whatever the ending (`fiu-mail.blkparse.zst`, `fiu-mail.wwt`), in any format that is
+//! recognised by content; parts that the archive splits by day are to be joined first. Without the file a substitute
+//! with the published counts runs, and the result says so.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::experiment::Source;
+
+/// Name of the file without its endings, and what it is.
+pub const ORIGINALS: [(&str, &str); 9] = [
+    ("fiu-homes", "FIU I/O deduplication traces, homes, blkparse files of two weeks joined (SNIA IOTTA)"),
+    ("fiu-mail", "the same, mail (cheetah)"),
+    ("fiu-web", "the same, web-vm (webmail and online)"),
+    ("f1", "UMass Trace Repository, Financial1.spc"),
+    ("f2", "UMass Trace Repository, Financial2.spc"),
+    ("c3", "HP Labs Cello99, disk 3, 17 July 1999, converted to one of our formats"),
+    ("c8", "the same, disk 8"),
+    ("dap", "Microsoft Production Server traces, DAP-PS, 24 hours, converted (SNIA IOTTA)"),
+    ("msn", "the same, MSN-CFS, one disk, 6 hours, converted"),
+];
+
+/// Traces that were found, by name.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Traces(BTreeMap<String, PathBuf>);
+
+impl Traces {
+    /// Looks into a folder. The first file of a name counts, in alphabetical order.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn find(folder: &Path) -> std::io::Result<Self> {
+        let mut files: Vec<PathBuf> = std::fs::read_dir(folder)?
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect::<Result<_, _>>()?;
+        files.sort();
+        let stem = |path: &PathBuf| {
+            let name = path.file_name()?.to_str()?.to_lowercase();
+            Some(name.split('.').next().unwrap_or_default().to_owned())
+        };
+        let mut found = BTreeMap::new();
+        for (name, _) in ORIGINALS {
+            let is_named = |path: &&PathBuf| path.is_file() && stem(path).is_some_and(|stem| stem == name);
+            if let Some(path) = files.iter().find(is_named) {
+                found.insert(name.to_owned(), path.clone());
+            }
+        }
+        Ok(Self(found))
+    }
+
+    /// How many were found.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether none was found.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The trace if it is there, else its substitute with these keys. The scale of what is replayed comes with it: 1 for
+    /// an original.
+    pub fn source(&self, name: &str, keys: &str, scale: f64) -> (Source, f64) {
+        match self.0.get(name) {
+            Some(path) => (Source::Original(path.clone()), 1.0),
+            None => (Source::Substitute(format!("{name}:scale={scale}{keys}")), scale),
+        }
+    }
+}

@@ -211,6 +211,9 @@ pub struct LifetimeRecord {
     pub years_by_programs: Option<f64>,
     /// Time that the measured part took, seconds: the trace's in open loop, else the device's.
     pub elapsed_s: f64,
+    /// Energy of programs, hashing and compression per host page write, microjoules, at IL's powers and times; reads and
+    /// erases are left out, as there.
+    pub energy_uj_per_page: f64,
     /// Time for which throttling held host writes back, seconds.
     pub held_s: f64,
     /// Host writes held back.

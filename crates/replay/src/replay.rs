@@ -780,6 +780,7 @@ impl<'a> Run<'a> {
         if let Some(managed) = &self.managed {
             managed.report(&mut record);
         }
+        record.energy_uj_per_page = self.energy_uj() / record_pages(self.device.ftl().stats());
         record
     }
 
@@ -793,6 +794,15 @@ impl<'a> Run<'a> {
         let now_ns = timing.now_ns();
         let owed_ns = self.managed.as_ref().map_or(0, |managed| managed.owed_ns(&self.device, now_ns));
         (now_ns + owed_ns) as f64 / 1e9
+    }
+
+    fn energy_uj(&self) -> f64 {
+        let energy = self.plan.config.lifetime.energy();
+        let stats = self.device.ftl().stats();
+        let in_programs = stats.total_programs() as f64
+            + stats.work.hashed_pages as f64 * energy.dedup_overhead()
+            + stats.work.compressed_pages as f64 * energy.compression_overhead();
+        in_programs * energy.program.energy_pj() as f64 / 1e6
     }
 
     fn part_figures(&self) -> std::collections::BTreeMap<String, f64> {
@@ -841,12 +851,6 @@ impl<'a> Run<'a> {
             add("chunks_repacked", counts.repacked as f64);
             add("chunks_unpacked", counts.unpacked as f64);
         }
-        let energy = self.plan.config.lifetime.energy();
-        let content_programs = stats.work.hashed_pages as f64 * energy.dedup_overhead()
-            + stats.work.compressed_pages as f64 * energy.compression_overhead();
-        if content_programs > 0.0 {
-            add("energy_in_programs", stats.total_programs() as f64 + content_programs);
-        }
         figures.retain(|_, value| *value != 0.0);
         figures
     }
@@ -872,6 +876,10 @@ impl<'a> Run<'a> {
     }
 }
 
+fn record_pages(stats: &Stats) -> f64 {
+    stats.host_page_writes.max(1) as f64
+}
+
 /// Host page writes by what became of them; forms without any are absent.
 fn writes_by_form(stats: &Stats) -> std::collections::BTreeMap<String, u64> {
     let without_page = [
@@ -889,7 +897,7 @@ fn writes_by_form(stats: &Stats) -> std::collections::BTreeMap<String, u64> {
 /// packed pages included, and not those of garbage collection (LX, section V-B).
 fn write_reduction(stats: &Stats) -> f64 {
     let programs = stats.programs[Cause::Host as usize] + stats.programs[Cause::Content as usize];
-    1.0 - programs as f64 / stats.host_page_writes.max(1) as f64
+    1.0 - programs as f64 / record_pages(stats)
 }
 
 impl Plan<'_> {

@@ -120,6 +120,7 @@ pub(crate) struct DeltaStage {
     pages: HashMap<Ppn, DeltaPage, FxBuildHasher>,
     /// Moving average of the page share that a committed delta took.
     mean_ratio: f64,
+    averaged_pages: u64,
     /// Delta pages at most.
     page_limit: u64,
     page_bytes: u32,
@@ -130,8 +131,9 @@ pub(crate) struct DeltaStage {
 
 /// Every so many eligible writes in bypass mode one is encoded all the same, to see whether deltas got smaller.
 const PROBE_INTERVAL: u64 = 64;
-/// Weight of the newest page in the moving average of the packed ratio.
-const RATIO_WEIGHT: f64 = 1.0 / 16.0;
+/// Pages over which the packed ratio is averaged: a page holds one, two or three deltas, and the mean of few pages would
+/// cross the bound by chance.
+const AVERAGED_PAGES: u64 = 512;
 
 impl DeltaStage {
     pub(crate) fn new<N: Nand>(store: &Store<N>, design: DeltaDesign) -> Self {
@@ -141,6 +143,7 @@ impl DeltaStage {
             places: HashMap::default(),
             pages: HashMap::default(),
             mean_ratio: 0.0,
+            averaged_pages: 0,
             page_limit: 0,
             page_bytes: store.geometry().page_bytes,
             writes_to_scan: design.scan_interval_writes,
@@ -340,8 +343,8 @@ impl<N: Nand> Ftl<N> {
         stage.statistics.committed_pages += 1;
         stage.statistics.committed_deltas += deltas.len() as u64;
         let ratio = 1.0 / deltas.len() as f64;
-        let weight = if stage.statistics.committed_pages == 1 { 1.0 } else { RATIO_WEIGHT };
-        stage.mean_ratio += (ratio - stage.mean_ratio) * weight;
+        stage.averaged_pages = (stage.averaged_pages + 1).min(AVERAGED_PAGES);
+        stage.mean_ratio += (ratio - stage.mean_ratio) / stage.averaged_pages as f64;
         for delta in deltas {
             stage.settle(delta.lpn, ppn);
         }

@@ -830,6 +830,10 @@ impl<'a> Run<'a> {
         add("demoted_saturated", stats.demoted_saturated as f64);
         add("demoted_full", stats.demoted_full as f64);
         add("bound_pages_by_remap", stats.remapped_pages as f64);
+        add("collections", stats.gc_victims as f64);
+        add("collections_of_deltas", stats.gc_delta_victims as f64);
+        add("referrer_scan_bytes", stats.referrer_scan_bytes as f64);
+        add("largest_group_bytes", stats.largest_referrer_scan_bytes as f64);
         add("nvram_written_bytes", stats.work.nvram_written_bytes as f64);
         add("nvram_read_bytes", stats.work.nvram_read_bytes as f64);
         if let Some(counts) = ftl.delta_statistics() {

@@ -42,6 +42,12 @@ pub struct Stats {
     pub work: Work,
     /// Victims collected.
     pub gc_victims: u64,
+    /// Those of them that held deltas.
+    pub gc_delta_victims: u64,
+    /// Bytes of NVRAM scanned to find the referrers of victims: a part of what [`Work`] counts.
+    pub referrer_scan_bytes: u64,
+    /// The most bytes scanned for one victim.
+    pub largest_referrer_scan_bytes: u64,
 }
 
 /// Work of the controller that takes time and energy: counted here, priced by whoever knows what it costs.

@@ -113,7 +113,11 @@ impl Sharing {
         let Self { reverse, bound, oldest_evidence, .. } = self;
         let needed = |entry: &Entry| judge(mapping, bound, *oldest_evidence, entry);
         self.recordable = reverse.make_room_for(io, block, &needed)?;
+        let before = io.stats.work.nvram_read_bytes;
         reverse.entries_of(io, block, &mut entries)?;
+        let scanned = io.stats.work.nvram_read_bytes - before;
+        io.stats.referrer_scan_bytes += scanned;
+        io.stats.largest_referrer_scan_bytes = io.stats.largest_referrer_scan_bytes.max(scanned);
         // Of several entries for one logical page and place only the newest binds; an older one may still bury its
         // source.
         entries.sort_by_key(|entry| (entry.place.map(|ppn| ppn.0), entry.lpn.0, u64::MAX - entry.sequence));

@@ -146,6 +146,8 @@ impl<N: Nand> Ftl<N> {
     fn collect(&mut self, pool: u32) -> Result<bool> {
         let Some(victim) = self.choose_victim(pool) else { return Ok(false) };
         self.store.stats.gc_victims += 1;
+        let holds_deltas = self.store.blocks().kind(victim) == PageKind::Delta;
+        self.store.stats.gc_delta_victims += u64::from(holds_deltas);
         self.empty_and_erase(victim, pool, Cause::Gc)?;
         if let Some(cold) = self.collector.worn_behind(&self.store, pool)
             && self.store.free_blocks(pool) > RESERVE_BLOCKS

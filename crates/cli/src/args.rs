@@ -118,7 +118,7 @@ pub(crate) struct RunArgs {
     /// Spare space / logical space (`device.over_provisioning`)
     #[arg(long, value_name = "SHARE")]
     pub(crate) over_provisioning: Option<f64>,
-    /// Victim policy: greedy, cost-benefit, d-choices, random, fifo, rc-gc [gc.policy]
+    /// Victim policy: greedy, cost-benefit, d-choices, random, fifo, rc-gc, dead-bytes [gc.policy]
     #[arg(long, value_name = "POLICY")]
     pub(crate) gc_policy: Option<String>,
     /// Pages of the write buffer [buffer.pages]

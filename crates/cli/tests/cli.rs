@@ -57,11 +57,11 @@ struct Fixture {
 impl Fixture {
     fn new(requests: u64) -> Self {
         let fixture = Self { folder: tempfile::tempdir().unwrap() };
-        let mut text = "time_ns,op,offset_bytes,len_bytes,device,fingerprints\n".to_owned();
+        let mut text = "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes\n".to_owned();
         for k in 0..requests {
             let (op, page) = (if k % 4 == 3 { "R" } else { "W" }, k * 7919 % 997);
             let content = if op == "W" { format!("{:x}", k % 50 + 1) } else { String::new() };
-            writeln!(text, "{},{op},{},4096,0,{content}", k * 100_000, page * 4096).unwrap();
+            writeln!(text, "{},{op},{},4096,0,{content},", k * 100_000, page * 4096).unwrap();
         }
         fs::write(fixture.file("trace.csv"), text).unwrap();
         fixture

@@ -161,7 +161,8 @@ fn engine(case: &Case) -> Figures {
     let parts = config.parts(case.design, &resolved).expect("the design exists");
     process::reset_peak_rss();
     let physical_pages = resolved.geometry.pages();
-    let nand = SimNand::new(resolved.geometry, parts.retain());
+    let nvram_bytes = parts.nvram_bytes(resolved.geometry.page_bytes);
+    let nand = SimNand::new(resolved.geometry, parts.retain()).with_nvram(nvram_bytes);
     let mut device = Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default())
         .expect("presets leave spare space");
     precondition::construct(&mut device, mix(1), &mut |_, _| Continue(()))

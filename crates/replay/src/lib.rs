@@ -4,8 +4,10 @@
 
 pub mod config;
 pub mod content_model;
+pub mod design_config;
 pub mod hosts;
 pub mod input;
+mod lifetime;
 pub mod precondition;
 pub mod process;
 pub mod record;

@@ -42,7 +42,10 @@ pub struct RunRecord {
     pub buffer_absorbed_writes: u64,
     /// Host page writes served by reviving a dead page.
     pub recycled_writes: u64,
-    /// `recycled_writes / host_page_writes`.
+    /// Host page writes by what became of them: page, recycled, deduplicated, delta, packed.
+    #[serde(default)]
+    pub writes_by_form: BTreeMap<String, u64>,
+    /// Share of host page writes that cost no program of their own.
     pub write_reduction: f64,
     /// Page programs.
     pub programs: u64,
@@ -188,8 +191,9 @@ pub struct TimeRecord {
     pub channel_utilisation: f64,
 }
 
-/// Wear, and how long the device lasts at this rate.
+/// Wear, how long the device lasts at this rate, and what was done about it. A year has 365 days.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LifetimeRecord {
     /// Erases per block in the measured part, mean over all blocks.
     pub mean_erases_per_block: f64,
@@ -201,8 +205,23 @@ pub struct LifetimeRecord {
     pub endurance_used: f64,
     /// Host bytes that can be written until the rated cycles are used, TB (10^12).
     pub host_tb_written_until_worn: f64,
-    /// Years until then if the trace time's rate goes on; absent without trace time or erases.
+    /// Years until then if the erases go on at the rate of `elapsed_s`; absent without time or erases.
     pub years: Option<f64>,
+    /// The same from programs: free of the grain of whole blocks, and right also before the first collection.
+    pub years_by_programs: Option<f64>,
+    /// Time that the measured part took, seconds: the trace's in open loop, else the device's.
+    pub elapsed_s: f64,
+    /// Energy of programs, hashing and compression per host page write, microjoules, at IL's powers and times; reads and
+    /// erases are left out, as there.
+    pub energy_uj_per_page: f64,
+    /// Time for which throttling held host writes back, seconds.
+    pub held_s: f64,
+    /// Host writes held back.
+    pub held_writes: u64,
+    /// Epochs of lifetime management in which requests came; 0 without management.
+    pub epochs: u64,
+    /// Those in which writes were throttled.
+    pub throttled_epochs: u64,
 }
 
 /// Counters at one moment of the run.

@@ -7,20 +7,24 @@
 //!
 //! Time: open loop issues at the trace's times, closed loop keeps a number of requests in flight, think time keeps
 //! the gap after the previous completion. Without a timing engine arrival means nothing and the loop only counts.
+//! Throttled writes start later than they arrive ([`crate::lifetime`]).
 
 use std::ops::ControlFlow::{self, Break, Continue};
 
 use wearwell::address::{BlockId, Lpn};
 use wearwell::content::{Descriptor, Fingerprint, mix};
 use wearwell::device::SECTOR_BYTES;
+use wearwell::lifetime::{Choice, LifetimeOptions};
 use wearwell::mapping::AnyMapping;
-use wearwell::nand::{Nand, Retain, SimNand};
-use wearwell::timing::{LatencySummary, OpKind, RequestKind, Timing, TimingMode};
+use wearwell::nand::{Retain, SimNand};
+use wearwell::stats::{Stats, Work};
+use wearwell::timing::{Cause, LatencySummary, OpKind, RequestKind, Timing, TimingMode};
 use wearwell::{Device, DeviceOptions, Error};
 
 use crate::config::{Addresses, Arrival, Config, ConfigError, Precondition, Resolved, Zeroes};
 use crate::content_model::{ContentModel, Spec as ContentSpec};
 use crate::input::{Input, Requests, Survey};
+use crate::lifetime::{self, Managed};
 use crate::precondition;
 use crate::process;
 use crate::record::{
@@ -199,12 +203,19 @@ fn refused(error: Error) -> ReplayError {
 type Ended = Option<String>;
 
 /// One design being run.
+/// The design whose schemes the lifetime manager switches.
+const INTEGRATED: &str = "integrated";
+
 struct Run<'a> {
     plan: &'a Plan<'a>,
     device: Device<SimNand>,
     requests: Requests,
     content: ContentModel,
     timing: Option<Timing>,
+    /// Lifetime management, if the configuration asks for any.
+    managed: Option<Managed>,
+    /// Whether the design is the one whose schemes can be switched.
+    has_schemes: bool,
     compacts: bool,
     looks_at_content: bool,
     page_bytes: u64,
@@ -220,6 +231,8 @@ struct Run<'a> {
     /// Counters when each phase but the first began.
     phases: Vec<SeriesPoint>,
     remapped_pages: u64,
+    /// The controller\'s work up to the request in hand.
+    work_before: Work,
     /// Writes that the buffer absorbed before the measured part.
     absorbed_before: u64,
     measured: u64,
@@ -242,7 +255,9 @@ impl<'a> Run<'a> {
         let parts = plan.config.parts(design, resolved)?;
         let carries_bytes = matches!(plan.input, Input::Trace { options, .. } if options.bytes);
         let retain = Retain { bytes: carries_bytes, ..parts.retain() };
-        let mut nand = SimNand::new(resolved.geometry.clone(), retain).with_factory_bad(plan.factory_bad());
+        let mut nand = SimNand::new(resolved.geometry.clone(), retain)
+            .with_nvram(parts.nvram_bytes(resolved.geometry.page_bytes))
+            .with_factory_bad(plan.factory_bad());
         if plan.config.device.wear_out == Some(true) {
             nand = nand.with_endurance(resolved.endurance_cycles);
         }
@@ -256,6 +271,8 @@ impl<'a> Run<'a> {
             requests: plan.input.open()?,
             content: ContentModel::new(&plan.content, plan.config.seed()),
             timing: None,
+            managed: None,
+            has_schemes: design == INTEGRATED,
             compacts: plan.compacts(),
             clock: Clock::default(),
             descriptors: Vec::new(),
@@ -264,6 +281,7 @@ impl<'a> Run<'a> {
             series: Vec::new(),
             phases: Vec::new(),
             remapped_pages: 0,
+            work_before: Work::default(),
             absorbed_before: 0,
             measured: 0,
             aged: 0,
@@ -299,6 +317,7 @@ impl<'a> Run<'a> {
             (Continue(()), _) => None,
         };
         self.device.ftl_mut().clear_stats();
+        self.work_before = Work::default();
         self.absorbed_before = self.device.absorbed_writes();
         Ok(ended)
     }
@@ -328,15 +347,14 @@ impl<'a> Run<'a> {
         let config = self.plan.config;
         if config.timing.engine() != TimingMode::None {
             let resolved = &self.plan.resolved;
-            let mut options = config.timing.options();
-            if self.looks_at_content {
-                // The look-up delays every request alike; per page the hash unit works while pages are programmed.
-                options.controller_overhead_ns += (config.timing.hash_us * 1000.0) as u64;
-            }
+            let options = config.timing.options();
             self.timing =
                 Some(Timing::new(config.timing.engine(), &resolved.geometry, resolved.timing, options));
             self.device.ftl_mut().store_mut().ops.listen(true);
         }
+        let endurance_cycles = self.plan.resolved.endurance_cycles;
+        let options = config.lifetime.options().filter(|options| self.is_managed(options));
+        self.managed = options.map(|options| Managed::new(options, &self.device, endurance_cycles));
         let aged = if self.plan.aging.is_some() { 0 } else { self.aged };
         let left = self.plan.survey.requests.saturating_sub(aged);
         let limit = config.replay.requests;
@@ -452,9 +470,16 @@ impl<'a> Run<'a> {
         if self.timing.is_some() {
             self.arrive(time_ns)?;
         }
+        if self.managed.is_some() {
+            self.hold_back(request)?;
+        }
         let kind = self.perform(request)?;
         if let Some(timing) = &mut self.timing {
-            timing.submit(kind, self.clock.arrival_ns, self.device.ops());
+            let work = self.device.ftl().stats().work;
+            let price = || self.plan.config.timing.work_ns(&work.since(&self.work_before));
+            let overhead_ns = if self.looks_at_content { price() } else { 0 };
+            self.work_before = work;
+            timing.submit_with_overhead(kind, self.clock.arrival_ns, overhead_ns, self.device.ops());
             self.device.ftl_mut().store_mut().ops.clear();
         }
         Ok(())
@@ -488,6 +513,25 @@ impl<'a> Run<'a> {
         };
         self.clock.arrival_ns = self.clock.arrival_ns.max(before);
         self.collect_while_idle(before)
+    }
+
+    /// Content schemes are managed in the design that has them; throttling needs none.
+    fn is_managed(&self, options: &LifetimeOptions) -> bool {
+        options.choice == Choice::Algorithm && (options.schemes.is_empty() || self.has_schemes)
+    }
+
+    /// Lets time pass until the request may start, if lifetime management holds it back.
+    fn hold_back(&mut self, request: &Request) -> Result<(), Error> {
+        let (Some(managed), Some(timing)) = (&mut self.managed, &mut self.timing) else { return Ok(()) };
+        let zeroes_are_written = self.plan.config.replay.zeroes == Zeroes::Write;
+        let is_write = request.op == Op::Write || request.op == Op::Zero && zeroes_are_written;
+        let arrival_ns = self.clock.arrival_ns.max(timing.now_ns());
+        let start_ns = managed.start_ns(&mut self.device, arrival_ns, is_write)?;
+        if start_ns > arrival_ns {
+            timing.submit_background(start_ns, &[]);
+            self.clock.completed_ns = self.clock.completed_ns.max(start_ns);
+        }
+        Ok(())
     }
 
     /// Background GC in the gap since the last arrival, as far as its operations fit.
@@ -648,7 +692,8 @@ impl<'a> Run<'a> {
             host_page_remaps: self.remapped_pages,
             buffer_absorbed_writes: self.device.absorbed_writes() - self.absorbed_before,
             recycled_writes: stats.recycled_writes,
-            write_reduction: stats.recycled_writes as f64 / host_writes.max(1) as f64,
+            writes_by_form: writes_by_form(&stats),
+            write_reduction: write_reduction(&stats),
             programs: stats.total_programs(),
             programs_by_cause: by_cause(&stats.programs),
             reads: stats.total_reads(),
@@ -730,23 +775,34 @@ impl<'a> Run<'a> {
     }
 
     fn lifetime_record(&self) -> LifetimeRecord {
-        let store = self.device.ftl().store();
-        let geometry = store.geometry();
-        let wear = (0..geometry.blocks()).map(|block| store.nand().erase_count(BlockId(block)));
-        let blocks = geometry.blocks() as f64 * geometry.superblock_planes as f64;
-        let stats = self.device.ftl().stats();
-        let mean = stats.total_erases() as f64 / blocks;
-        let used = mean / self.plan.resolved.endurance_cycles as f64;
-        let host_bytes = stats.host_page_writes as f64 * geometry.page_bytes as f64;
-        let years = self.duration_s() / (365.25 * 86400.0) / used;
-        LifetimeRecord {
-            mean_erases_per_block: mean,
-            max_erase_count: wear.clone().max().unwrap_or(0),
-            min_erase_count: wear.min().unwrap_or(0),
-            endurance_used: used,
-            host_tb_written_until_worn: if used > 0.0 { host_bytes / used / 1e12 } else { 0.0 },
-            years: (used > 0.0 && years > 0.0).then_some(years),
+        let mut record =
+            lifetime::record(&self.device, self.plan.resolved.endurance_cycles, self.elapsed_s());
+        if let Some(managed) = &self.managed {
+            managed.report(&mut record);
         }
+        record.energy_uj_per_page = self.energy_uj() / record_pages(self.device.ftl().stats());
+        record
+    }
+
+    /// The time that the measured part took: the trace's, or the device's where arrival depends on completions. Writes
+    /// that are not paid for yet take the time until the next one could start.
+    fn elapsed_s(&self) -> f64 {
+        let Some(timing) = &self.timing else { return self.duration_s() };
+        if self.plan.config.replay.arrival == Arrival::Open {
+            return self.duration_s();
+        }
+        let now_ns = timing.now_ns();
+        let owed_ns = self.managed.as_ref().map_or(0, |managed| managed.owed_ns(&self.device, now_ns));
+        (now_ns + owed_ns) as f64 / 1e9
+    }
+
+    fn energy_uj(&self) -> f64 {
+        let energy = self.plan.config.lifetime.energy();
+        let stats = self.device.ftl().stats();
+        let in_programs = stats.total_programs() as f64
+            + stats.work.hashed_pages as f64 * energy.dedup_overhead()
+            + stats.work.compressed_pages as f64 * energy.compression_overhead();
+        in_programs * energy.program.energy_pj() as f64 / 1e6
     }
 
     fn part_figures(&self) -> std::collections::BTreeMap<String, f64> {
@@ -770,6 +826,36 @@ impl<'a> Run<'a> {
             add("dirty_inserts", counts.dirty_inserts as f64);
             add("translation_pages", cached.translation_pages() as f64);
         }
+        let stats = ftl.stats();
+        add("demoted_saturated", stats.demoted_saturated as f64);
+        add("demoted_full", stats.demoted_full as f64);
+        add("bound_pages_by_remap", stats.remapped_pages as f64);
+        add("collections", stats.gc_victims as f64);
+        add("collections_of_deltas", stats.gc_delta_victims as f64);
+        add("referrer_scan_bytes", stats.referrer_scan_bytes as f64);
+        add("largest_group_bytes", stats.largest_referrer_scan_bytes as f64);
+        add("nvram_written_bytes", stats.work.nvram_written_bytes as f64);
+        add("nvram_read_bytes", stats.work.nvram_read_bytes as f64);
+        if let Some(counts) = ftl.delta_statistics() {
+            add("delta_pages_committed", counts.committed_pages as f64);
+            add("deltas_committed", counts.committed_deltas as f64);
+            add("delta_pages_compacted", counts.compacted_pages as f64);
+            add("merges_read_hot", counts.read_hot_merges as f64);
+            add("merges_write_cold", counts.write_cold_merges as f64);
+            add("merges_gc", counts.gc_merges as f64);
+            add("deltas_bypassed", counts.bypassed as f64);
+            add("deltas_incompressible", counts.incompressible as f64);
+            add("double_reads", counts.double_reads as f64);
+        }
+        if let Some(counts) = ftl.chunk_statistics() {
+            add("chunks", counts.chunks as f64);
+            add("chunk_members", counts.members as f64);
+            add("chunk_pages", counts.pages as f64);
+            add("chunk_incompressible_pages", counts.incompressible as f64);
+            add("chunks_repacked", counts.repacked as f64);
+            add("chunks_unpacked", counts.unpacked as f64);
+        }
+        figures.retain(|_, value| *value != 0.0);
         figures
     }
 
@@ -792,6 +878,30 @@ impl<'a> Run<'a> {
         }
         notes
     }
+}
+
+fn record_pages(stats: &Stats) -> f64 {
+    stats.host_page_writes.max(1) as f64
+}
+
+/// Host page writes by what became of them; forms without any are absent.
+fn writes_by_form(stats: &Stats) -> std::collections::BTreeMap<String, u64> {
+    let without_page = [
+        ("recycled", stats.recycled_writes),
+        ("deduplicated", stats.deduplicated_writes),
+        ("delta", stats.delta_writes),
+        ("packed", stats.packed_writes),
+    ];
+    let pages = stats.host_page_writes - without_page.iter().map(|(_, count)| count).sum::<u64>();
+    let forms = without_page.into_iter().chain([("page", pages)]).filter(|&(_, count)| count > 0);
+    forms.map(|(form, count)| (form.to_owned(), count)).collect()
+}
+
+/// Share of host page writes that cost no program: `(n - m) / n`, where m counts the programs made for host data,
+/// packed pages included, and not those of garbage collection (LX, section V-B).
+fn write_reduction(stats: &Stats) -> f64 {
+    let programs = stats.programs[Cause::Host as usize] + stats.programs[Cause::Content as usize];
+    1.0 - programs as f64 / record_pages(stats)
 }
 
 impl Plan<'_> {

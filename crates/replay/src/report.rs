@@ -81,9 +81,25 @@ fn columns(runs: &[RunRecord]) -> Vec<Column> {
     if runs.iter().any(|run| run.recycled_writes > 0) {
         columns.push(count("recycled_writes", "  served by recycling", |run| run.recycled_writes as f64));
     }
+    if runs.iter().any(|run| run.writes_by_form.contains_key("deduplicated")) {
+        columns
+            .push(count("deduplicated_writes", "  served by deduplication", |run| form(run, "deduplicated")));
+    }
+    if runs.iter().any(|run| run.writes_by_form.contains_key("delta")) {
+        columns.push(count("delta_writes", "  stored as deltas", |run| form(run, "delta")));
+    }
+    if runs.iter().any(|run| run.writes_by_form.contains_key("packed")) {
+        columns.push(count("packed_writes", "  compressed in chunks", |run| form(run, "packed")));
+    }
     columns.push(count("programs", "page programs", |run| run.programs as f64));
     columns.push(count("programs_host", "  for the host", |run| programs(run, "host")));
     columns.push(count("programs_gc", "  by garbage collection", |run| programs(run, "gc")));
+    if cause(runs, "content") {
+        columns.push(count("programs_content", "  of deltas and chunks", |run| programs(run, "content")));
+    }
+    if cause(runs, "remap_log") {
+        columns.push(count("programs_remap_log", "  of the remap log", |run| programs(run, "remap_log")));
+    }
     if cause(runs, "wear") {
         columns.push(count("programs_wear", "  by wear leveling", |run| programs(run, "wear")));
     }
@@ -108,6 +124,10 @@ fn columns(runs: &[RunRecord]) -> Vec<Column> {
     let cpu = |run: &RunRecord| run.cpu_seconds;
     columns.push(Column { digits: 3, ratio: false, ..count("cpu_seconds", "simulation, CPU s", cpu) });
     columns
+}
+
+fn form(run: &RunRecord, form: &str) -> f64 {
+    run.writes_by_form.get(form).copied().unwrap_or(0) as f64
 }
 
 fn programs(run: &RunRecord, cause: &str) -> f64 {

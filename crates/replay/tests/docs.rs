@@ -101,3 +101,24 @@ fn the_example_is_a_configuration() {
     let config = Config::from_parts(Some(("drive.toml", block)), &["gc.policy=cost-benefit".to_owned()]);
     config.expect("the example is valid").resolve(50_000).expect("and describes a device");
 }
+
+#[test]
+fn every_host_model_is_described() {
+    let document = include_str!("../../../docs/workloads.md");
+    for kind in wearwell_replay::hosts::GRAMMAR.kinds {
+        let row = format!("`{}`", kind.name);
+        let described = document.lines().any(|line| line.starts_with("| `") && line.contains(&row));
+        assert!(described, "docs/workloads.md has no row for {}", kind.name);
+    }
+}
+
+#[test]
+fn the_commands_of_the_workload_page_are_workloads() {
+    let document = include_str!("../../../docs/workloads.md");
+    let spec_of = |line: &'static str| line.strip_prefix("wearwell replay --workload ");
+    let specs: Vec<&str> = document.lines().filter_map(spec_of).collect();
+    assert_eq!(specs.len(), 3, "commands on the page");
+    for spec in specs {
+        wearwell_replay::input::Input::generated(spec).unwrap_or_else(|error| panic!("{spec}: {error}"));
+    }
+}

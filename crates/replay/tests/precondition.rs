@@ -37,7 +37,8 @@ fn device(pools: u32, blocks: u32, spare: f64) -> Device<SimNand> {
 fn device_of(config: &Config, design: &str) -> Device<SimNand> {
     let resolved = config.resolve(1).unwrap();
     let parts = config.parts(design, &resolved).unwrap();
-    let nand = SimNand::new(resolved.geometry, parts.retain());
+    let nvram_bytes = parts.nvram_bytes(resolved.geometry.page_bytes);
+    let nand = SimNand::new(resolved.geometry, parts.retain()).with_nvram(nvram_bytes);
     Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default()).unwrap()
 }
 

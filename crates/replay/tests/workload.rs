@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use wearwell::address::RemapMode;
 use wearwell::content::{Descriptor, Fingerprint};
 use wearwell_replay::content_model::{self, ContentModel, Ratio, Source};
 use wearwell_replay::theory;
@@ -714,4 +715,23 @@ fn content_specs_survive_a_round_trip() {
     };
     assert_eq!(spec.to_string().parse::<content_model::Spec>(), Ok(spec));
     assert_eq!("unique".parse::<content_model::Spec>().unwrap().to_string(), "unique");
+}
+
+#[test]
+fn contents_follow_a_remap() {
+    let fill = |model: &mut ContentModel, page: u64| {
+        let mut content = Vec::new();
+        model.fill(page..page + 1, &mut content);
+        content[0].fingerprint
+    };
+    // Every overwrite repeats what the page holds, so that a write shows it.
+    let mut model = ContentModel::new(&"unique:silent=1".parse().unwrap(), 3);
+    let (first, second) = (fill(&mut model, 0), fill(&mut model, 1));
+    model.remap(1..3, 0..2, RemapMode::Copy);
+    assert_eq!([0, 1, 2].map(|page| fill(&mut model, page)), [first, first, second]);
+    model.remap(10..11, 2..3, RemapMode::Relocate);
+    assert_eq!(fill(&mut model, 10), second);
+    assert_ne!(fill(&mut model, 2), second, "the source holds nothing: its next write is new");
+    model.remap(10..11, 10..11, RemapMode::Relocate);
+    assert_eq!(fill(&mut model, 10), second, "a page that is its own source keeps what it holds");
 }

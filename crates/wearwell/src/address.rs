@@ -1,6 +1,6 @@
 //! Typed addresses.
 //!
-//! Every table of the engine is indexed by one of four 32-bit numbers, and mixing them up is the classic FTL
+//! Every table of the engine is indexed by one of five 32-bit numbers, and mixing them up is the classic FTL
 //! bug, so each is its own type. All are `u32`: 2^32 pages of 4 KiB are 16 TiB, and a 32-bit table entry is
 //! what keeps the one random memory access per page operation cheap. `u32::MAX` is kept back as "none".
 
@@ -11,6 +11,18 @@ pub struct Lpn(pub u32);
 /// Physical page number: `block * pages_per_block + page offset`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Ppn(pub u32);
+
+/// A piece of stored content that a logical page can name: a page (`Unit(ppn)`), or a member of a compressed chunk,
+/// whose number is above the last page of the device.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Unit(pub u32);
+
+impl From<Ppn> for Unit {
+    #[inline]
+    fn from(ppn: Ppn) -> Self {
+        Self(ppn.0)
+    }
+}
 
 /// Erase unit of the FTL: a physical block, or a superblock where the geometry groups planes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -59,4 +71,4 @@ macro_rules! address {
         }
     )*};
 }
-address!(Lpn, Ppn, BlockId, PlaneId);
+address!(Lpn, Ppn, Unit, BlockId, PlaneId);

@@ -3,11 +3,13 @@
 //! Tests call it after every operation in tiny worlds; a run may call it now and then. Its look at the flash is
 //! not counted.
 
-use crate::address::{Address, BlockId, Lpn, Ppn};
+use crate::address::{Address, BlockId, Lpn, Ppn, Unit};
+use crate::content::sharing::is_page;
 use crate::ftl::Ftl;
-use crate::mapping::{AnyMapping, Mapping};
+use crate::mapping::AnyMapping;
 use crate::nand::{Nand, PageKind};
-use crate::store::BlockState;
+use crate::reverse_map::ReverseMap;
+use crate::store::{BlockState, Stream};
 
 impl<N: Nand> Ftl<N> {
     /// Checks every law. O(pages); reads translation pages.
@@ -19,27 +21,30 @@ impl<N: Nand> Ftl<N> {
         self.check_map(&map)?;
         self.check_blocks(&map)?;
         self.check_counters()?;
+        self.check_sharing()?;
+        self.chunks.as_ref().map_or(Ok(()), |stage| stage.check())?;
+        self.delta.as_ref().map_or(Ok(()), |stage| stage.check(|lpn| map[lpn.index()].some().is_some()))?;
         match &self.recycle {
-            Some(stage) => stage.part.check(|lpn| map[lpn.index()].some()),
+            Some(stage) => stage.part.check(|lpn| map[lpn.index()].some().map(|unit| Ppn(unit.0))),
             None => Ok(()),
         }
     }
 
     /// The place of every logical page, from cache and flash. Costs no counted operation.
-    pub(crate) fn whole_map(&mut self) -> Result<Vec<Ppn>, String> {
-        let mut map = vec![Ppn::NONE; self.logical_pages as usize];
+    pub(crate) fn whole_map(&mut self) -> Result<Vec<Unit>, String> {
+        let mut map = vec![Unit::NONE; self.logical_pages as usize];
         match &self.mapping {
             AnyMapping::Flat(flat) => {
                 (0..self.logical_pages)
-                    .for_each(|lpn| map[lpn as usize] = flat.get(Lpn(lpn)).unwrap_or(Ppn::NONE));
+                    .for_each(|lpn| map[lpn as usize] = flat.get(Lpn(lpn)).unwrap_or(Unit::NONE));
             }
             AnyMapping::Cached(cached) => {
                 let mut page = vec![0; self.store.geometry().page_bytes as usize];
                 for id in 0..cached.translation_pages() {
                     let Some(place) = cached.directory(id) else { continue };
                     self.store.nand_mut().read(place, &mut page).map_err(|error| error.to_string())?;
-                    for (lpn, ppn) in cached.table_entries(id, &page) {
-                        map[lpn.index()] = ppn;
+                    for (lpn, unit) in cached.table_entries(id, &page) {
+                        map[lpn.index()] = unit;
                     }
                 }
                 for lpn in (0..self.logical_pages).map(Lpn) {
@@ -52,29 +57,77 @@ impl<N: Nand> Ftl<N> {
         Ok(map)
     }
 
-    /// Mapped pages are valid, hold data of their referrer, and are shared by nobody; no other page is valid.
-    fn check_map(&self, map: &[Ppn]) -> Result<(), String> {
-        let mut seen = vec![false; self.store.geometry().pages() as usize];
-        for (lpn, ppn) in map.iter().enumerate().filter_map(|(lpn, ppn)| Some((Lpn(lpn as u32), ppn.some()?)))
-        {
-            if std::mem::replace(&mut seen[ppn.index()], true) {
-                return Err(format!("page {ppn} is mapped twice, the second time by {lpn}"));
+    /// Mapped pages are valid and know their referrers; no other page is valid.
+    fn check_map(&self, map: &[Unit]) -> Result<(), String> {
+        let pages = self.store.geometry().pages();
+        let mut referrers = vec![0u32; pages as usize];
+        let mut of_members = std::collections::BTreeMap::<Unit, u32>::new();
+        for (lpn, unit) in (0..).map(Lpn).zip(map).filter_map(|(lpn, unit)| Some((lpn, unit.some()?))) {
+            if !is_page(unit, pages) {
+                *of_members.entry(unit).or_default() += 1;
+                self.check_member(lpn, unit)?;
+                continue;
             }
+            let ppn = Ppn(unit.0);
+            referrers[ppn.index()] += 1;
             if !self.validity.is_valid(ppn) {
                 return Err(format!("page {ppn} of {lpn} is not valid"));
             }
-            if self.referrer(ppn) != lpn {
-                return Err(format!("page {ppn} is mapped by {lpn} but refers to {}", self.referrer(ppn)));
+            self.check_referrer(lpn, ppn)?;
+        }
+        let extra = |unit: Unit| self.sharing.as_ref().map_or(0, |sharing| sharing.refs.extra(unit));
+        for (unit, count) in of_members {
+            if count != 1 + extra(unit) {
+                return Err(format!(
+                    "{count} logical pages are mapped to member {unit}, which counts {}",
+                    1 + extra(unit)
+                ));
             }
         }
-        let stray = (0..seen.len())
-            .map(|ppn| Ppn(ppn as u32))
-            .find(|&ppn| self.validity.is_valid(ppn) && !seen[ppn.index()]);
-        stray.map_or(Ok(()), |ppn| Err(format!("page {ppn} is valid, but nothing maps to it")))
+        let chunk_pages: std::collections::BTreeSet<Ppn> =
+            self.chunks.iter().flat_map(|stage| stage.chunk_pages()).collect();
+        for (ppn, &count) in (0..).map(Ppn).zip(&referrers) {
+            let of_deltas = self.delta.as_ref().is_some_and(|stage| stage.is_live(ppn));
+            let is_packed = of_deltas || chunk_pages.contains(&ppn);
+            let extra = extra(ppn.into());
+            let expected = if self.validity.is_valid(ppn) && !is_packed { 1 + extra } else { extra };
+            if count != expected {
+                return Err(format!(
+                    "{count} logical pages are mapped to page {ppn}, which counts {expected}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_member(&self, lpn: Lpn, unit: Unit) -> Result<(), String> {
+        let is_live = self.chunks.as_ref().is_some_and(|stage| stage.is_live(unit));
+        if !is_live {
+            return Err(format!("{lpn} is mapped to {unit}, which is no live member of a chunk"));
+        }
+        let is_bound = self.sharing.as_ref().is_some_and(|sharing| sharing.is_bound(lpn));
+        let writer = self.chunks.as_ref().map(|stage| stage.writer(unit));
+        if is_bound || writer == Some(lpn) {
+            return Ok(());
+        }
+        Err(format!("{lpn} is mapped to member {unit} of {writer:?} without a bind"))
+    }
+
+    fn check_referrer(&self, lpn: Lpn, ppn: Ppn) -> Result<(), String> {
+        let referrer = match &self.sharing {
+            Some(sharing) if sharing.is_bound(lpn) => return Ok(()),
+            Some(_) => self.store.owner(ppn),
+            None => self.referrer(ppn),
+        };
+        if referrer == lpn {
+            Ok(())
+        } else {
+            Err(format!("page {ppn} is mapped by {lpn} but refers to {referrer}"))
+        }
     }
 
     /// Valid counts equal valid bits plus current metadata pages; free blocks are empty; states add up.
-    fn check_blocks(&self, map: &[Ppn]) -> Result<(), String> {
+    fn check_blocks(&self, map: &[Unit]) -> Result<(), String> {
         let blocks = self.store.blocks();
         let mut total = 0;
         for block in (0..blocks.len()).map(BlockId) {
@@ -90,12 +143,19 @@ impl<N: Nand> Ftl<N> {
             }
             total += counted as u64;
         }
-        let mapped = map.iter().filter(|ppn| ppn.some().is_some()).count() as u64;
+        let pages = self.store.geometry().pages();
+        let mut stored: Vec<u32> =
+            map.iter().filter(|&&unit| is_page(unit, pages)).map(|unit| unit.0).collect();
+        stored.sort_unstable();
+        stored.dedup();
+        let mapped = stored.len() as u64;
+        let packed = self.delta.as_ref().map_or(0, |stage| stage.delta_pages())
+            + self.chunks.as_ref().map_or(0, |stage| stage.chunk_pages().count() as u64);
         let metadata = total - mapped.min(total);
-        if total < mapped || metadata > self.mapping.metadata_pages() {
+        if total < mapped || metadata > self.metadata_pages() + packed {
             return Err(format!(
                 "{total} valid pages for {mapped} mapped ones and at most {} of metadata",
-                self.mapping.metadata_pages()
+                self.metadata_pages() + packed
             ));
         }
         let free = blocks.census()[BlockState::Free as usize];
@@ -123,26 +183,54 @@ impl<N: Nand> Ftl<N> {
         let first = self.store.geometry().first_page(block);
         let pages = self.store.geometry().block_pages();
         match self.store.blocks().kind(block) {
-            PageKind::Data => self.validity.count_valid(first, pages),
-            PageKind::Translation => (first.0..first.0 + pages)
-                .map(Ppn)
-                .filter(|&ppn| self.mapping.owns(self.store.owner(ppn).0, ppn))
-                .count() as u32,
+            PageKind::Data | PageKind::Delta | PageKind::Chunk => self.validity.count_valid(first, pages),
+            PageKind::Translation => self.count_metadata(Stream::Translation, first, pages),
+            PageKind::RemapLog => self.count_metadata(Stream::RemapLog, first, pages),
         }
     }
 
-    /// Host writes are programs plus recycled pages; erases are the sum of all blocks' wear since the start.
+    fn count_metadata(&self, stream: Stream, first: Ppn, pages: u32) -> u32 {
+        let current = |&ppn: &Ppn| self.owns_metadata(stream, self.store.owner(ppn).0, ppn);
+        (first.0..first.0 + pages).map(Ppn).filter(current).count() as u32
+    }
+
+    /// Host writes are programs, recycled pages and deduplicated ones.
     fn check_counters(&self) -> Result<(), String> {
         let stats = &self.store.stats;
         let host_programs = stats.programs[crate::timing::Cause::Host as usize];
+        let without_program =
+            stats.recycled_writes + stats.deduplicated_writes + stats.delta_writes + stats.packed_writes;
         let wasted = stats.wasted_programs;
-        if stats.host_page_writes > host_programs + stats.recycled_writes
-            || host_programs + stats.recycled_writes > stats.host_page_writes + wasted
+        if stats.host_page_writes > host_programs + without_program
+            || host_programs + without_program > stats.host_page_writes + wasted
         {
             return Err(format!(
-                "{} host page writes, {host_programs} host programs ({wasted} without effect), {} recycled",
-                stats.host_page_writes, stats.recycled_writes
+                "{} host page writes, {host_programs} host programs ({wasted} without effect), {} recycled, {} deduplicated, {} deltas, {} packed",
+                stats.host_page_writes,
+                stats.recycled_writes,
+                stats.deduplicated_writes,
+                stats.delta_writes,
+                stats.packed_writes
             ));
+        }
+        Ok(())
+    }
+
+    /// Entries of sharing: every bound page has one, and the index names valid pages with the content it says.
+    fn check_sharing(&self) -> Result<(), String> {
+        let Some(sharing) = &self.sharing else { return Ok(()) };
+        sharing.reverse.check()?;
+        let Some(index) = &sharing.index else { return Ok(()) };
+        for (fingerprint, unit) in index.entries() {
+            let is_live = match &self.chunks {
+                Some(stage) if !is_page(unit, self.store.geometry().pages()) => stage.is_live(unit),
+                _ => self.validity.is_valid(Ppn(unit.0)),
+            };
+            if !is_live || self.fingerprint_of_unit(unit) != fingerprint {
+                return Err(format!(
+                    "the content index names page {unit}, which holds something else or nothing"
+                ));
+            }
         }
         Ok(())
     }

@@ -301,7 +301,7 @@ impl<N: Nand> Device<N> {
         while self.buffer.len() > 0 {
             self.evict()?;
         }
-        Ok(())
+        self.ftl.flush()
     }
 
     /// Power was lost and is back: the buffer is empty, the FTL recovers. May be repeated after another loss.

@@ -60,6 +60,9 @@ pub enum Error {
     /// The medium failed in a way that the design does not survive.
     #[error("flash: {0}")]
     Nand(NandError),
+    /// What was read is not what was written there.
+    #[error("damaged data: {0}; restore from a copy")]
+    Damaged(String),
     /// Data of this page was lost by the medium.
     #[error("logical page {lpn} is lost: its flash page is uncorrectable")]
     Lost {

@@ -8,31 +8,28 @@
 //! A mapping changes in two ways only: by `store` (a program) and by `bind` (no program).
 //!
 //! Invariants, audited by [`Ftl::check`](crate::check): the valid bit of a page is set exactly if some logical
-//! page maps to it; block counts equal valid bits plus current metadata pages; no two logical pages share a page.
+//! page maps to it; block counts equal valid bits plus current metadata pages; logical pages share a page only where
+//! sharing is a part of the design, and then it counts them.
 //!
 //! After an error that is a power loss, RAM is in a state that [`Ftl::recover`](crate::recovery) can take over:
 //! every flash operation either precedes the RAM changes that rely on it, or leaves nothing to rely on.
 
-use crate::address::{BlockId, Lpn, Ppn, RemapMode};
-use crate::content::recycle::{Recycle, StorePolicy};
-use crate::content::{Content, Descriptor, Fingerprint};
-use crate::design::{ContentPart, MappingPart, Parts, Persistence};
+use crate::address::{Lpn, Ppn, RemapMode, Unit};
+use crate::content::chunk::{ChunkStage, ChunkStatistics};
+use crate::content::delta::{DeltaStage, DeltaStatistics};
+use crate::content::recycle::{Recycle, RecycleStage, StorePolicy};
+use crate::content::sharing::{Sharing, is_page};
+use crate::content::{Content, Descriptor, Fingerprint, Observations};
+use crate::design::{MappingPart, Parts, Persistence};
 use crate::error::{Error, Result};
-use crate::gc::{Batch, Collector, GcOptions, RESERVE_BLOCKS, VictimPolicy};
+use crate::gc::{Collector, GcOptions, RESERVE_BLOCKS, VictimPolicy};
 use crate::mapping::{AnyMapping, Cached, Flat, Mapping};
-use crate::nand::{Nand, PageKind};
+use crate::nand::Nand;
+use crate::reverse_map::ReverseMap;
 use crate::stats::Stats;
-use crate::store::{Moves, Store, Stream};
+use crate::store::{Store, Stream};
 use crate::timing::Cause;
 use crate::validity::RamBitmap;
-
-/// The content stage in use, with what it needs of the engine.
-#[derive(Clone, Debug)]
-pub(crate) struct RecycleStage {
-    pub(crate) part: Recycle,
-    pub(crate) options: crate::design::RecycleDesign,
-    neighbours: Vec<Ppn>,
-}
 
 /// A flash translation layer over a medium, assembled from parts.
 #[derive(Clone, Debug)]
@@ -41,6 +38,10 @@ pub struct Ftl<N> {
     pub(crate) mapping: AnyMapping,
     pub(crate) validity: RamBitmap,
     pub(crate) recycle: Option<Box<RecycleStage>>,
+    pub(crate) sharing: Option<Box<Sharing>>,
+    pub(crate) delta: Option<Box<DeltaStage>>,
+    pub(crate) chunks: Option<Box<ChunkStage>>,
+    pub(crate) observations: Observations,
     pub(crate) collector: Collector,
     pub(crate) logical_pages: u32,
     pub(crate) persistence: Persistence,
@@ -54,17 +55,33 @@ impl<N: Nand> Ftl<N> {
     pub fn new(nand: N, logical_pages: u32, parts: &Parts) -> Result<Self> {
         let store = Store::new(nand, parts.gc.wear.free_order());
         let mapping = Self::new_mapping(&store, logical_pages, parts.mapping);
-        let recycle = Self::new_recycle(&store, logical_pages, &parts.content)?;
+        parts.content.checked(parts.mapping)?;
+        let recycle = parts.content.recycle.as_ref();
+        let recycle = recycle.map(|design| RecycleStage::new(&store, logical_pages, design)).transpose()?;
+        let sharing = parts.content.sharing;
+        let sharing = sharing.map(|design| Sharing::new(&store, logical_pages, design)).transpose()?;
+        let delta = parts.content.delta.map(|design| DeltaStage::new(&store, design));
+        let chunks = parts.content.chunks.map(|_| ChunkStage::new(&store)).transpose()?;
         let mut ftl = Self {
             validity: RamBitmap::new(store.geometry().pages()),
             collector: Collector::new(parts.gc),
             persistence: parts.persistence,
             store,
             mapping,
-            recycle,
+            recycle: recycle.map(Box::new),
+            sharing: sharing.map(Box::new),
+            delta: delta.map(Box::new),
+            chunks: chunks.map(Box::new),
+            observations: Observations::default(),
             logical_pages,
         };
-        ftl.require_spare_space()?;
+        let spare_pages = ftl.require_spare_space()?;
+        if let Some(stage) = &mut ftl.delta {
+            stage.limit_pages(spare_pages);
+        }
+        if let Some(stage) = &mut ftl.chunks {
+            stage.limit_pages(spare_pages);
+        }
         ftl.set_victim_policy(parts.gc.policy);
         Ok(ftl)
     }
@@ -79,25 +96,18 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    fn new_recycle(
-        store: &Store<N>,
-        logical_pages: u32,
-        part: &ContentPart,
-    ) -> Result<Option<Box<RecycleStage>>> {
-        let ContentPart::Recycle(design) = part else { return Ok(None) };
-        let options = design.options.clone().checked().map_err(|error| Error::Options(error.to_string()))?;
-        let part = Recycle::new(store.geometry().pages(), logical_pages, &options);
-        let stage = RecycleStage { part, options: design.clone(), neighbours: Vec::new() };
-        Ok(Some(Box::new(stage)))
-    }
-
-    /// With less than this, every closed block could be full of valid pages while a write waits.
-    fn require_spare_space(&self) -> Result<()> {
+    /// Pages beyond the logical ones that may hold valid data. With less than none, every closed block could be full of
+    /// valid pages while a write waits.
+    fn require_spare_space(&self) -> Result<u64> {
         let good = self.store.total_free_blocks() as u64;
         let block_pages = self.store.geometry().block_pages() as u64;
-        // Per pool: the GC reserve, an open block of copies, and one of metadata if there is any.
-        let metadata = self.mapping.metadata_pages();
-        let open_blocks = 1 + u64::from(metadata > 0);
+        // Per pool: the GC reserve, an open block of copies, and one of each further kind of page. Chunks need room for
+        // several pages at once, so what is left of an open block may be too little: that counts as one more.
+        let metadata = self.metadata_pages();
+        let open_blocks = 1
+            + u64::from(metadata > 0)
+            + u64::from(self.delta.is_some())
+            + 2 * u64::from(self.chunks.is_some());
         let pools = self.store.pools() as u64;
         let kept_blocks = pools * (RESERVE_BLOCKS as u64 + open_blocks);
         let reserve = (kept_blocks * block_pages + metadata + 1).min(good * block_pages);
@@ -106,7 +116,13 @@ impl<N: Nand> Ftl<N> {
             let (logical, physical) = (self.logical_pages as u64, good * block_pages);
             return Err(Error::NoSpareSpace { logical, physical, reserve, usable });
         }
-        Ok(())
+        Ok(usable - self.logical_pages as u64)
+    }
+
+    /// Flash pages that metadata occupies at the most.
+    pub(crate) fn metadata_pages(&self) -> u64 {
+        let log = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse.metadata_pages());
+        self.mapping.metadata_pages() + log
     }
 
     /// Pages the host sees.
@@ -128,6 +144,13 @@ impl<N: Nand> Ftl<N> {
         if let Some(recycle) = &mut self.recycle {
             recycle.part.reset_statistics();
         }
+        if let Some(stage) = &mut self.delta {
+            stage.statistics = DeltaStatistics::default();
+        }
+        if let Some(stage) = &mut self.chunks {
+            stage.statistics = ChunkStatistics::default();
+        }
+        self.observations = Observations::default();
     }
 
     /// Allocation, block table, operation list and the medium.
@@ -153,7 +176,17 @@ impl<N: Nand> Ftl<N> {
     /// Whether writes need their content's identity.
     #[inline]
     pub fn looks_at_content(&self) -> bool {
-        self.recycle.is_some()
+        self.recycle.is_some() || self.sharing.is_some() || self.delta.is_some() || self.chunks.is_some()
+    }
+
+    /// What compression did; `None` if it is no part of the design.
+    pub fn chunk_statistics(&self) -> Option<ChunkStatistics> {
+        self.chunks.as_ref().map(|stage| stage.statistics)
+    }
+
+    /// What delta encoding did; `None` if it is no part of the design.
+    pub fn delta_statistics(&self) -> Option<DeltaStatistics> {
+        self.delta.as_ref().map(|stage| stage.statistics)
     }
 
     /// When and how garbage collection runs.
@@ -175,8 +208,9 @@ impl<N: Nand> Ftl<N> {
             self.store.discard(ppn);
             return Ok(());
         };
-        let old = self.mapping.update(&mut self.store, lpn, Some(ppn))?;
+        let old = self.mapping.update(&mut self.store, lpn, Some(ppn.into()))?;
         assert!(old.is_none(), "page {lpn} is constructed twice");
+        self.learn_content(fingerprint, ppn.into());
         self.store.stats.host_page_writes += 1;
         self.validity.set(ppn);
         if let Some(stage) = &mut self.recycle {
@@ -209,7 +243,9 @@ impl<N: Nand> Ftl<N> {
         let mut sum = 0;
         for chunk in upcoming.chunks(places.len()) {
             for (place, &lpn) in places.iter_mut().zip(chunk) {
-                *place = flat.get(lpn).unwrap_or(Ppn(0));
+                let pages = self.store.geometry().pages();
+                *place =
+                    flat.get(lpn).filter(|&unit| is_page(unit, pages)).map_or(Ppn(0), |unit| Ppn(unit.0));
             }
             for &place in &places[..chunk.len()] {
                 let valid = self.store.blocks().valid(self.store.block_of(place));
@@ -217,8 +253,12 @@ impl<N: Nand> Ftl<N> {
             }
             sum ^= self.warm_content(chunk, &places);
         }
-        let Some(stage) = &self.recycle else { return sum };
-        fingerprints.iter().fold(sum, |sum, &fingerprint| sum ^ stage.part.warm_find(fingerprint))
+        let known = |&fingerprint: &Fingerprint| match (&self.recycle, &self.sharing) {
+            (Some(stage), _) => stage.part.warm_find(fingerprint),
+            (None, Some(sharing)) => sharing.index.as_ref().map_or(0, |index| index.warm(fingerprint)),
+            (None, None) => 0,
+        };
+        fingerprints.iter().fold(sum, |sum, fingerprint| sum ^ known(fingerprint))
     }
 
     /// The same for the content stage, in two rounds because the second depends on the first.
@@ -239,16 +279,72 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     pub fn write(&mut self, lpn: Lpn, content: Content<'_>) -> Result<()> {
         self.require_in_range(lpn)?;
+        if self.chunks.is_some() {
+            self.unpack_wasteful()?;
+        }
         let pool = self.make_room_for_write()?;
-        let fingerprint =
-            if self.looks_at_content() { content.fingerprint() } else { Fingerprint::default() };
-        if self.looks_at_content()
-            && let Some(dead) = self.find_dead(fingerprint, &content)?
+        if !self.looks_at_content() {
+            return self.write_page(lpn, pool, content, Fingerprint::default());
+        }
+        let fingerprint = self.hash(&content);
+        if let Some(stored) = self.find_stored(fingerprint, &content)?
+            && self.deduplicate(lpn, stored)?
         {
+            self.unstage(lpn);
+            return Ok(());
+        }
+        if let Some(dead) = self.find_dead(fingerprint, &content)? {
             return self.recycle_page(lpn, dead);
         }
+        if self.delta.is_some() {
+            return self.write_delta_or_page(lpn, pool, content, fingerprint);
+        }
+        if self.chunks.as_ref().is_some_and(|stage| stage.is_on) {
+            return self.stage_for_chunk(lpn, &content, fingerprint);
+        }
+        if self.chunks.is_some() {
+            self.pass_compression(&content);
+            self.unstage(lpn);
+        }
+        self.write_page(lpn, pool, content, fingerprint)
+    }
+
+    fn write_delta_or_page(
+        &mut self,
+        lpn: Lpn,
+        pool: u32,
+        content: Content<'_>,
+        fingerprint: Fingerprint,
+    ) -> Result<()> {
+        if !self.store_delta(lpn, &content, fingerprint)? {
+            self.write_page(lpn, pool, content, fingerprint)?;
+        }
+        self.scan_for_cold()
+    }
+
+    /// Identity of a page to be written. Only designs that look it up pay for the hash.
+    #[inline]
+    fn hash(&mut self, content: &Content<'_>) -> Fingerprint {
+        let fingerprint = content.fingerprint();
+        let deduplicates = self.sharing.as_ref().is_some_and(|sharing| {
+            sharing.index.is_some()
+                && (sharing.deduplicates || self.observations.samples_content(fingerprint))
+        });
+        self.store.stats.work.hashed_pages += u64::from(deduplicates || self.recycle.is_some());
+        fingerprint
+    }
+
+    /// Programs a page of host data and maps `lpn` to it.
+    #[inline]
+    fn write_page(
+        &mut self,
+        lpn: Lpn,
+        pool: u32,
+        content: Content<'_>,
+        fingerprint: Fingerprint,
+    ) -> Result<()> {
         let ppn = self.store.append(Stream::Host, pool, lpn.0, content, fingerprint, Cause::Host)?;
-        let old = match self.mapping.update(&mut self.store, lpn, Some(ppn)) {
+        let old = match self.mapping.update(&mut self.store, lpn, Some(ppn.into())) {
             Ok(old) => old,
             Err(error) => {
                 self.store.stats.wasted_programs += 1;
@@ -262,7 +358,19 @@ impl<N: Nand> Ftl<N> {
             stage.part.programmed(lpn, ppn);
         }
         self.release(lpn, old);
+        self.learn_content(fingerprint, ppn.into());
         Ok(())
+    }
+
+    /// A unit with this content can be shared from now on.
+    #[inline]
+    pub(crate) fn learn_content(&mut self, fingerprint: Fingerprint, unit: Unit) {
+        if let Some(sharing) = &mut self.sharing
+            && let Some(index) = &mut sharing.index
+            && (sharing.deduplicates || self.observations.samples_content(fingerprint))
+        {
+            index.insert(fingerprint, unit);
+        }
     }
 
     /// Reads one page; `false` if it was never written (or trimmed) and reads as zeros. `into` is one page long, or
@@ -273,21 +381,32 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     pub fn read(&mut self, lpn: Lpn, into: &mut [u8]) -> Result<bool> {
         self.require_in_range(lpn)?;
+        if self.is_pending(lpn) {
+            self.store.stats.host_page_reads += 1;
+            return Ok(self.read_pending(lpn, into));
+        }
         let place = self.locate(lpn)?;
         self.store.stats.host_page_reads += 1;
-        self.read_place(place, into)
+        let found = self.read_place(lpn, place, into)?;
+        if self.delta.is_some() {
+            self.note_read(lpn, into)?;
+        }
+        Ok(found)
     }
 
     /// As [`Ftl::read`], for the old part of a partial write: no host read is counted.
     pub(crate) fn read_for_modify(&mut self, lpn: Lpn, into: &mut [u8]) -> Result<bool> {
         self.require_in_range(lpn)?;
+        if self.read_pending(lpn, into) {
+            return Ok(true);
+        }
         let place = self.locate(lpn)?;
-        self.read_place(place, into)
+        self.read_place(lpn, place, into)
     }
 
     /// Where a page is. A device that is full can write no translation page any more, but it still reads.
     #[inline]
-    fn locate(&mut self, lpn: Lpn) -> Result<Option<Ppn>> {
+    fn locate(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
         match self.make_room_for_metadata() {
             Ok(()) => self.mapping.lookup(&mut self.store, lpn),
             Err(Error::Full { .. }) => self.mapping.peek(&mut self.store, lpn),
@@ -295,22 +414,49 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    fn read_place(&mut self, place: Option<Ppn>, into: &mut [u8]) -> Result<bool> {
-        let Some(ppn) = place else {
+    fn read_place(&mut self, lpn: Lpn, place: Option<Unit>, into: &mut [u8]) -> Result<bool> {
+        let Some(unit) = place else {
             into.fill(0);
             return Ok(false);
         };
-        self.store.read(ppn, into, Cause::Host)?;
+        self.read_unit(unit, into, Cause::Host)?;
+        if self.delta.is_some() {
+            self.read_delta(lpn, into, Cause::Host)?;
+        }
         if let Some(stage) = &mut self.recycle {
-            stage.part.read(ppn);
+            stage.part.read(Ppn(unit.0));
         }
         Ok(true)
     }
 
+    /// Reads the content of a unit.
+    #[inline]
+    pub(crate) fn read_unit(&mut self, unit: Unit, into: &mut [u8], cause: Cause) -> Result<()> {
+        if self.chunks.is_some() && !is_page(unit, self.store.geometry().pages()) {
+            return self.read_member(unit, into, cause);
+        }
+        self.store.read(Ppn(unit.0), into, cause).map(drop)
+    }
+
+    /// Identity of a unit's content where the medium keeps it.
+    #[inline]
+    pub(crate) fn fingerprint_of_unit(&self, unit: Unit) -> Fingerprint {
+        if let Some(stage) = &self.chunks
+            && !is_page(unit, self.store.geometry().pages())
+        {
+            return stage.fingerprint(unit);
+        }
+        self.store.nand().fingerprint(Ppn(unit.0))
+    }
+
     /// Identity of a page's current content where the medium keeps it; for merging partial writes.
     pub(crate) fn fingerprint_of(&mut self, lpn: Lpn) -> Result<Option<Fingerprint>> {
+        if let Some(pending) = self.chunks.as_ref().and_then(|stage| stage.pending_fingerprint(lpn)) {
+            return Ok(Some(pending));
+        }
         let place = self.locate(lpn)?;
-        Ok(place.map(|ppn| self.store.nand().fingerprint(ppn)))
+        let of_delta = self.delta.as_ref().and_then(|stage| stage.fingerprint(lpn));
+        Ok(of_delta.or(place.map(|unit| self.fingerprint_of_unit(unit))))
     }
 
     /// Deallocates one page: it reads as zeros from now on. The page stays recyclable until its block is erased.
@@ -321,9 +467,31 @@ impl<N: Nand> Ftl<N> {
         self.require_in_range(lpn)?;
         self.make_room_for_metadata()?;
         self.store.stats.host_page_trims += 1;
-        let old = self.mapping.update(&mut self.store, lpn, None)?;
+        if !self.bury(lpn)? {
+            return self.overwrite_with_zeros(lpn);
+        }
+        self.unstage(lpn);
+        let old = self.change_map(lpn, None)?;
         self.release(lpn, old);
         Ok(())
+    }
+
+    /// A trim that cannot be recorded any other way.
+    fn overwrite_with_zeros(&mut self, lpn: Lpn) -> Result<()> {
+        let pool = self.make_room_for_write()?;
+        let zeros = self.blank_page();
+        self.write_page(lpn, pool, Content::of_page(&zeros, Fingerprint::ZERO_PAGE), Fingerprint::ZERO_PAGE)
+    }
+
+    /// A page of zeros, or of no bytes where the medium keeps none.
+    pub(crate) fn blank_page(&self) -> Vec<u8> {
+        vec![0; if self.store.nand().keeps_bytes() { self.store.geometry().page_bytes as usize } else { 0 }]
+    }
+
+    /// Gives `lpn` a place (or none) and returns the old one.
+    #[inline]
+    pub(crate) fn change_map(&mut self, lpn: Lpn, place: Option<Unit>) -> Result<Option<Unit>> {
+        self.mapping.update(&mut self.store, lpn, place)
     }
 
     #[inline]
@@ -334,311 +502,51 @@ impl<N: Nand> Ftl<N> {
         Err(Error::OutOfRange { lpn: lpn.0 as u64, pages: self.logical_pages })
     }
 
-    /// The page that `lpn` used is not needed for it any more.
+    /// `lpn` does not refer to `old` any more: the page dies with its last referrer.
     #[inline]
-    fn release(&mut self, lpn: Lpn, old: Option<Ppn>) {
+    pub(crate) fn release(&mut self, lpn: Lpn, old: Option<Unit>) {
         let Some(old) = old else { return };
-        self.validity.clear(old);
-        self.store.discard(old);
+        if self.delta.is_some() {
+            self.drop_delta(lpn);
+        }
+        if self.sharing.is_some() && self.is_still_shared(lpn, old) {
+            return;
+        }
+        if self.chunks.is_some() && !is_page(old, self.store.geometry().pages()) {
+            return self.drop_member(old);
+        }
+        let page = Ppn(old.0);
+        self.validity.clear(page);
+        self.store.discard(page);
         if self.recycle.is_some() {
-            self.offer_dead(lpn, old);
+            self.offer_dead(lpn, page);
         }
     }
 
-    /// Offers a page that just died to the fingerprint store.
-    fn offer_dead(&mut self, lpn: Lpn, dead: Ppn) {
-        let Some(stage) = &mut self.recycle else { return };
-        let fingerprint = self.store.nand().fingerprint(dead);
-        stage.part.invalidated(lpn, dead, fingerprint);
-    }
-
-    /// A dead page with this content. With `verify_on_hit` its bytes are read and compared, and the read is charged.
-    fn find_dead(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Ppn>> {
-        let Some(stage) = &mut self.recycle else { return Ok(None) };
-        let Some(dead) = stage.part.find(fingerprint) else { return Ok(None) };
-        if !stage.options.verify_on_hit {
-            return Ok(Some(dead));
-        }
-        let mut page =
-            vec![
-                0;
-                if self.store.nand().keeps_bytes() { self.store.geometry().page_bytes as usize } else { 0 }
-            ];
-        self.store.read(dead, &mut page, Cause::Content)?;
-        let equal = match content {
-            Content::Bytes(bytes) => page.is_empty() || *bytes == page.as_slice(),
-            Content::Descriptor(_) => true,
-        };
-        Ok(equal.then_some(dead))
-    }
-
-    /// Serves a write of `lpn` with a dead page of equal content: one map update, no program.
-    fn recycle_page(&mut self, lpn: Lpn, dead: Ppn) -> Result<()> {
-        let spare_owner = self.store.owner(dead);
-        // The map may have to read and write translation pages; nothing has changed yet if that fails.
-        let old = self.mapping.update(&mut self.store, lpn, Some(dead))?;
-        let stage = self.recycle.as_mut().expect("only the recycling stage finds dead pages");
-        let former = stage.part.owner(dead, spare_owner);
-        stage.part.revive(dead, former, lpn);
-        self.validity.set(dead);
-        self.store.revive(dead);
-        self.store.stats.host_page_writes += 1;
-        self.store.stats.recycled_writes += 1;
-        self.release(lpn, old);
-        self.load_neighbours(former)
-    }
-
-    /// Fast loading: dead pages of neighbouring addresses enter the store for a spare-area read each.
-    fn load_neighbours(&mut self, owner: Lpn) -> Result<()> {
-        let Some(stage) = &mut self.recycle else { return Ok(()) };
-        let mut neighbours = std::mem::take(&mut stage.neighbours);
-        stage.part.neighbours(owner, &mut neighbours);
-        for ppn in neighbours.drain(..) {
-            let oob = self.store.read_spare(ppn, Cause::Content)?;
-            stage.part.load_fast(ppn, oob.fingerprint);
-        }
-        stage.neighbours = neighbours;
-        Ok(())
-    }
-
-    /// Makes sure that the next host page and the metadata it may cause have a place; returns its pool.
-    #[inline]
-    fn make_room_for_write(&mut self) -> Result<u32> {
-        let pool = self.store.next_turn(Stream::Host);
-        if self.store.free_blocks(pool) <= self.collector.options.low_blocks {
-            self.collect_until_ready(pool)?;
-        }
-        self.make_room_for_metadata()?;
-        if self.is_writable(pool) {
-            return Ok(self.store.turn(Stream::Host));
-        }
-        self.find_writable_pool()
-    }
-
-    #[inline]
-    fn is_writable(&self, pool: u32) -> bool {
-        self.store.frontier_left(Stream::Host, pool) > 0 || self.store.free_blocks(pool) > RESERVE_BLOCKS
-    }
-
-    /// The pool whose turn it is holds valid data only: the page goes to the next one that has room. Settling the
-    /// mapping after a round may leave new garbage, so rounds go on while they collect something.
-    fn find_writable_pool(&mut self) -> Result<u32> {
-        loop {
-            let victims = self.store.stats.gc_victims;
-            for _ in 0..self.store.pools() {
-                let pool = self.store.turn(Stream::Host);
-                self.collect_until_ready(pool)?;
-                self.make_room_for_metadata()?;
-                if self.is_writable(pool) {
-                    return Ok(pool);
-                }
-            }
-            if self.store.stats.gc_victims == victims {
-                return Err(Error::Full { free_blocks: self.store.total_free_blocks() });
-            }
-        }
-    }
-
-    fn collect_until_ready(&mut self, pool: u32) -> Result<()> {
-        while self.store.free_blocks(pool) <= self.collector.options.low_blocks {
-            if !self.collect(pool)? {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Settles what GC postponed in the mapping and leaves a place for the next translation page.
-    #[inline]
-    fn make_room_for_metadata(&mut self) -> Result<()> {
-        if self.mapping.pages_per_update() == 0 {
-            return Ok(());
-        }
-        loop {
-            self.require_metadata_page()?;
-            if !self.mapping.settle(&mut self.store)? {
-                return self.require_metadata_page();
-            }
-        }
-    }
-
-    fn require_metadata_page(&mut self) -> Result<()> {
-        while !self.has_metadata_page() {
-            self.collect_anywhere()?;
-        }
-        // Opened now, so that the host page of the same request cannot take the block and leave GC without reserve.
-        self.store.open_ahead(Stream::Translation)
-    }
-
-    fn has_metadata_page(&self) -> bool {
-        let pool = self.store.richest_pool(Stream::Translation);
-        self.store.frontier_left(Stream::Translation, pool) > 0
-            || self.store.free_blocks(pool) > RESERVE_BLOCKS
-    }
-
-    fn collect_anywhere(&mut self) -> Result<()> {
-        for pool in 0..self.store.pools() {
-            if self.collect(pool)? {
-                return Ok(());
-            }
-        }
-        Err(Error::Full { free_blocks: self.store.total_free_blocks() })
-    }
-
-    /// One step of background GC: collects a victim in the first pool that is below the background threshold;
-    /// `false` if none is.
+    /// The host asks for durability: what waits for company is written without.
     ///
     /// # Errors
     /// As [`Ftl::write`].
-    pub fn collect_in_background(&mut self) -> Result<bool> {
-        let threshold = self.collector.options.background_blocks;
-        let short = (0..self.store.pools()).find(|&pool| self.store.free_blocks(pool) < threshold);
-        match short {
-            Some(pool) => {
-                let collected = self.collect(pool)?;
-                self.make_room_for_metadata()?;
-                Ok(collected)
-            }
-            None => Ok(false),
+    pub fn flush(&mut self) -> Result<()> {
+        self.commit_chunk()
+    }
+
+    /// Switches schemes on and off at run time, where they are part of the design. What is stored stays as it is; an
+    /// index that is off learns nothing new, but forgets what dies.
+    ///
+    /// # Errors
+    /// As [`Ftl::write`]: what waits for a chunk is written before compression goes off.
+    pub fn switch_schemes(&mut self, deduplicates: bool, compresses: bool) -> Result<()> {
+        if let Some(sharing) = &mut self.sharing {
+            sharing.deduplicates = deduplicates;
         }
-    }
-
-    /// Collects one victim of `pool`, and what wear leveling wants moved; `false` if nothing can be gained.
-    fn collect(&mut self, pool: u32) -> Result<bool> {
-        let Some(victim) = self.choose_victim(pool) else { return Ok(false) };
-        self.store.stats.gc_victims += 1;
-        self.empty_and_erase(victim, pool, Cause::Gc)?;
-        if let Some(cold) = self.collector.worn_behind(&self.store, pool)
-            && self.store.free_blocks(pool) > RESERVE_BLOCKS
-        {
-            self.empty_and_erase(cold, pool, Cause::Wear)?;
+        if !compresses {
+            self.commit_chunk()?;
         }
-        Ok(true)
-    }
-
-    fn choose_victim(&mut self, pool: u32) -> Option<BlockId> {
-        if self.store.free_blocks(pool) == 0 {
-            return self.fitting_victim(pool);
+        if let Some(stage) = &mut self.chunks {
+            stage.is_on = compresses;
         }
-        let Self { store, validity, recycle, collector, .. } = self;
-        let recycle = &*recycle;
-        if store.free_blocks(pool) <= collector.options.urgent_blocks {
-            return store.blocks_mut().least_valid(pool);
-        }
-        let geometry = store.geometry().clone();
-        let now = store.sequence();
-        let dirtiness = |block: BlockId| {
-            let first = geometry.first_page(block);
-            let dead =
-                (first.0..first.0 + geometry.block_pages()).map(Ppn).filter(|&ppn| !validity.is_valid(ppn));
-            match recycle.as_deref() {
-                Some(stage) => stage.part.weight(dead),
-                None => dead.count() as f64,
-            }
-        };
-        collector.chooser.choose(store.blocks_mut(), pool, now, dirtiness)
-    }
-
-    /// Without a free block (a failed erase or a power cut took the reserve): the emptiest block whose live pages fit
-    /// into the open block of their stream.
-    fn fitting_victim(&self, pool: u32) -> Option<BlockId> {
-        let blocks = self.store.blocks();
-        let room = |block: BlockId| match blocks.kind(block) {
-            PageKind::Data => self.store.frontier_left(Stream::Gc, pool),
-            PageKind::Translation => self.store.frontier_left(Stream::Translation, pool),
-        };
-        let gains = |block: BlockId| blocks.valid(block) < blocks.block_pages();
-        blocks.closed_by_valid(pool).into_iter().find(|&b| gains(b) && blocks.valid(b) <= room(b))
-    }
-
-    /// Moves the live pages of a closed block and erases it.
-    fn empty_and_erase(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
-        match self.store.blocks().kind(victim) {
-            PageKind::Data => self.move_data(victim, pool, cause)?,
-            PageKind::Translation => self.move_translation(victim, pool, cause)?,
-        }
-        self.forget_dead_pages(victim);
-        self.store.erase(victim, cause)
-    }
-
-    /// Copies the live pages of a victim in one batch, then tells everybody who refers to them. What was copied before
-    /// an error is accounted for like the rest, so that RAM that survives a power cut is consistent.
-    fn move_data(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
-        let first = self.store.geometry().first_page(victim);
-        let mut batch = std::mem::take(&mut self.collector.batch);
-        batch.clear();
-        self.validity.collect_valid(first, self.store.geometry().block_pages(), &mut batch.from);
-        batch.owners.extend(batch.from.iter().map(|&ppn| self.referrer(ppn)));
-        let moves = Moves { from: &batch.from, owners: &batch.owners };
-        let outcome = self.store.copy(moves, Stream::Gc, pool, cause, &mut batch.to);
-        self.relocate(victim, &batch);
-        self.collector.batch = batch;
-        outcome
-    }
-
-    fn relocate(&mut self, victim: BlockId, batch: &Batch) {
-        // The map is written at random places: loading all of them first lets the cache misses overlap.
-        std::hint::black_box(self.mapping.warm(&batch.owners));
-        batch.owners.iter().zip(&batch.to).for_each(|(&lpn, &to)| self.mapping.relocate(lpn, to));
-        self.move_valid_bits(batch);
-        self.store.discard_many(victim, batch.to.len() as u32);
-        if let Some(stage) = &mut self.recycle {
-            let geometry = self.store.geometry();
-            let (first, pages) = (geometry.first_page(victim), geometry.block_pages());
-            stage.part.moved_block(first, pages, &batch.owners, &batch.from, &batch.to);
-        }
-    }
-
-    /// The logical page that holds `ppn`, or held it last. The OOB alone is wrong for recycled pages.
-    #[inline]
-    pub(crate) fn referrer(&self, ppn: Ppn) -> Lpn {
-        let spare_owner = self.store.owner(ppn);
-        match &self.recycle {
-            Some(stage) => stage.part.owner(ppn, spare_owner),
-            None => spare_owner,
-        }
-    }
-
-    /// What was copied is a prefix of the victim's live pages, and lies in runs: both sides change by ranges.
-    fn move_valid_bits(&mut self, batch: &Batch) {
-        let moved = &batch.from[..batch.to.len()];
-        let [first, .., last] = moved else {
-            for (&from, &to) in moved.iter().zip(&batch.to) {
-                self.validity.clear(from);
-                self.validity.set(to);
-            }
-            return;
-        };
-        self.validity.clear_range(*first, last.0 - first.0 + 1);
-        for run in batch.to.chunk_by(|a, b| a.0 + 1 == b.0) {
-            self.validity.set_range(run[0], run.len() as u32);
-        }
-    }
-
-    fn move_translation(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
-        let first = self.store.geometry().first_page(victim).0;
-        let mut batch = std::mem::take(&mut self.collector.batch);
-        batch.clear();
-        for ppn in (first..first + self.store.geometry().block_pages()).map(Ppn) {
-            let id = self.store.owner(ppn);
-            if self.mapping.owns(id.0, ppn) {
-                batch.from.push(ppn);
-                batch.owners.push(id);
-            }
-        }
-        let moves = Moves { from: &batch.from, owners: &batch.owners };
-        let outcome = self.store.copy(moves, Stream::Translation, pool, cause, &mut batch.to);
-        batch.owners.iter().zip(&batch.to).for_each(|(id, &to)| self.mapping.relocate_own(id.0, to));
-        self.store.discard_many(victim, batch.to.len() as u32);
-        self.collector.batch = batch;
-        outcome
-    }
-
-    /// Dead pages leave history and fingerprint store before their block can be reused.
-    pub(crate) fn forget_dead_pages(&mut self, block: BlockId) {
-        let Some(stage) = &mut self.recycle else { return };
-        let (first, pages) = (self.store.geometry().first_page(block), self.store.geometry().block_pages());
-        stage.part.erased_block(first, pages, |ppn| self.store.owner(ppn));
+        Ok(())
     }
 
     /// Writes everything that exists only in RAM to flash, as a battery would at power loss or a shutdown command
@@ -647,9 +555,10 @@ impl<N: Nand> Ftl<N> {
     /// # Errors
     /// As [`Ftl::write`].
     pub fn write_back(&mut self) -> Result<()> {
+        self.write_staged_deltas()?;
         // With nothing to write, no room is made: recovery repeats this step on a store that it has half forgotten.
         while self.mapping.has_unwritten() {
-            self.require_metadata_page()?;
+            self.require_metadata(Stream::Translation, 1)?;
             self.mapping.write_back(&mut self.store)?;
         }
         Ok(())
@@ -663,28 +572,54 @@ impl<N: Nand> Ftl<N> {
         if let Some(stage) = &self.recycle {
             parts.extend(stage.part.ram_bytes());
         }
+        if let Some(sharing) = &self.sharing {
+            parts.extend(sharing.ram_bytes());
+        }
+        if let Some(stage) = &self.delta {
+            parts.extend(stage.ram_bytes());
+        }
+        if let Some(stage) = &self.chunks {
+            parts.extend(stage.ram_bytes());
+        }
         parts
     }
 
-    /// Gives `target` the content of `source`. This is the form every design has, the one that a remap is demoted to
-    /// (Remap-SSD, section 4.3): one read and one program, and a trim of the source if it is relocated, each counted
-    /// as the host's.
+    /// Gives `target` the content of `source`; `source` loses it if it is relocated. A bind where the design shares
+    /// pages and can record it, else a write.
     ///
     /// # Errors
-    /// Those of [`Ftl::read`], [`Ftl::write`] and [`Ftl::trim`]; the target is untouched if the read fails.
+    /// Those of [`Ftl::read`], [`Ftl::write`] and [`Ftl::trim`]; the target is untouched if a read fails.
     pub fn remap_page(&mut self, target: Lpn, source: Lpn, mode: RemapMode) -> Result<()> {
         self.require_in_range(target)?;
+        self.require_in_range(source)?;
         if target == source {
             return Ok(());
         }
-        let keeps_bytes = self.store.nand().keeps_bytes();
-        let mut page = vec![0; if keeps_bytes { self.store.geometry().page_bytes as usize } else { 0 }];
+        if self.is_pending(source) || self.is_pending(target) {
+            self.commit_chunk()?;
+        }
+        if self.sharing.is_some() {
+            self.make_room_for_metadata()?;
+            if let Some(unit) = self.mapping.lookup(&mut self.store, source)?
+                && self.bind(target, unit, (mode == RemapMode::Relocate).then_some(source))?
+            {
+                self.store.stats.remapped_pages += 1;
+                return Ok(());
+            }
+        }
+        self.remap_by_writing(target, source, mode)
+    }
+
+    /// The form every design has, the one that a remap is demoted to (Remap-SSD, section 4.3): one read and one
+    /// program, and a trim of the source if it is relocated, each counted as the host's. On a medium without bytes the
+    /// identity is copied, not what is known of its compressed size.
+    fn remap_by_writing(&mut self, target: Lpn, source: Lpn, mode: RemapMode) -> Result<()> {
+        let mut page = self.blank_page();
         if !self.read(source, &mut page)? {
             return self.trim(target);
         }
         let identity = self.fingerprint_of(source)?.unwrap_or(Fingerprint::ZERO_PAGE);
-        let described = Content::Descriptor(Descriptor::of(identity));
-        self.write(target, if keeps_bytes { Content::Bytes(&page) } else { described })?;
+        self.write(target, Content::of_page(&page, identity))?;
         if mode == RemapMode::Relocate { self.trim(source) } else { Ok(()) }
     }
 }

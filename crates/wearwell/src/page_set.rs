@@ -35,6 +35,11 @@ impl PageSet {
         Self { words: Table::zeroed(physical_pages.div_ceil(64) as usize) }
     }
 
+    /// An empty set for as many pages.
+    pub(crate) fn emptied(&self) -> Self {
+        Self { words: Table::zeroed(self.words.len()) }
+    }
+
     #[inline]
     pub(crate) fn contains(&self, ppn: Ppn) -> bool {
         self.words.get(ppn.index() / 64) >> (ppn.0 % 64) & 1 == 1

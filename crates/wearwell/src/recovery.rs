@@ -4,13 +4,14 @@
 //! promise. Every step reads, but for repeating interrupted erases (and the battery's writes, made while power is
 //! still there), so a cut during recovery changes nothing that matters: recovery can start again.
 
-use crate::address::{Address, BlockId, Lpn, Ppn};
+use crate::address::{Address, BlockId, Lpn, Ppn, Unit};
 use crate::design::Persistence;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, Mapping};
 use crate::nand::{Nand, NandError, Oob, PageKind};
-use crate::store::FoundBlock;
+use crate::reverse_map::{Entry, ReverseMap};
+use crate::store::{FoundBlock, Stream};
 use crate::timing::Cause;
 use crate::validity::RamBitmap;
 
@@ -27,7 +28,7 @@ pub struct RecoveryReport {
     pub mapped_pages: u64,
 }
 
-/// A current page met by the scan.
+/// The newest evidence of where each owner's page is, met so far.
 struct Newest {
     place: Vec<Ppn>,
     sequence: Vec<u64>,
@@ -39,11 +40,35 @@ impl Newest {
     }
 
     fn offer(&mut self, ppn: Ppn, oob: &Oob) {
-        let owner = oob.owner as usize;
-        if oob.sequence > self.sequence[owner] {
-            (self.place[owner], self.sequence[owner]) = (ppn, oob.sequence);
+        self.learn(oob.owner, ppn, oob.sequence);
+    }
+
+    /// [`Ppn::NONE`] is evidence too: the owner has no page since then.
+    fn learn(&mut self, owner: u32, place: Ppn, sequence: u64) {
+        let owner = owner as usize;
+        if sequence > self.sequence[owner] {
+            (self.place[owner], self.sequence[owner]) = (place, sequence);
         }
     }
+}
+
+/// Adds what entries know to what the pages told; returns which logical pages owe their place to an entry.
+fn apply_entries(newest: &mut Newest, entries: &[Entry], programmed: &[u64]) -> Vec<bool> {
+    for entry in entries {
+        if let Some(source) = entry.source {
+            newest.learn(source.0, Ppn::NONE, entry.sequence);
+        }
+        match entry.place {
+            Some(place) if !(1..entry.sequence).contains(&programmed[place.index()]) => {}
+            place => newest.learn(entry.lpn.0, place.unwrap_or(Ppn::NONE), entry.sequence),
+        }
+    }
+    let mut bound = vec![false; newest.place.len()];
+    for entry in entries {
+        let lpn = entry.lpn.index();
+        bound[lpn] |= entry.place == Some(newest.place[lpn]) && entry.sequence == newest.sequence[lpn];
+    }
+    bound
 }
 
 impl<N: Nand> Ftl<N> {
@@ -56,6 +81,7 @@ impl<N: Nand> Ftl<N> {
         let mut report = RecoveryReport::default();
         match self.persistence {
             Persistence::OobScan => report.mapped_pages = self.rebuild_from_oob()?,
+            Persistence::NvramEntries => report.mapped_pages = self.rebuild_from_oob_and_entries()?,
             Persistence::BatteryRam => self.resume()?,
             Persistence::BatteryFlush => {
                 self.write_back_on_battery()?;
@@ -90,21 +116,104 @@ impl<N: Nand> Ftl<N> {
         let mut data = Newest::new(self.logical_pages as usize);
         self.scan_blocks(|ppn, oob| match oob.kind {
             PageKind::Data => data.offer(ppn, &oob),
-            PageKind::Translation => unreachable!("a flat map writes no translation page"),
+            PageKind::Translation | PageKind::Delta | PageKind::Chunk | PageKind::RemapLog => {
+                unreachable!("a flat map writes no translation page")
+            }
         })?;
+        if let Some(sharing) = &mut self.sharing {
+            sharing.forget();
+        }
         let AnyMapping::Flat(flat) = &mut self.mapping else { unreachable!("OOB scans rebuild flat maps") };
         for (lpn, place) in data.place.iter().enumerate() {
-            flat.set(Lpn(lpn as u32), place.some());
+            flat.set(Lpn(lpn as u32), place.some().map(Unit::from));
         }
         Ok(self.adopt_valid(data.place.into_iter().filter_map(Address::some)))
     }
 
+    /// Three sources, one sequence: the OOB of every page, and the entries of the reverse map. An entry counts if the
+    /// page it names was programmed before it and is still there.
+    fn rebuild_from_oob_and_entries(&mut self) -> Result<u64> {
+        let mut newest = Newest::new(self.logical_pages as usize);
+        let mut programmed = vec![0; self.store.geometry().pages() as usize];
+        let mut log_pages = std::collections::BTreeMap::<u32, (u64, Ppn)>::new();
+        self.scan_blocks(|ppn, oob| match oob.kind {
+            PageKind::Data => {
+                newest.offer(ppn, &oob);
+                programmed[ppn.index()] = oob.sequence;
+            }
+            PageKind::RemapLog => {
+                let newest = log_pages.entry(oob.owner).or_insert((0, ppn));
+                *newest = (*newest).max((oob.sequence, ppn));
+            }
+            PageKind::Translation | PageKind::Delta | PageKind::Chunk => {
+                unreachable!("not a part of such designs")
+            }
+        })?;
+        let log_pages: Vec<(u32, Ppn)> = log_pages.into_iter().map(|(id, (_, ppn))| (id, ppn)).collect();
+        let sharing = self.sharing.as_mut().expect("only sharing records entries");
+        sharing.forget();
+        sharing.reverse.adopt_pages(&log_pages);
+        let entries = sharing.reverse.recover(&mut self.store)?;
+        let bound = apply_entries(&mut newest, &entries, &programmed);
+        self.store.continue_after(entries.iter().map(|entry| entry.sequence).max().unwrap_or(0));
+        let mapped = self.adopt_shared(&newest, &bound);
+        self.recount_superseded(&entries);
+        for (id, ppn) in log_pages {
+            if self.owns_metadata(Stream::RemapLog, id, ppn) {
+                self.store.adopt_valid(ppn);
+            }
+        }
+        Ok(mapped)
+    }
+
+    /// Sets map, counts, marks and validity from the newest evidence; returns the number of mapped pages.
+    fn adopt_shared(&mut self, newest: &Newest, bound: &[bool]) -> u64 {
+        self.validity = RamBitmap::new(self.store.geometry().pages());
+        let Self { mapping, sharing, validity, store, .. } = self;
+        let (AnyMapping::Flat(flat), Some(sharing)) = (mapping, sharing) else {
+            unreachable!("sharing runs on a flat map")
+        };
+        let mut mapped = 0;
+        for (lpn, place) in (0..).map(Lpn).zip(&newest.place) {
+            flat.set(lpn, place.some().map(Unit::from));
+            let Some(ppn) = place.some() else { continue };
+            mapped += 1;
+            if validity.is_valid(ppn) {
+                sharing.refs.up(ppn.into());
+            } else {
+                validity.set(ppn);
+                store.adopt_valid(ppn);
+            }
+            if bound[lpn.index()] {
+                sharing.mark_bound(lpn);
+            }
+        }
+        mapped
+    }
+
+    fn recount_superseded(&mut self, entries: &[Entry]) {
+        let Self { mapping, sharing, store, .. } = self;
+        let Some(sharing) = sharing else { return };
+        for entry in
+            entries.iter().filter(|entry| !sharing.need(mapping, entry).bind).copied().collect::<Vec<_>>()
+        {
+            if let Some(place) = entry.place {
+                sharing.reverse.supersede(store, entry.lpn, place);
+            }
+        }
+    }
+
     fn rebuild_from_translation_pages(&mut self) -> Result<u64> {
         let mut newest = Newest::new(self.mapping.metadata_pages() as usize);
+        let mut delta_pages = Vec::new();
         self.scan_blocks(|ppn, oob| match oob.kind {
             PageKind::Translation => newest.offer(ppn, &oob),
-            PageKind::Data => {}
+            PageKind::Delta => delta_pages.push((oob.sequence, ppn)),
+            PageKind::Data | PageKind::Chunk | PageKind::RemapLog => {}
         })?;
+        if let Some(stage) = &mut self.delta {
+            stage.forget(&self.store);
+        }
         let AnyMapping::Cached(cached) = &mut self.mapping else {
             unreachable!("only a cached map has these pages")
         };
@@ -114,10 +223,14 @@ impl<N: Nand> Ftl<N> {
         for (id, place) in newest.place.iter().enumerate().filter(|(_, place)| place.some().is_some()) {
             cached.set_directory(id as u32, *place);
             self.store.read(*place, &mut page, Cause::Recovery)?;
-            data.extend(cached.table_entries(id as u32, &page).into_iter().map(|(_, ppn)| ppn));
+            data.extend(
+                cached.table_entries(id as u32, &page).into_iter().map(|(lpn, unit)| (lpn, Ppn(unit.0))),
+            );
         }
         newest.place.iter().filter_map(|place| place.some()).for_each(|place| self.store.adopt_valid(place));
-        Ok(self.adopt_valid(data.into_iter()))
+        let mapped = self.adopt_valid(data.iter().map(|&(_, ppn)| ppn));
+        self.rebuild_deltas(delta_pages, &data.into_iter().collect())?;
+        Ok(mapped)
     }
 
     /// Rebuilds validity from the places of all mapped pages and returns their number.
@@ -161,6 +274,9 @@ impl<N: Nand> Ftl<N> {
                 Ok(None) => break,
                 Ok(Some(oob)) => {
                     found.kind = Some(oob.kind);
+                    if found.first_sequence == 0 {
+                        found.first_sequence = oob.sequence;
+                    }
                     found.last_sequence = found.last_sequence.max(oob.sequence);
                     page(ppn, oob);
                 }

@@ -16,6 +16,18 @@ pub struct Stats {
     pub host_page_trims: u64,
     /// Host page writes that were served by reviving a dead page instead of a program.
     pub recycled_writes: u64,
+    /// Host page writes that were served by binding to a stored page of equal content.
+    pub deduplicated_writes: u64,
+    /// Host page writes that were stored as deltas.
+    pub delta_writes: u64,
+    /// Host page writes that went into compressed chunks, or were replaced while they waited for one.
+    pub packed_writes: u64,
+    /// Pages that the host remapped by a bind.
+    pub remapped_pages: u64,
+    /// Binds that became writes because the page had its most referrers.
+    pub demoted_saturated: u64,
+    /// Binds that became writes (or trims that became writes of zeros) because no entry could be recorded.
+    pub demoted_full: u64,
     /// Page programs.
     pub programs: ByCause,
     /// Page reads, spare-area reads included.
@@ -26,8 +38,51 @@ pub struct Stats {
     pub wasted_programs: u64,
     /// Blocks retired since the device was built.
     pub retired_blocks: u64,
+    /// What the controller did beside the flash.
+    pub work: Work,
     /// Victims collected.
     pub gc_victims: u64,
+    /// Those of them that held deltas.
+    pub gc_delta_victims: u64,
+    /// Bytes of NVRAM scanned to find the referrers of victims: a part of what [`Work`] counts.
+    pub referrer_scan_bytes: u64,
+    /// The most bytes scanned for one victim.
+    pub largest_referrer_scan_bytes: u64,
+}
+
+/// Work of the controller that takes time and energy: counted here, priced by whoever knows what it costs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Work {
+    /// Pages hashed.
+    pub hashed_pages: u64,
+    /// Deltas made.
+    pub encoded_deltas: u64,
+    /// Deltas applied.
+    pub decoded_deltas: u64,
+    /// Pages compressed.
+    pub compressed_pages: u64,
+    /// Pages decompressed.
+    pub decompressed_pages: u64,
+    /// Bytes of NVRAM stored.
+    pub nvram_written_bytes: u64,
+    /// Bytes of NVRAM scanned.
+    pub nvram_read_bytes: u64,
+}
+
+impl Work {
+    /// What was done since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            hashed_pages: self.hashed_pages - earlier.hashed_pages,
+            encoded_deltas: self.encoded_deltas - earlier.encoded_deltas,
+            decoded_deltas: self.decoded_deltas - earlier.decoded_deltas,
+            compressed_pages: self.compressed_pages - earlier.compressed_pages,
+            decompressed_pages: self.decompressed_pages - earlier.decompressed_pages,
+            nvram_written_bytes: self.nvram_written_bytes - earlier.nvram_written_bytes,
+            nvram_read_bytes: self.nvram_read_bytes - earlier.nvram_read_bytes,
+        }
+    }
 }
 
 impl Stats {

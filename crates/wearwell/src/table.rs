@@ -39,7 +39,7 @@ macro_rules! word {
         }
     )*};
 }
-word!(u32, u64);
+word!(u8, u32, u64);
 
 /// From this size on a table gets a mapping of its own.
 const MAPPED_BYTES: usize = 1 << 20;

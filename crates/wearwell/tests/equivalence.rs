@@ -196,6 +196,12 @@ impl Nand for PageByPage {
     fn fingerprint(&self, ppn: Ppn) -> Fingerprint {
         self.0.fingerprint(ppn)
     }
+    fn nvram(&self) -> &[u64] {
+        self.0.nvram()
+    }
+    fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
+        self.0.store_word(index, word)
+    }
 }
 
 /// OOB and bytes of every page, and the wear of every block.
@@ -270,8 +276,13 @@ fn a_copy_run_with_an_unreadable_page_stops_alike() {
             bulk.tear_program(Ppn(3));
             continue;
         }
-        let oob =
-            Oob { kind: PageKind::Data, owner: ppn, sequence: 1 + ppn as u64, fingerprint: Fingerprint(4) };
+        let oob = Oob {
+            kind: PageKind::Data,
+            owner: ppn,
+            sequence: 1 + ppn as u64,
+            generation: 1 + ppn as u64,
+            fingerprint: Fingerprint(4),
+        };
         bulk.program(Ppn(ppn), oob, Content::Bytes(&[ppn as u8; 512])).expect("it is erased");
     }
     let mut by_page = PageByPage(bulk.clone());

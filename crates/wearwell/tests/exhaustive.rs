@@ -9,8 +9,8 @@
 
 mod common;
 
-use common::{DesignUnderTest, SECTOR, Scene, audit, designs, flat_geometry, largest_logical};
-use wearwell::design::{MappingPart, Parts};
+use common::{DesignUnderTest, SECTOR, Scene, accepts, audit, designs, flat_geometry, nvram_bytes};
+use wearwell::design::Parts;
 use wearwell::device::HostData;
 use wearwell::nand::{Geometry, Retain, SimNand};
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
@@ -40,10 +40,13 @@ fn alphabet(buffered: bool) -> Vec<Op> {
     ops
 }
 
-/// Four blocks of two pages; a demand-paged map needs two more for its translation pages.
+/// Four blocks of two pages, or as many as the design needs for metadata and open blocks of other kinds.
 fn geometry(parts: &Parts) -> Geometry {
-    let blocks = if matches!(parts.mapping, MappingPart::Flat) { 4 } else { 6 };
-    flat_geometry([1, blocks, 2, 512])
+    let layouts = (4..16).map(|blocks| flat_geometry([1, blocks, 2, 512]));
+    layouts
+        .into_iter()
+        .find(|layout| accepts(layout, parts, LOGICAL))
+        .expect("a small device holds two pages")
 }
 
 #[derive(Clone)]
@@ -57,8 +60,7 @@ impl Node {
     /// Both pages written several times: no block is free beyond the reserve.
     fn new(design: &DesignUnderTest, buffer: BufferOptions) -> Self {
         let geometry = geometry(&design.parts);
-        assert!(largest_logical(&geometry, &design.parts) >= LOGICAL);
-        let nand = SimNand::new(geometry, Retain::ALL);
+        let nand = SimNand::new(geometry.clone(), Retain::ALL).with_nvram(nvram_bytes(&geometry));
         let device = Device::new(nand, LOGICAL, &design.parts, DeviceOptions { buffer }).expect("it fits");
         let mut node = Self { device, expected: [0; LOGICAL as usize] };
         for k in 0..9 {

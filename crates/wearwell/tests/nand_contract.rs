@@ -26,7 +26,13 @@ fn medium() -> SimNand {
 }
 
 fn oob(kind: PageKind, owner: u32) -> Oob {
-    Oob { kind, owner, sequence: 7 + owner as u64, fingerprint: Fingerprint(owner as u64) }
+    Oob {
+        kind,
+        owner,
+        sequence: 7 + owner as u64,
+        generation: 7 + owner as u64,
+        fingerprint: Fingerprint(owner as u64),
+    }
 }
 
 fn program(nand: &mut impl Nand, ppn: u32) -> Result<(), NandError> {

@@ -9,6 +9,7 @@ mod common;
 use common::{
     BUFFERS, DesignUnderTest, Mix, Oracle, Random, Scene, World, audit, designs, device, full_medium,
 };
+use wearwell::reverse_map::ReverseMapPart;
 use wearwell::write_buffer::BufferOptions;
 
 /// Content ids in use: few, so that the same content dies and comes back all the time.
@@ -16,12 +17,13 @@ const CONTENTS: u16 = 9;
 /// Operations of a run that are audited one by one.
 const AUDITED: u64 = 6_000;
 
-fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operations: u64, seed: u64) {
+/// Returns the pages of deltas that garbage collection packed anew.
+fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operations: u64, seed: u64) -> u64 {
+    let contents = design.contents(CONTENTS);
     let mut device = device(world, &design.parts, buffer, full_medium(world));
-    let mut oracle = Oracle::of(&device, CONTENTS as usize);
+    let mut oracle = Oracle::of(&device, contents as usize);
     let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
-    let mut mix =
-        Mix { random: Random::new(seed), sectors, page_sectors, contents: CONTENTS, switches: true };
+    let mut mix = Mix { random: Random::new(seed), sectors, page_sectors, contents, switches: true };
     let mut scene = Scene { what: design.name, world: world.name, seed, operation: 0 };
     for operation in 0..operations {
         scene.operation = operation;
@@ -34,19 +36,34 @@ fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operation
     oracle.compare_all(&mut device).expect("a healthy medium reads");
     let stats = device.ftl().stats();
     assert!(stats.gc_victims > operations / 1000, "garbage collection has to be at work");
+    if design.parts.content.sharing.is_some_and(|sharing| sharing.reverse_map != ReverseMapPart::OobOnly) {
+        assert!(stats.deduplicated_writes > operations / 1000, "deduplication has to be at work");
+        assert!(stats.remapped_pages > operations / 1000, "remaps have to be at work");
+    }
+    if let Some(statistics) = device.ftl().chunk_statistics() {
+        assert!(statistics.chunks > operations / 1000, "compression has to be at work");
+    }
     if device.ftl().recycle().is_some() {
         assert!(stats.recycled_writes > operations / 1000, "recycling has to be at work");
     }
+    device.ftl().delta_statistics().map_or(0, |statistics| statistics.compacted_pages)
 }
 
 /// Every design on one world, split evenly over the buffers.
 fn every_design_on(name: &str, operations: u64) {
     let world = common::worlds().into_iter().find(|world| world.name == name).expect("a known world");
+    let mut compacted_pages = 0;
     for (number, design) in (0u64..).zip(designs()) {
         for (k, buffer) in (0u64..).zip(BUFFERS) {
-            run(&design, &world, buffer, operations / BUFFERS.len() as u64, 1000 * number + k);
+            compacted_pages +=
+                run(&design, &world, buffer, operations / BUFFERS.len() as u64, 1000 * number + k);
         }
     }
+    // Without spare space there is none for old versions.
+    assert!(
+        compacted_pages > 0 || common::family().is_some() || name == "one_block_spare",
+        "delta pages have to be written and collected"
+    );
 }
 
 #[test]

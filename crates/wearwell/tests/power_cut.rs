@@ -19,6 +19,7 @@ mod common;
 
 use common::{BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, SECTOR, Scene, World, audit, designs_of};
 use common::{device, full_medium, worlds};
+use wearwell::address::RemapMode;
 use wearwell::design::Persistence;
 use wearwell::device::SECTOR_BYTES;
 use wearwell::nand::{CutOutcome, PowerCut, SimNand};
@@ -67,7 +68,7 @@ struct Witness {
 
 impl Witness {
     fn new(device: &Fragile, design: &DesignUnderTest, buffer: BufferOptions) -> Self {
-        let oracle = Oracle::of(device, CONTENTS as usize);
+        let oracle = Oracle::of(device, design.contents(CONTENTS) as usize);
         let pages = oracle.sectors() / oracle.page_sectors();
         Self {
             pages: vec![Versions::new(oracle.page_sectors()); pages as usize],
@@ -88,8 +89,27 @@ impl Witness {
                 self.oracle.note_trim(first, sectors);
                 self.append(first, sectors, true);
             }
+            Op::Remap { target, source, pages, mode } if target != source => {
+                self.oracle.note_remap(target, source, pages, mode);
+                let page = self.oracle.page_sectors();
+                if mode == RemapMode::Relocate {
+                    (source..source + pages).for_each(|lpn| self.bury(lpn));
+                }
+                for lpn in target..target + pages {
+                    // What came from nowhere is nowhere: a trim.
+                    let trim = self.oracle.page(lpn).iter().all(|&id| id == 0);
+                    self.append(lpn * page, page, trim);
+                }
+            }
             _ => {}
         }
+    }
+
+    /// The page holds nothing, at least for a moment.
+    fn bury(&mut self, lpn: u64) {
+        let versions = &mut self.pages[lpn as usize];
+        versions.issued.push(vec![0; self.oracle.page_sectors() as usize].into());
+        versions.trims.push(true);
     }
 
     fn append(&mut self, first: u64, sectors: u64, trim: bool) {
@@ -191,7 +211,7 @@ impl Scenario<'_> {
             random: Random::new(self.seed),
             sectors: oracle.sectors(),
             page_sectors: oracle.page_sectors(),
-            contents: CONTENTS,
+            contents: self.design.contents(CONTENTS),
             switches: false,
         }
     }
@@ -203,7 +223,7 @@ impl Scenario<'_> {
         let mut random = Random::new(self.seed + 1);
         for k in 0..3 * pages {
             let lpn = if k < pages { k } else { random.below(pages) };
-            let id = 1 + random.below(CONTENTS as u64 - 1) as u16;
+            let id = 1 + random.below(self.design.contents(CONTENTS) as u64 - 1) as u16;
             let op = Op::Write { first: lpn * page, sectors: page, id };
             witness.issue(op);
             perform(device, &mut witness.oracle, op).expect("the pages fit");
@@ -264,7 +284,7 @@ impl Scenario<'_> {
 
     /// The recovered device is as good as any other.
     fn go_on(&mut self, mut device: Fragile, found: &[u16], cut_at: u64) {
-        let mut oracle = Oracle::of(&device, CONTENTS as usize);
+        let mut oracle = Oracle::of(&device, self.design.contents(CONTENTS) as usize);
         for (sector, &id) in (0u64..).zip(found) {
             oracle.note_write(sector, 1, id);
         }
@@ -296,6 +316,10 @@ fn perform(device: &mut Fragile, oracle: &mut Oracle, op: Op) -> Result<()> {
             device.read(bytes(first), bytes(sectors), &mut into)
         }
         Op::Trim { first, sectors } => device.trim(bytes(first), bytes(sectors)),
+        Op::Remap { target, source, pages, mode } => {
+            let page_bytes = bytes(oracle.page_sectors());
+            device.remap(target * page_bytes, source * page_bytes, pages * page_bytes, mode)
+        }
         Op::Flush => device.flush(),
         Op::Victims(_) | Op::Fingerprints(..) => Err(Error::Options("a scenario has no switches".into())),
     }
@@ -332,6 +356,21 @@ fn page_map_keeps_its_promise_at_every_cut() {
 #[test]
 fn recyclable_keeps_its_promise_at_every_cut() {
     every_cut_of("recyclable", &worlds());
+}
+
+#[test]
+fn remap_keeps_its_promise_at_every_cut() {
+    every_cut_of("remap", &worlds());
+}
+
+#[test]
+fn delta_keeps_its_promise_at_every_cut() {
+    every_cut_of("delta", &worlds());
+}
+
+#[test]
+fn integrated_keeps_its_promise_at_every_cut() {
+    every_cut_of("integrated", &worlds());
 }
 
 #[test]

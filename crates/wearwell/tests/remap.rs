@@ -10,7 +10,7 @@ use wearwell::nand::SimNand;
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 use wearwell::{Device, Error};
 
-const CONTENTS: u64 = 9;
+const CONTENTS: u16 = 9;
 const MODES: [RemapMode; 2] = [Copy, Relocate];
 
 fn world(name: &str) -> World {
@@ -22,14 +22,16 @@ struct Pair {
     device: Device<SimNand>,
     oracle: Oracle,
     ids: Vec<u16>,
+    contents: u16,
 }
 
 impl Pair {
     fn new(world: &World, design: &common::DesignUnderTest, buffer: BufferOptions) -> Self {
         let device = device(world, &design.parts, buffer, full_medium(world));
-        let oracle = Oracle::of(&device, CONTENTS as usize);
+        let contents = design.contents(CONTENTS);
+        let oracle = Oracle::of(&device, contents as usize);
         let ids = vec![0; device.ftl().logical_pages() as usize];
-        Self { device, oracle, ids }
+        Self { device, oracle, ids, contents }
     }
 
     /// The first design on a small world, pages 0.. filled with `ids`.
@@ -92,7 +94,7 @@ impl Pair {
     fn operate(&mut self, random: &mut Random) {
         let page = random.below(self.pages());
         match random.below(10) {
-            0..5 => self.write(page, random.below(CONTENTS) as u16),
+            0..5 => self.write(page, random.below(self.contents as u64) as u16),
             5 => self.trim(page),
             6 => self.device.flush().expect("a flush"),
             _ => {

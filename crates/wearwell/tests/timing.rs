@@ -373,11 +373,10 @@ fn random_flash(rng: &mut Xoshiro256PlusPlus) -> FlashTiming {
 type RandomList = fn(&mut Xoshiro256PlusPlus, u32) -> Vec<FlashOp>;
 
 /// Runs 200 random requests through engine and reference and compares every completion time.
-fn compare_with_reference(seed: u64, random_list: RandomList, groups: bool) {
+fn compare_with_reference(seed: u64, random_list: RandomList) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let shape = geometry(rng.random_range(1..4), rng.random_range(1..5), rng.random_range(1..5));
-    let (mut options, flash) = (random_options(&mut rng), random_flash(&mut rng));
-    options.multi_plane &= groups;
+    let (options, flash) = (random_options(&mut rng), random_flash(&mut rng));
     let mut reference = Reference::new(&shape, flash, &options);
     let mut timing = Timing::new(TimingMode::Event, &shape, flash, options.clone());
     let gap = rng.random_range(50_000..1_500_000);
@@ -399,15 +398,18 @@ fn compare_with_reference(seed: u64, random_list: RandomList, groups: bool) {
     assert_eq!(found, reference.completed, "seed {seed}, {options:?}, {shape:?}");
 }
 
+/// Seeds of runs in which a host read arrives at the very instant at which a program's transfer ends.
+const TIES: [u64; 2] = [8216, 32_041];
+
 #[test]
 fn agrees_with_the_naive_simulator_on_every_request() {
-    (0..2000).for_each(|seed| compare_with_reference(seed, random_list, true));
+    (0..2000).chain(TIES).for_each(|seed| compare_with_reference(seed, random_list));
 }
 
 /// Series of copies become single entries of queues where there are no groups.
 #[test]
 fn agrees_with_the_naive_simulator_on_series_of_copies() {
-    (0..2000).for_each(|seed| compare_with_reference(seed, random_list_with_copies, false));
+    (0..2000).chain(TIES).for_each(|seed| compare_with_reference(seed, random_list_with_copies));
 }
 
 #[test]

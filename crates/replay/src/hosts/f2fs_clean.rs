@@ -1,20 +1,24 @@
-//! F2FS under a file-server load, cleaned by remaps or by reads and writes: the third case study of Remap-SSD (FAST 2021,
+//! F2FS under a file-server or database load, cleaned by remaps or by reads and writes: the third case study of Remap-SSD (FAST 2021,
 //! section 5.4).
 //!
-//! Three phases as in the paper, marked in the request stream: files are created and then replaced, appended to and read,
-//! which leaves invalid blocks behind; the cleaner is forced to run until no closed segment has an invalid block; the
-//! load runs again.
+//! Three phases as in the paper, marked in the request stream: files are created and the load runs, which leaves invalid
+//! blocks behind; the cleaner is forced to run until no closed segment has an invalid block; the load runs again.
 //!
 //! Modelled: segments of 2 MiB (512 blocks); out-of-place writes into logs of their own for file data and for inodes,
 //! and for what the cleaner moves of either; greedy victims, also when the load runs short of free segments; an emptied
-//! segment is discarded whole. Every change of a file writes its inode block. File sizes are exponential around the mean
-//! of filebench's fileserver (128 KiB), appends have 16 KiB; a step of the load replaces, appends to or reads a file
-//! chosen uniformly, each with the same probability (filebench runs these in turn).
+//! segment is discarded whole. File sizes are exponential around `mean`.
+//!
+//! - `load=fileserver`, filebench's mix with its mean of 128 KiB and appends of 16 KiB: a step replaces, appends to or
+//!   reads a file chosen uniformly, each with the same probability (filebench runs these in turn). Every change of a file
+//!   writes its inode block.
+//! - `load=ycsb`, what zipfian updates of a database (the paper's `MongoDB`) leave of locality after they are spread over
+//!   its files: a step overwrites one page, chosen by zipf over all pages and scattered; a sync after every 32 steps writes
+//!   the inodes of the files that changed. The database's own journal and checkpoints are not in it (see `ycsb`).
 //!
 //! Not modelled: checkpoint, NAT and SIT areas, indirect nodes, directories, writing into holes of dirty segments and
 //! updates in place (which F2FS turns to when it is nearly full), and caching of reads.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::RemapMode;
@@ -23,12 +27,13 @@ use super::files::{file_pages, for_each_run};
 use super::keys::Keys;
 use super::script::{Copying, Script};
 use super::{Model, REMAP};
-use crate::workload::draw::below;
+use crate::workload::draw::{Zipf, below};
 use crate::workload::options::{Key, Kind, SpecError};
+use crate::workload::permutation::Permutation;
 
 pub(super) const KIND: Kind = Kind {
     name: "f2fs-clean",
-    meaning: "F2FS under a file-server load in three phases: load, forced cleaning, load again",
+    meaning: "F2FS in three phases: load, forced cleaning, load again",
     keys: &[
         Key { name: "segments", default: "256", meaning: "of 2 MiB, 64 to 65536" },
         Key {
@@ -37,7 +42,13 @@ pub(super) const KIND: Kind = Kind {
             meaning: "1 to 1e7; with their mean they fill at most 0.8 of the volume",
         },
         Key { name: "mean", default: "32", meaning: "size of a file, pages, 1 to 65536" },
-        Key { name: "append", default: "4", meaning: "pages of an append, 1 to 65536" },
+        Key {
+            name: "load",
+            default: "fileserver",
+            meaning: "fileserver (whole files, appends) or ycsb (zipfian pages)",
+        },
+        Key { name: "append", default: "4", meaning: "fileserver: pages of an append, 1 to 65536" },
+        Key { name: "theta", default: "0.99", meaning: "ycsb: zipf exponent, 0 to 2" },
         Key {
             name: "ops",
             default: "6000",
@@ -47,6 +58,8 @@ pub(super) const KIND: Kind = Kind {
     ],
 };
 
+/// Steps between syncs of the database load.
+const SYNC_STEPS: u64 = 32;
 const SEGMENT_BLOCKS: u32 = 512;
 /// The cleaner starts below this many free segments: one for each log, and two to move into.
 const RESERVE_SEGMENTS: usize = 6;
@@ -136,6 +149,45 @@ impl Area {
     }
 }
 
+/// What the load does.
+#[derive(Debug)]
+enum Load {
+    Fileserver { append: u64 },
+    Ycsb { theta: f64, pages: Option<DatabasePages> },
+}
+
+/// The pages of all files as one range, and how popular they are.
+#[derive(Debug)]
+struct DatabasePages {
+    /// Where each file starts.
+    starts: Vec<u64>,
+    ranks: Zipf,
+    places: Permutation,
+    /// Files that changed since the last sync.
+    dirty: BTreeSet<u32>,
+    steps: u64,
+}
+
+impl DatabasePages {
+    fn of(files: &[File], theta: f64, seed: u64) -> Self {
+        let mut total = 0;
+        let starts = files.iter().map(|file| {
+            total += file.blocks.len() as u64;
+            total - file.blocks.len() as u64
+        });
+        let starts = starts.collect();
+        let (ranks, places) = (Zipf::new(total, theta), Permutation::new(total, seed));
+        Self { starts, ranks, places, dirty: BTreeSet::new(), steps: 0 }
+    }
+
+    /// A popular page: its file and its number in it.
+    fn draw(&mut self, random: &mut Xoshiro256PlusPlus) -> (u32, u32) {
+        let page = self.places.apply(self.ranks.draw(random) - 1);
+        let file = self.starts.partition_point(|&start| start <= page) - 1;
+        (file as u32, (page - self.starts[file]) as u32)
+    }
+}
+
 /// The model.
 #[derive(Debug)]
 pub(super) struct F2fsClean {
@@ -143,7 +195,8 @@ pub(super) struct F2fsClean {
     area: Area,
     files: Vec<File>,
     mean: u64,
-    append: u64,
+    load: Load,
+    seed: u64,
     ops: u64,
     copying: Copying,
     progress: Progress,
@@ -164,6 +217,8 @@ impl F2fsClean {
         let files = keys.integer("files", 1..=10_000_000)?;
         let mean = keys.integer("mean", 1..=65_536)?;
         let append = keys.integer("append", 1..=65_536)?;
+        let theta = keys.number("theta", 0.0..=2.0)?;
+        let serves_files = keys.is_first_of("load", ["fileserver", "ycsb"], "fileserver or ycsb")?;
         let filled = files * (mean + append + 1);
         if filled * 10 > segments * u64::from(SEGMENT_BLOCKS) * 8 {
             return Err(SpecError::Conflict(format!(
@@ -175,7 +230,8 @@ impl F2fsClean {
             area: Area::new(segments as u32),
             files: vec![File::default(); files as usize],
             mean,
-            append,
+            load: if serves_files { Load::Fileserver { append } } else { Load::Ycsb { theta, pages: None } },
+            seed: keys.integer("seed", 0..=u64::MAX)?,
             ops: keys.integer("ops", 0..=1_000_000_000)?,
             copying: if keys.switch("remap")? { Copying::Remapped } else { Copying::ReadAndWritten },
             progress: Progress::Creating { next: 0 },
@@ -184,12 +240,41 @@ impl F2fsClean {
 
     /// A step of the load.
     fn step(&mut self, script: &mut Script) {
+        match &mut self.load {
+            Load::Fileserver { append } => {
+                let append = *append;
+                self.serve_file(append, script);
+            }
+            Load::Ycsb { theta, pages } => {
+                let pages = pages.get_or_insert_with(|| DatabasePages::of(&self.files, *theta, self.seed));
+                let (file, index) = pages.draw(&mut self.random);
+                pages.dirty.insert(file);
+                pages.steps += 1;
+                let is_sync = pages.steps.is_multiple_of(SYNC_STEPS);
+                let dirty = if is_sync { std::mem::take(&mut pages.dirty) } else { BTreeSet::new() };
+                self.overwrite(file, index, script);
+                for file in dirty {
+                    self.write_inode(file, script);
+                }
+            }
+        }
+    }
+
+    fn serve_file(&mut self, append: u64, script: &mut Script) {
         let file = below(&mut self.random, self.files.len() as u64) as u32;
         match below(&mut self.random, 3) {
             0 => self.replace(file, script),
-            1 => self.extend(file, self.append, script),
+            1 => self.extend(file, append, script),
             _ => for_each_run(&self.files[file as usize].blocks, |first, pages| script.read(first, pages)),
         }
+    }
+
+    fn overwrite(&mut self, file: u32, index: u32, script: &mut Script) {
+        self.make_room(1, script);
+        self.area.invalidate(self.files[file as usize].blocks[index as usize]);
+        let block = self.area.append(Log::Data, Owner { file, index: Some(index) });
+        self.files[file as usize].blocks[index as usize] = block;
+        script.write(u64::from(block), 1);
     }
 
     /// The file is deleted and created with another size.
@@ -212,6 +297,11 @@ impl F2fsClean {
             self.files[file as usize].blocks.push(block);
         }
         for_each_run(&self.files[file as usize].blocks[start..], |first, pages| script.write(first, pages));
+        self.write_inode(file, script);
+    }
+
+    fn write_inode(&mut self, file: u32, script: &mut Script) {
+        self.make_room(1, script);
         if let Some(old) = self.files[file as usize].inode.take() {
             self.area.invalidate(old);
         }
@@ -294,6 +384,71 @@ impl Model for F2fsClean {
     fn advance(&mut self, script: &mut Script) {
         while script.is_empty() && self.progress != Progress::Done {
             self.progress = self.progressed(script);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::super::{GRAMMAR, Spec};
+    use super::*;
+    use crate::content_model::{ContentModel, Source, Spec as ContentSpec};
+    use crate::trace::Request;
+    use crate::workload::options::Options;
+
+    /// Valid counts, owners and the files' lists of blocks say the same.
+    fn audit(model: &F2fsClean) {
+        let area = &model.area;
+        for (segment, &valid) in area.valid.iter().enumerate() {
+            let first = segment * SEGMENT_BLOCKS as usize;
+            let owners = &area.owners[first..first + SEGMENT_BLOCKS as usize];
+            assert_eq!(owners.iter().flatten().count(), valid as usize);
+            assert!(area.states[segment] != State::Free || valid == 0);
+        }
+        let owner_of = |block: u32| area.owners[block as usize];
+        let mut live = 0;
+        for (file, number) in model.files.iter().zip(0..) {
+            for (&block, index) in file.blocks.iter().zip(0..) {
+                assert_eq!(owner_of(block), Some(Owner { file: number, index: Some(index) }));
+            }
+            if let Some(inode) = file.inode {
+                assert_eq!(owner_of(inode), Some(Owner { file: number, index: None }));
+            }
+            live += file.blocks.len() as u64 + u64::from(file.inode.is_some());
+        }
+        assert_eq!(live, area.live);
+    }
+
+    #[test]
+    fn blocks_have_one_owner_and_forced_cleaning_leaves_none_that_is_invalid() {
+        for load in ["fileserver", "ycsb"] {
+            let text = format!("f2fs-clean:segments=64,files=500,ops=6000,load={load}");
+            let spec: Spec = text.parse().unwrap();
+            let options = Options::parse(&spec.text, &GRAMMAR).unwrap();
+            let random = Xoshiro256PlusPlus::seed_from_u64(5);
+            let mut model = F2fsClean::new(&Keys::new(&options), random).unwrap();
+            let mut script = Script::new(ContentModel::new(&ContentSpec::new(Source::Unique), 1));
+            let mut request = Request::default();
+            let (mut cleaned, mut was_dirty) = (false, false);
+            while model.progress != Progress::Done {
+                let is_cleaning = model.progress == Progress::Cleaning;
+                was_dirty |= is_cleaning && model.area.victim().is_some();
+                model.progress = model.progressed(&mut script);
+                while script.next(&mut request) {}
+                if is_cleaning {
+                    audit(&model);
+                }
+                if is_cleaning && model.progress != Progress::Cleaning {
+                    cleaned = true;
+                    let invalid = |segment: usize| SEGMENT_BLOCKS - model.area.valid[segment];
+                    let closed = (0..64).filter(|&segment| model.area.states[segment] == State::Closed);
+                    assert_eq!(closed.map(invalid).sum::<u32>(), 0, "{load}");
+                }
+            }
+            audit(&model);
+            assert!(cleaned && was_dirty, "{load}: there was something to clean");
         }
     }
 }

@@ -5,12 +5,13 @@
 //! without any scheme are 0.961, 1.720 and 2.150 MB/s written to flash, met here as the rate of page writes. The ratios of
 //! the other columns to the first say what compression and deduplication leave of it: 0.325, 0.987, 0.833 and 0.819,
 //! 0.997, more than 1. They are the content model unless one is given: a share of 18.1, 0.3 and 0 % of the writes repeats an
-//! earlier content, and pages compress to these means, alike within a chunk of 4 pages.
+//! earlier content, and the compressed sizes of pages have the mean with which four consecutive writes, stored together in
+//! whole pages, leave these shares. (A mean of the shares themselves would leave more: DVMT would save nothing.)
 //!
 //! Assumed: all of `substitute.rs`; that the drive's write amplification is 1, so that the host writes what flash is
 //! written (a run on a device that collects garbage wears faster); 0.3 reads per write; a fifth of the writes to new
-//! addresses; a standard deviation of the compressed size of 5 % of a page at most, so that clipping at a whole page
-//! does not move the mean of Media. One day is generated at `scale=1`.
+//! addresses; a standard deviation of the compressed size of 5 % of a page, from page to page. One day is generated at
+//! `scale=1`.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -70,11 +71,35 @@ pub(super) fn substitute(
     Substitute::new(&facts, keys, random)
 }
 
+/// Standard deviation of a page's compressed size, in pages.
+const SIGMA: f64 = 0.05;
+/// Pages that are compressed together.
+const CHUNK_PAGES: f64 = 4.0;
+
 /// The content that Table I implies.
 pub(super) fn content(kind: &str) -> Spec {
     let row = row(kind);
     let share = (1.0 - row.deduplicated).max(0.0);
-    let sigma = (1.0 - row.compressed).min(0.05) / 4.0;
     let source = Source::Duplicates { share, theta: 0.9, pool: 100_000 };
-    Spec { compress: Some(Ratio { mean: row.compressed, sigma }), chunk: 4, ..Spec::new(source) }
+    let mean = mean_that_leaves(row.compressed);
+    Spec { compress: Some(Ratio { mean, sigma: SIGMA }), ..Spec::new(source) }
+}
+
+/// The mean size, in pages, of independent Gaussian pages of which chunks leave `share` of their pages; by bisection, as
+/// the share grows with the mean.
+fn mean_that_leaves(share: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..50 {
+        let mean = f64::midpoint(low, high);
+        if share_left(mean) < share { low = mean } else { high = mean }
+    }
+    low
+}
+
+/// Pages that a chunk of mean compressed size takes, over its members: one, and one more for each quarter exceeded.
+fn share_left(mean: f64) -> f64 {
+    let sigma = SIGMA / CHUNK_PAGES.sqrt();
+    let exceeds = |size: f64| 0.5 * libm::erfc((size - mean) / (sigma * std::f64::consts::SQRT_2));
+    let pages: f64 = (1..CHUNK_PAGES as u32).map(|k| exceeds(f64::from(k) / CHUNK_PAGES)).sum();
+    (1.0 + pages) / CHUNK_PAGES
 }

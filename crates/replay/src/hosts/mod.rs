@@ -7,7 +7,7 @@
 //! between designs are not.
 //!
 //! Models that copy pages can do it with the remap request or with reads and writes ([`Spec`] key `remap`). Both ways
-//! leave the same contents, because the [`Script`] knows what every page of the volume holds.
+//! leave the same contents, because the script of requests knows what every page of the volume holds.
 //!
 //! Invariants: equal specifications give equal requests; every write carries its content; requests are whole pages of
 //! 4 KiB inside a dense volume that starts at page 0.

@@ -17,12 +17,16 @@
 //! of degree 2 (section 3.2): the log keeps its pages until it is overwritten; `mode=relocate` deallocates them at once.
 //!
 //! Not modelled: interior pages of the trees and the movement of rows by splits (a leaf appears when the one before is
-//! full, at 69 % of the room in random order), the freelist's own pages, the file system's journal, and reads: caches of
-//! the host hold what is modified.
+//! full, at 69 % of the room in random order), the freelist's own pages, and the file system's journal.
+//!
+//! Assumed: the host's caches hold `cache` pages of the database, any of them with equal probability, and all that is in
+//! the log, and the last leaves; a leaf that is changed and not held is read first. Reads therefore become more as the database outgrows the
+//! caches, as the paper reports for random order.
 
 use std::collections::BTreeMap;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
+use rustc_hash::FxHashSet;
 use wearwell::address::RemapMode;
 
 use super::keys::Keys;
@@ -47,6 +51,11 @@ pub(super) const KIND: Kind = Kind {
         },
         Key { name: "value", default: "16384", meaning: "bytes of a value, 1 to 1048576" },
         Key { name: "batch", default: "1", meaning: "values per transaction, 1 to 10000" },
+        Key {
+            name: "cache",
+            default: "1048576",
+            meaning: "pages of the database that the host's caches hold (assumed), 0 to 4294967295",
+        },
         Key {
             name: "checkpoint",
             default: "1000",
@@ -120,8 +129,13 @@ impl Database {
         first
     }
 
-    /// Stores a value; `touched` gets the pages that change.
-    fn put(&mut self, key: u64, random: Option<&mut Xoshiro256PlusPlus>, touched: &mut Vec<u32>) {
+    /// Stores a value; `touched` gets the pages that change. Returns the leaves among them that hold older entries.
+    fn put(
+        &mut self,
+        key: u64,
+        random: Option<&mut Xoshiro256PlusPlus>,
+        touched: &mut Vec<u32>,
+    ) -> [Option<u32>; 2] {
         touched.push(0);
         let replaced = self.rows[key as usize];
         touched.extend(replaced.map(|row| row.leaf));
@@ -146,7 +160,9 @@ impl Database {
         }
         let leaves = self.index_leaves.len();
         let leaf = random.map_or(leaves - 1, |random| below(random, leaves as u64) as usize);
-        touched.push(self.index_leaves[leaf]);
+        let index_leaf = self.index_leaves[leaf];
+        touched.push(index_leaf);
+        [replaced.map(|row| row.leaf), Some(index_leaf)]
     }
 }
 
@@ -169,6 +185,23 @@ pub(super) struct SqliteWal {
     /// Complete groups of frames that are written.
     groups: u64,
     touched: Vec<u32>,
+    cache: Cache,
+}
+
+/// What of the database the host has in memory.
+#[derive(Debug)]
+struct Cache {
+    pages: u64,
+    /// Pages of the database at the last checkpoint: those behind have never left the log.
+    applied_pages: u64,
+    logged: FxHashSet<u32>,
+}
+
+impl Cache {
+    fn misses(&self, page: u32, random: &mut Xoshiro256PlusPlus) -> bool {
+        let is_only_applied = u64::from(page) < self.applied_pages && !self.logged.contains(&page);
+        is_only_applied && self.pages < self.applied_pages && below(random, self.applied_pages) >= self.pages
+    }
 }
 
 impl SqliteWal {
@@ -205,15 +238,26 @@ impl SqliteWal {
             frames: Vec::new(),
             groups: 0,
             touched: Vec::new(),
+            cache: Cache {
+                pages: keys.integer("cache", 0..=u64::from(u32::MAX))?,
+                applied_pages: 0,
+                logged: FxHashSet::default(),
+            },
         })
     }
 
-    fn transaction(&mut self) {
+    fn transaction(&mut self, script: &mut Script) {
         self.touched.clear();
         for _ in 0..self.batch.min(self.entries - self.done) {
             let key = if self.is_random { below(&mut self.random, self.entries) } else { self.done };
             let random = self.is_random.then_some(&mut self.random);
-            self.database.put(key, random, &mut self.touched);
+            let leaves = self.database.put(key, random, &mut self.touched);
+            for leaf in leaves.into_iter().flatten() {
+                if self.is_random && self.cache.misses(leaf, &mut self.random) {
+                    script.read(self.base + u64::from(leaf), 1);
+                }
+                self.cache.logged.insert(leaf);
+            }
             self.done += 1;
         }
         // A transaction logs a page once, however often it changes it.
@@ -246,6 +290,8 @@ impl SqliteWal {
         script.flush();
         self.frames.clear();
         self.groups = 0;
+        self.cache.logged.clear();
+        self.cache.applied_pages = self.database.pages;
     }
 }
 
@@ -257,7 +303,7 @@ fn log_page(frame: u64) -> u64 {
 impl Model for SqliteWal {
     fn advance(&mut self, script: &mut Script) {
         while script.is_empty() && self.done < self.entries {
-            self.transaction();
+            self.transaction(script);
             self.write_full_groups(script);
             if self.frames.len() as u64 >= self.checkpoint_frames || self.done == self.entries {
                 self.checkpoint(script);

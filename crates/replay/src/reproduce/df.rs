@@ -122,7 +122,14 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
             .into_iter()
             .collect::<Result<Vec<_>>>()
             .map(|values| values.concat()),
-        "DF-25" => Err("records do not say which area a victim came from".into()),
+        "DF-25" => TRACES
+            .iter()
+            .map(|(trace, ..)| {
+                let run = runs.get(&format!("{trace}/0.20"))?;
+                let share = run.figure("parts.collections_of_deltas") / run.figure("parts.collections");
+                Ok(Value::new(*trace, 100.0 * share))
+            })
+            .collect(),
         "DF-26" => {
             RATIOS.iter().map(|ratio| Ok(Value::new(*ratio, mean(runs, ratio, latency_saved)?))).collect()
         }

@@ -5,7 +5,6 @@
 //! can throttling lengthen a life. Lifetime is the budget of program/erase cycles over the rate at which pages were
 //! programmed in device time.
 
-use super::closed_forms::{budget_bytes, rate_of_lifetime};
 use super::experiment::{Experiment, Run, Runs, Setting, Size, Source};
 use super::verdict::Value;
 
@@ -83,11 +82,9 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     })
 }
 
-/// Years of 365 days until the budget is used up.
+/// Years of 365 days until the budget is used up, by what was programmed.
 fn years(run: &Run<'_>) -> f64 {
-    let budget = budget_bytes(64.0 * f64::from(1 << 30), 3000.0);
-    let rate = run.figure("programs") * 4096.0 / run.figure("timing.device_s");
-    rate_of_lifetime(budget, 1.0) / rate
+    run.figure("lifetime.years_by_programs")
 }
 
 fn lifetimes(runs: &Runs, trace: &str) -> Result<Vec<Value>> {

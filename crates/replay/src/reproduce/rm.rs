@@ -42,6 +42,14 @@ fn device(setting: &Setting) -> Scaled {
     Scaled { scale, logical: f64::from(blocks * pages * 16) / 1.125, settings }
 }
 
+/// Superblocks of that device.
+fn superblocks(setting: &Setting) -> f64 {
+    match setting.size {
+        Size::Quick => 144.0,
+        Size::Full => 576.0,
+    }
+}
+
 /// NVRAM or log of `mb` beside the paper's 36 GiB.
 fn sized(map: &str, mb: f64) -> Vec<String> {
     vec![format!("remap.reverse_map={map}"), format!("remap.size_mib={mb}")]
@@ -102,8 +110,10 @@ fn deduplication(setting: &Setting) -> Vec<Experiment> {
         }
     }
     for bytes in [1024, 8192] {
+        // A superblock that is scaled down has a share of NVRAM that is, and so must be its segments.
+        let scaled_bytes = (f64::from(bytes) * scale * 576.0 / superblocks(setting)).max(32.0) as u32;
         let settings =
-            [base.clone(), sized("segments", 40.0 * scale), vec![format!("remap.segment_bytes={bytes}")]];
+            [base.clone(), sized("segments", 40.0 * scale), vec![format!("remap.segment_bytes={scaled_bytes}")]];
         let input = (load("random writes", logical, 0.9, setting.seed), scale);
         experiments.push(Experiment::replay(format!("segment/{bytes}"), input, "remap", settings.concat()));
     }
@@ -377,14 +387,14 @@ fn phase_gain(runs: &Runs, reference: &str, phase: usize) -> Result<Vec<Value>> 
     Ok(vec![Value::new("", 100.0 * (phase_ratio(runs, reference, phase)? - 1.0))])
 }
 
-/// NVRAM bytes read per collection, for every size.
+/// NVRAM bytes scanned for the referrers of a victim, for every size.
 fn scans_grow(runs: &Runs) -> Result<Vec<Value>> {
     let scanned = |scheme: &str| -> Result<Vec<f64>> {
         SIZES
             .iter()
             .map(|mb| {
                 let run = runs.get(&format!("random writes/{scheme}-{mb}"))?;
-                Ok(run.figure("parts.nvram_read_bytes") / run.figure("erases"))
+                Ok(run.figure("parts.referrer_scan_bytes") / run.figure("parts.collections"))
             })
             .collect()
     };

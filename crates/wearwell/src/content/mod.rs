@@ -6,7 +6,14 @@
 //! sixteen bytes (traces), so that both run the same code. The price of bytes is 20 to 400 times the price of a
 //! descriptor, which is why replay carries descriptors.
 
+pub mod chunk;
+pub mod dedup;
+pub mod delta;
+mod observe;
 pub mod recycle;
+pub mod sharing;
+
+pub(crate) use observe::Observations;
 
 /// Identity of a page's content: equal content has an equal fingerprint.
 ///
@@ -67,7 +74,16 @@ pub enum Content<'a> {
     Bytes(&'a [u8]),
 }
 
-impl Content<'_> {
+impl<'a> Content<'a> {
+    /// The bytes of a page, or its identity where there are none.
+    pub fn of_page(bytes: &'a [u8], fingerprint: Fingerprint) -> Self {
+        if bytes.is_empty() {
+            Content::Descriptor(Descriptor::of(fingerprint))
+        } else {
+            Content::Bytes(bytes)
+        }
+    }
+
     /// Identity of the content. Bytes cost one BLAKE3 of the page, a descriptor nothing.
     #[inline]
     pub fn fingerprint(&self) -> Fingerprint {
@@ -105,9 +121,27 @@ pub fn compressed_len(bytes: &[u8]) -> usize {
 
 /// Size of the compressed XOR of two versions of a page, capped at the page length; 0 when they are equal.
 pub fn delta_len(new: &[u8], old: &[u8]) -> usize {
+    delta_of(new, old).len().min(new.len())
+}
+
+/// The compressed XOR of two versions of a page; empty when they are equal. May be longer than the page.
+pub fn delta_of(new: &[u8], old: &[u8]) -> Vec<u8> {
     if new == old {
-        return 0;
+        return Vec::new();
     }
     let difference: Vec<u8> = new.iter().zip(old).map(|(a, b)| a ^ b).collect();
-    compressed_len(&difference)
+    lz4_flex::block::compress(&difference)
+}
+
+/// Turns `page` from the old version into the new one that `delta` was made for.
+///
+/// # Errors
+/// A delta that is damaged.
+pub fn apply_delta(page: &mut [u8], delta: &[u8]) -> Result<(), lz4_flex::block::DecompressError> {
+    if delta.is_empty() {
+        return Ok(());
+    }
+    let difference = lz4_flex::block::decompress(delta, page.len())?;
+    page.iter_mut().zip(&difference).for_each(|(byte, difference)| *byte ^= difference);
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! DFTL: the map lives on flash, RAM holds a cache of it.
 
-use super::{ContentPart, Design, MappingPart, Parts, Persistence};
+use super::{ContentParts, Design, MappingPart, Parts, Persistence};
 use crate::gc::GcOptions;
 use crate::mapping::CachedOptions;
 
@@ -22,7 +22,7 @@ pub struct DftlOptions {
 pub fn dftl(gc: GcOptions, options: DftlOptions) -> Parts {
     Parts {
         mapping: MappingPart::Cached(CachedOptions { entries: options.cache_entries }),
-        content: ContentPart::None,
+        content: ContentParts::default(),
         gc,
         persistence: Persistence::BatteryFlush,
     }

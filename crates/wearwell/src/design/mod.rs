@@ -3,17 +3,28 @@
 //! A design is data. Its file names its source, lists its parts, and says what is modelled and what is not. The
 //! engine never asks which design it runs.
 
+mod delta;
 mod dftl;
+mod integrated;
 mod page_map;
 mod recyclable;
+mod remap;
 
+pub use crate::content::chunk::ChunkDesign;
+pub use crate::content::delta::DeltaDesign;
+pub use crate::content::sharing::SharingDesign;
+pub use delta::delta;
 pub use dftl::{DftlOptions, dftl};
+pub use integrated::integrated;
 pub use page_map::page_map;
 pub use recyclable::{RecycleDesign, recyclable};
+pub use remap::remap;
 
+use crate::error::{Error, Result};
 use crate::gc::GcOptions;
 use crate::mapping::CachedOptions;
 use crate::nand::Retain;
+use crate::reverse_map::ReverseMapPart;
 
 /// How the L2P table is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,13 +35,41 @@ pub enum MappingPart {
     Cached(CachedOptions),
 }
 
-/// What is done about content.
-#[derive(Clone, PartialEq, Debug)]
-pub enum ContentPart {
-    /// Nothing: every page is stored as it comes.
-    None,
+/// What is done about content. Nothing by default: every page is stored as it comes.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ContentParts {
     /// Dead pages are recycled.
-    Recycle(RecycleDesign),
+    pub recycle: Option<RecycleDesign>,
+    /// Logical pages share stored pages: deduplication and the remap command.
+    pub sharing: Option<SharingDesign>,
+    /// Overwrites are stored as deltas.
+    pub delta: Option<DeltaDesign>,
+    /// Pages are compressed in chunks.
+    pub chunks: Option<ChunkDesign>,
+}
+
+impl ContentParts {
+    /// Whether the parts go together.
+    pub(crate) fn checked(&self, mapping: MappingPart) -> Result<()> {
+        if self.sharing.is_some() && mapping != MappingPart::Flat {
+            return Err(Error::Options("sharing needs the whole map in RAM: choose the flat mapping".into()));
+        }
+        let stages =
+            [self.recycle.is_some(), self.sharing.is_some() || self.chunks.is_some(), self.delta.is_some()];
+        if stages.into_iter().filter(|&stage| stage).count() > 1 {
+            return Err(Error::Options(
+                "recycling, delta encoding, and sharing or compression cannot be combined yet: choose one"
+                    .into(),
+            ));
+        }
+        let binds_members = self.sharing.is_none_or(|sharing| sharing.reverse_map == ReverseMapPart::Ideal);
+        if self.chunks.is_some() && (mapping != MappingPart::Flat || !binds_members) {
+            return Err(Error::Options(
+                "compression needs the whole map in RAM, and sharing beside it the ideal reverse map".into(),
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// What makes acknowledged, flushed data survive loss of power, and which hardware that assumes.
@@ -43,6 +82,16 @@ pub enum Persistence {
     BatteryRam,
     /// A battery lasts long enough to write the dirty map entries; the rest is rebuilt from translation pages.
     BatteryFlush,
+    /// Flash and NVRAM: the OOB of every page, then the entries of the reverse map, newest sequence number first.
+    /// Trims and remaps are durable.
+    NvramEntries,
+}
+
+impl Persistence {
+    /// Whether recovery rebuilds the map from flash and entries, so that every change must leave evidence.
+    pub(crate) fn replays_entries(self) -> bool {
+        self == Self::NvramEntries
+    }
 }
 
 /// The parts of a design.
@@ -50,8 +99,8 @@ pub enum Persistence {
 pub struct Parts {
     /// L2P.
     pub mapping: MappingPart,
-    /// Content stage.
-    pub content: ContentPart,
+    /// Content stages.
+    pub content: ContentParts,
     /// Garbage collection.
     pub gc: GcOptions,
     /// Survival of power loss.
@@ -61,7 +110,17 @@ pub struct Parts {
 impl Parts {
     /// What the medium must keep of each page for this design to work on descriptors.
     pub fn retain(&self) -> Retain {
-        Retain { fingerprint: matches!(self.content, ContentPart::Recycle(_)), ..Retain::default() }
+        let ContentParts { recycle, sharing, delta, chunks } = &self.content;
+        let deduplicates = sharing.is_some_and(|sharing| sharing.dedup.is_some());
+        Retain {
+            fingerprint: recycle.is_some() || deduplicates || delta.is_some() || chunks.is_some(),
+            ..Retain::default()
+        }
+    }
+
+    /// NVRAM that the medium must have for this design, bytes, for pages of `page_bytes`.
+    pub fn nvram_bytes(&self, page_bytes: u32) -> u64 {
+        self.content.sharing.map_or(0, |sharing| sharing.reverse_map.nvram_bytes(page_bytes))
     }
 }
 
@@ -79,4 +138,5 @@ pub struct Design {
 }
 
 /// All designs, baseline first.
-pub const ALL: [Design; 3] = [page_map::DESIGN, recyclable::DESIGN, dftl::DESIGN];
+pub const ALL: [Design; 6] =
+    [page_map::DESIGN, recyclable::DESIGN, dftl::DESIGN, remap::DESIGN, delta::DESIGN, integrated::DESIGN];

@@ -1,6 +1,6 @@
 //! Page map: the baseline of every comparison.
 
-use super::{ContentPart, Design, MappingPart, Parts, Persistence};
+use super::{ContentParts, Design, MappingPart, Parts, Persistence};
 use crate::gc::GcOptions;
 
 pub(super) const DESIGN: Design = Design {
@@ -12,5 +12,10 @@ pub(super) const DESIGN: Design = Design {
 
 /// Whole L2P table in RAM, no content stage, rebuilt from OOB after power loss.
 pub fn page_map(gc: GcOptions) -> Parts {
-    Parts { mapping: MappingPart::Flat, content: ContentPart::None, gc, persistence: Persistence::OobScan }
+    Parts {
+        mapping: MappingPart::Flat,
+        content: ContentParts::default(),
+        gc,
+        persistence: Persistence::OobScan,
+    }
 }

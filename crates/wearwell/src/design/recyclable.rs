@@ -1,6 +1,6 @@
 //! Recyclable SSD (LX): dead pages whose content is written again become valid again.
 
-use super::{ContentPart, Design, MappingPart, Parts, Persistence};
+use super::{ContentParts, Design, MappingPart, Parts, Persistence};
 use crate::content::recycle::RecycleOptions;
 use crate::gc::GcOptions;
 
@@ -25,7 +25,7 @@ pub struct RecycleDesign {
 pub fn recyclable(gc: GcOptions, design: RecycleDesign) -> Parts {
     Parts {
         mapping: MappingPart::Flat,
-        content: ContentPart::Recycle(design),
+        content: ContentParts { recycle: Some(design), ..ContentParts::default() },
         gc,
         persistence: Persistence::BatteryRam,
     }

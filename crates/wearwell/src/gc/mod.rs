@@ -4,6 +4,7 @@
 //! free block at least, which is what the next collection needs; each victim gives back at least one page, so a
 //! collection that is needed always ends.
 
+mod collect;
 mod victim;
 
 pub use victim::{Chooser, VictimPolicy};

@@ -9,6 +9,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::address::BlockId;
+use crate::nand::PageKind;
 use crate::store::{BlockState, BlockTable};
 
 /// How victims are chosen.
@@ -27,6 +28,10 @@ pub enum VictimPolicy {
     },
     /// The block that closed first. Amortised O(1).
     Fifo,
+    /// Most dead bytes: as greedy, but a valid page of deltas of which some are dead counts in part (Delta-FTL has one
+    /// policy over both kinds of blocks, section 3.4, and does not say how it counts; this is ours). O(blocks of the
+    /// pool), plus the deltas in them.
+    DeadBytes,
     /// Largest dirtiness, where a dead page counts 1 minus its probability of being recycled (LX, equation 5).
     /// O(n log n) in the blocks of the pool, plus the dead pages of the blocks that can still win.
     RecycleAware,
@@ -51,7 +56,7 @@ impl Chooser {
     }
 
     /// A closed block of `pool`; `None` if no closed block has an invalid page. `dirtiness` is asked by
-    /// [`VictimPolicy::RecycleAware`] only.
+    /// [`VictimPolicy::RecycleAware`], and by [`VictimPolicy::DeadBytes`] for blocks of deltas.
     pub fn choose(
         &mut self,
         blocks: &mut BlockTable,
@@ -64,6 +69,7 @@ impl Chooser {
             VictimPolicy::CostBenefit => cost_benefit(blocks, pool, now),
             VictimPolicy::DChoices { d } => self.sample(blocks, pool, d),
             VictimPolicy::Fifo => blocks.oldest_closed(pool).filter(|_| blocks.least_valid(pool).is_some()),
+            VictimPolicy::DeadBytes => most_dead_bytes(blocks, pool, dirtiness),
             VictimPolicy::RecycleAware => dirtiest(blocks, pool, dirtiness),
         }
     }
@@ -98,6 +104,20 @@ fn cost_benefit(blocks: &BlockTable, pool: u32, now: u64) -> Option<BlockId> {
         .of_pool(pool)
         .filter(|&b| blocks.state(b) == BlockState::Closed && blocks.valid(b) < blocks.block_pages())
         .max_by(|&a, &b| score(a).total_cmp(&score(b)).then(b.cmp(&a)))
+}
+
+/// Only blocks with an invalid page are candidates: packing halves of pages anew need not free a page.
+fn most_dead_bytes(blocks: &BlockTable, pool: u32, dead_pages: impl Fn(BlockId) -> f64) -> Option<BlockId> {
+    let invalid = |block: BlockId| blocks.block_pages() - blocks.valid(block);
+    let score = |block: BlockId| match blocks.kind(block) {
+        PageKind::Delta => dead_pages(block),
+        PageKind::Data | PageKind::Translation | PageKind::Chunk | PageKind::RemapLog => {
+            invalid(block) as f64
+        }
+    };
+    let candidates =
+        blocks.of_pool(pool).filter(|&b| blocks.state(b) == BlockState::Closed && invalid(b) > 0);
+    candidates.max_by(|&a, &b| score(a).total_cmp(&score(b)).then(b.cmp(&a)))
 }
 
 /// Blocks come with the most invalid pages first; no later one can beat a dirtiness that reaches its count.

@@ -20,7 +20,7 @@
 use hashbrown::HashTable;
 
 use super::Mapping;
-use crate::address::{Address, Lpn, Ppn};
+use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::content::{Content, Fingerprint, mix};
 use crate::error::Result;
 use crate::nand::Nand;
@@ -57,7 +57,7 @@ pub struct FetchCounts {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     lpn: Lpn,
-    ppn: Ppn,
+    unit: Unit,
     /// List of the dirty entries of one translation page; `dirty` tells whether the entry is on it.
     dirty_next: u32,
     dirty: bool,
@@ -141,7 +141,7 @@ impl Cached {
     }
 
     /// Entries of translation page `id` as they are on flash, `(lpn, place)`, for recovery and audits.
-    pub(crate) fn table_entries(&self, id: u32, bytes: &[u8]) -> Vec<(Lpn, Ppn)> {
+    pub(crate) fn table_entries(&self, id: u32, bytes: &[u8]) -> Vec<(Lpn, Unit)> {
         let first = id * self.entries_per_page;
         let count = self.entries_per_page.min(self.logical_pages - first);
         (0..count)
@@ -150,9 +150,9 @@ impl Cached {
             .collect()
     }
 
-    /// The place of `lpn` if the cache knows it; [`Ppn::NONE`] if it knows that there is none.
-    pub(crate) fn cached(&self, lpn: Lpn) -> Option<Ppn> {
-        self.find(lpn).map(|slot| self.slots[slot as usize].ppn)
+    /// The place of `lpn` if the cache knows it; [`Unit::NONE`] if it knows that there is none.
+    pub(crate) fn cached(&self, lpn: Lpn) -> Option<Unit> {
+        self.find(lpn).map(|slot| self.slots[slot as usize].unit)
     }
 
     #[inline]
@@ -180,9 +180,9 @@ impl Cached {
         Ok(self.insert(lpn, ppn))
     }
 
-    fn fetch<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Ppn> {
+    fn fetch<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Unit> {
         let id = self.translation_page_of(lpn);
-        let Some(place) = self.directory(id) else { return Ok(Ppn::NONE) };
+        let Some(place) = self.directory(id) else { return Ok(Unit::NONE) };
         io.read(place, &mut self.page, Cause::Translation)?;
         Ok(entry_at(&self.page, lpn.0 % self.entries_per_page))
     }
@@ -213,7 +213,7 @@ impl Cached {
         let mut slot = self.dirty_heads[id as usize];
         while slot != NIL {
             let entry = self.slots[slot as usize];
-            put_entry(&mut self.page, entry.lpn.0 % self.entries_per_page, entry.ppn);
+            put_entry(&mut self.page, entry.lpn.0 % self.entries_per_page, entry.unit);
             slot = entry.dirty_next;
         }
         let pool = io.richest_pool(Stream::Translation);
@@ -243,8 +243,8 @@ impl Cached {
         }
     }
 
-    fn insert(&mut self, lpn: Lpn, ppn: Ppn) -> u32 {
-        let entry = Entry { lpn, ppn, dirty_next: NIL, dirty: false };
+    fn insert(&mut self, lpn: Lpn, unit: Unit) -> u32 {
+        let entry = Entry { lpn, unit, dirty_next: NIL, dirty: false };
         let slot = self.free_slots.pop().unwrap_or(self.slots.len() as u32);
         if slot as usize == self.slots.len() {
             self.slots.push(entry);
@@ -257,8 +257,8 @@ impl Cached {
     }
 
     /// Gives a cached entry a new place and makes it dirty.
-    fn assign(&mut self, slot: u32, ppn: Ppn) -> Ppn {
-        let old = std::mem::replace(&mut self.slots[slot as usize].ppn, ppn);
+    fn assign(&mut self, slot: u32, unit: Unit) -> Unit {
+        let old = std::mem::replace(&mut self.slots[slot as usize].unit, unit);
         if !self.slots[slot as usize].dirty {
             self.link_dirty(slot);
         }
@@ -276,12 +276,12 @@ impl Cached {
 }
 
 impl Mapping for Cached {
-    fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Ppn>> {
+    fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
         let slot = self.bring_in(io, lpn)?;
-        Ok(self.slots[slot as usize].ppn.some())
+        Ok(self.slots[slot as usize].unit.some())
     }
 
-    fn peek<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Ppn>> {
+    fn peek<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
         let place = match self.cached(lpn) {
             Some(place) => place,
             None => self.fetch(io, lpn)?,
@@ -289,18 +289,18 @@ impl Mapping for Cached {
         Ok(place.some())
     }
 
-    fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Ppn>) -> Result<Option<Ppn>> {
+    fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>> {
         let slot = self.bring_in(io, lpn)?;
-        Ok(self.assign(slot, new.unwrap_or(Ppn::NONE)).some())
+        Ok(self.assign(slot, new.unwrap_or(Unit::NONE)).some())
     }
 
-    fn relocate(&mut self, lpn: Lpn, new: Ppn) {
+    fn relocate(&mut self, lpn: Lpn, new: Unit) {
         let slot = match self.find(lpn) {
             Some(slot) => {
                 self.recency.touch(slot);
                 slot
             }
-            None => self.insert(lpn, Ppn::NONE),
+            None => self.insert(lpn, Unit::NONE),
         };
         self.assign(slot, new);
     }
@@ -356,12 +356,12 @@ fn hash(lpn: Lpn) -> u64 {
     mix(lpn.0 as u64 + 1)
 }
 
-fn entry_at(page: &[u8], k: u32) -> Ppn {
+fn entry_at(page: &[u8], k: u32) -> Unit {
     let at = (k * TABLE_ENTRY_BYTES) as usize;
-    Ppn(u32::from_le_bytes(page[at..at + 4].try_into().expect("an entry has four bytes")))
+    Unit(u32::from_le_bytes(page[at..at + 4].try_into().expect("an entry has four bytes")))
 }
 
-fn put_entry(page: &mut [u8], k: u32, ppn: Ppn) {
+fn put_entry(page: &mut [u8], k: u32, unit: Unit) {
     let at = (k * TABLE_ENTRY_BYTES) as usize;
-    page[at..at + 4].copy_from_slice(&ppn.0.to_le_bytes());
+    page[at..at + 4].copy_from_slice(&unit.0.to_le_bytes());
 }

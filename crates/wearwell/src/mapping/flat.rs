@@ -1,7 +1,7 @@
 //! The whole L2P table in RAM: four bytes per logical page, one random access per operation, no flash traffic.
 
 use super::Mapping;
-use crate::address::{Address, Lpn, Ppn};
+use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::error::Result;
 use crate::nand::Nand;
 use crate::store::Store;
@@ -16,38 +16,38 @@ pub struct Flat {
 impl Flat {
     /// A table of `pages` unmapped pages.
     pub fn new(pages: u32) -> Self {
-        Self { table: Table::filled(pages as usize, Ppn::NONE.0) }
+        Self { table: Table::filled(pages as usize, Unit::NONE.0) }
     }
 
     /// The place of `lpn`.
     #[inline]
-    pub fn get(&self, lpn: Lpn) -> Option<Ppn> {
-        Ppn(self.table.get(lpn.index())).some()
+    pub fn get(&self, lpn: Lpn) -> Option<Unit> {
+        Unit(self.table.get(lpn.index())).some()
     }
 
     /// Stores a place; recovery and direct construction use it.
-    pub fn set(&mut self, lpn: Lpn, ppn: Option<Ppn>) {
-        self.table.set(lpn.index(), ppn.unwrap_or(Ppn::NONE).0);
+    pub fn set(&mut self, lpn: Lpn, ppn: Option<Unit>) {
+        self.table.set(lpn.index(), ppn.unwrap_or(Unit::NONE).0);
     }
 }
 
 impl Mapping for Flat {
     #[inline]
-    fn lookup<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn) -> Result<Option<Ppn>> {
+    fn lookup<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
         Ok(self.get(lpn))
     }
 
-    fn peek<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn) -> Result<Option<Ppn>> {
+    fn peek<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
         Ok(self.get(lpn))
     }
 
     #[inline]
-    fn update<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn, new: Option<Ppn>) -> Result<Option<Ppn>> {
-        Ok(Ppn(self.table.replace(lpn.index(), new.unwrap_or(Ppn::NONE).0)).some())
+    fn update<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>> {
+        Ok(Unit(self.table.replace(lpn.index(), new.unwrap_or(Unit::NONE).0)).some())
     }
 
     #[inline]
-    fn relocate(&mut self, lpn: Lpn, new: Ppn) {
+    fn relocate(&mut self, lpn: Lpn, new: Unit) {
         self.table.set(lpn.index(), new.0);
     }
 

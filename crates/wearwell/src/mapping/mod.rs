@@ -14,7 +14,7 @@ mod flat;
 pub use cached::{Cached, CachedOptions, FetchCounts};
 pub use flat::Flat;
 
-use crate::address::{Lpn, Ppn};
+use crate::address::{Lpn, Ppn, Unit};
 use crate::error::Result;
 use crate::nand::Nand;
 use crate::store::Store;
@@ -25,22 +25,22 @@ pub trait Mapping {
     ///
     /// # Errors
     /// Whatever the flash answers.
-    fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Ppn>>;
+    fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>>;
 
     /// As [`Mapping::lookup`], but writes nothing and caches nothing: for a device that is full.
     ///
     /// # Errors
     /// Whatever the flash answers.
-    fn peek<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Ppn>>;
+    fn peek<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>>;
 
     /// Learns the new place of `lpn` (`None` = deallocated) and returns the old one.
     ///
     /// # Errors
     /// Whatever the flash answers; the mapping is unchanged then.
-    fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Ppn>) -> Result<Option<Ppn>>;
+    fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>>;
 
     /// GC moved the page of `lpn`. No flash operation.
-    fn relocate(&mut self, lpn: Lpn, new: Ppn);
+    fn relocate(&mut self, lpn: Lpn, new: Unit);
 
     /// Reads the entries of pages that are about to be relocated, so that the memory accesses overlap. Changes
     /// nothing; returns a value that depends on the reads.
@@ -99,18 +99,18 @@ macro_rules! delegate {
 
 impl Mapping for AnyMapping {
     #[inline]
-    fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Ppn>> {
+    fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
         delegate!(self, m => m.lookup(io, lpn))
     }
-    fn peek<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Ppn>> {
+    fn peek<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
         delegate!(self, m => m.peek(io, lpn))
     }
     #[inline]
-    fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Ppn>) -> Result<Option<Ppn>> {
+    fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>> {
         delegate!(self, m => m.update(io, lpn, new))
     }
     #[inline]
-    fn relocate(&mut self, lpn: Lpn, new: Ppn) {
+    fn relocate(&mut self, lpn: Lpn, new: Unit) {
         delegate!(self, m => m.relocate(lpn, new));
     }
     #[inline]

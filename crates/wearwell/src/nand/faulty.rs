@@ -65,6 +65,10 @@ impl<N: Fragile> Nand for Faulty<N> {
         self.inner.read(ppn, into)
     }
 
+    fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
+        self.inner.store_word(index, word)
+    }
+
     fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
         self.inner.probe(ppn)
     }

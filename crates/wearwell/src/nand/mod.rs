@@ -13,6 +13,9 @@
 //! unreadable; the interrupted block may be untouched, erased, or unreadable until erased again. Recovery may
 //! rely on nothing else.
 //!
+//! A medium may have non-volatile RAM beside the flash ([`Nand::nvram`]). It belongs to the medium because power is
+//! lost for both at the same moment, and a test that cuts it has to count the operations of both in one order.
+//!
 //! Wrappers ([`Faulty`], [`PowerCut`], [`Recording`]) add faults, cuts and a log around any medium.
 
 /// What every wrapper passes on unchanged: questions that are not flash operations.
@@ -38,6 +41,9 @@ macro_rules! delegate_queries {
         }
         fn fingerprint(&self, ppn: Ppn) -> crate::content::Fingerprint {
             self.inner.fingerprint(ppn)
+        }
+        fn nvram(&self) -> &[u64] {
+            self.inner.nvram()
         }
     };
 }
@@ -65,6 +71,23 @@ pub enum PageKind {
     Data,
     /// A page of the logical-to-physical table; the OOB owner is the translation page number.
     Translation,
+    /// Deltas of several logical pages behind a directory; the OOB owner is the number of deltas.
+    Delta,
+    /// A part of a compressed chunk; the OOB owner is the chunk number.
+    Chunk,
+    /// A page of the log of mappings made without a program; the OOB owner is its number in the log.
+    RemapLog,
+}
+
+impl PageKind {
+    /// Whether pages of this kind hold host data, whose bytes a medium may leave out, or metadata, which it keeps.
+    #[inline]
+    pub fn is_host_data(self) -> bool {
+        match self {
+            PageKind::Data | PageKind::Delta | PageKind::Chunk => true,
+            PageKind::Translation | PageKind::RemapLog => false,
+        }
+    }
 }
 
 /// Out-of-band area of a page: written with it, never changed.
@@ -76,6 +99,8 @@ pub struct Oob {
     pub owner: u32,
     /// Number of this program in the life of the device: of two pages with one owner the larger is newer.
     pub sequence: u64,
+    /// Number of the program that wrote this content first: copies keep it.
+    pub generation: u64,
     /// Identity of the content.
     pub fingerprint: Fingerprint,
 }
@@ -116,14 +141,16 @@ pub trait Nand {
     /// Layout.
     fn geometry(&self) -> &Geometry;
 
-    /// Programs the next page of an open block. O(1).
+    /// Programs the next page of an open block. Bytes are one page, or a page and what the FTL keeps in its spare
+    /// area. O(1).
     ///
     /// # Errors
     /// [`NandError::ProgramFailed`], [`NandError::PowerLost`].
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError>;
 
     /// Reads a programmed page. `into` receives the bytes if the medium keeps them for this page (it always does
-    /// for metadata pages) and is left alone otherwise; it must be one page long, or empty to skip the data.
+    /// for metadata pages) and is left alone otherwise; it is one page long, or up to a page and its spare area, or
+    /// empty to skip the data.
     ///
     /// # Errors
     /// [`NandError::Uncorrectable`], [`NandError::PowerLost`].
@@ -134,7 +161,7 @@ pub trait Nand {
     fn copy(&mut self, run: CopyRun<'_>, page: &mut [u8]) -> (usize, Result<(), NandError>) {
         for (k, (&from, &owner)) in run.from.iter().zip(run.owners).enumerate() {
             let copied = self.read(from, page).and_then(|oob| {
-                let bytes = oob.kind != PageKind::Data || self.keeps_bytes();
+                let bytes = !oob.kind.is_host_data() || self.keeps_bytes();
                 let content = if bytes {
                     Content::Bytes(page)
                 } else {
@@ -180,6 +207,15 @@ pub trait Nand {
 
     /// The fingerprint in a programmed page's OOB, without a flash operation, where the medium keeps it.
     fn fingerprint(&self, ppn: Ppn) -> Fingerprint;
+
+    /// The non-volatile RAM beside the flash, in its atomic units of 8 bytes; empty on a medium without.
+    fn nvram(&self) -> &[u64];
+
+    /// Stores 8 bytes of NVRAM: all of them or none, whatever happens to the power.
+    ///
+    /// # Errors
+    /// [`NandError::PowerLost`].
+    fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError>;
 }
 
 /// A medium that can be left in the states a power cut or a failure leaves behind.

@@ -1,6 +1,6 @@
 //! Loss of power at a chosen flash operation.
 //!
-//! Counts programs and erases. At operation `cut_at` the outcome decides what the flash holds; from then on every
+//! Counts programs, erases and 8-byte stores of NVRAM. At operation `cut_at` the outcome decides what the flash holds; from then on every
 //! operation answers [`NandError::PowerLost`] until [`PowerCut::restore`]. A run of a scenario with `cut_at` = 0,
 //! 1, 2, ... visits every state that loss of power can leave.
 
@@ -24,7 +24,7 @@ impl CutOutcome {
     pub const ALL: [CutOutcome; 3] = [CutOutcome::Before, CutOutcome::Torn, CutOutcome::AfterUnacknowledged];
 }
 
-/// Wrapper that cuts power at the n-th program or erase.
+/// Wrapper that cuts power at the n-th program, erase or NVRAM store.
 #[derive(Clone, Debug)]
 pub struct PowerCut<N> {
     inner: N,
@@ -40,7 +40,7 @@ impl<N: Fragile> PowerCut<N> {
         Self { inner, cut_at, outcome, operations: 0, lost: false }
     }
 
-    /// Programs and erases so far.
+    /// Programs, erases and NVRAM stores so far.
     pub fn operations(&self) -> u64 {
         self.operations
     }
@@ -95,6 +95,17 @@ impl<N: Fragile> Nand for PowerCut<N> {
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
         self.powered()?;
         self.inner.read(ppn, into)
+    }
+
+    /// Eight bytes are stored as a whole: a torn store is one that did not happen.
+    fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
+        if !self.count()? {
+            return self.inner.store_word(index, word);
+        }
+        if self.outcome == CutOutcome::AfterUnacknowledged {
+            self.inner.store_word(index, word)?;
+        }
+        Err(NandError::PowerLost)
     }
 
     fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {

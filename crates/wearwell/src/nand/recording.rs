@@ -47,6 +47,9 @@ impl<N: Nand> Nand for Recording<N> {
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
         self.inner.read(ppn, into)
     }
+    fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
+        self.inner.store_word(index, word)
+    }
     fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
         self.inner.probe(ppn)
     }

@@ -16,7 +16,7 @@ use crate::table::Table;
 /// What the medium keeps of each data page beyond its owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Retain {
-    /// Sequence numbers (8 bytes per page): needed by recovery from OOB.
+    /// Sequence numbers and generations (16 bytes per page): needed by recovery from OOB.
     pub sequence: bool,
     /// Fingerprints (8 bytes per page): needed by content mechanisms.
     pub fingerprint: bool,
@@ -38,12 +38,14 @@ pub struct SimNand {
     blocks: Vec<BlockRow>,
     owner: Table<u32>,
     sequence: Table<u64>,
+    generation: Table<u64>,
     fingerprint: Table<u64>,
     bytes: FxHashMap<u32, Box<[u8]>>,
     torn: FxHashSet<u32>,
     retain: Retain,
     /// Nothing to retain: the short way of every program of a counts-only run.
     keeps_owner_only: bool,
+    nvram: Vec<u64>,
     endurance: Option<u32>,
 }
 
@@ -78,11 +80,13 @@ impl SimNand {
             blocks: vec![fresh; blocks],
             owner: Table::zeroed(pages),
             sequence: Table::zeroed(if retain.sequence { pages } else { 0 }),
+            generation: Table::zeroed(if retain.sequence { pages } else { 0 }),
             fingerprint: Table::zeroed(if retain.fingerprint { pages } else { 0 }),
             bytes: FxHashMap::default(),
             torn: FxHashSet::default(),
             retain,
             keeps_owner_only: retain == Retain::default(),
+            nvram: Vec::new(),
             endurance: None,
             geometry,
         }
@@ -92,6 +96,13 @@ impl SimNand {
     #[must_use]
     pub fn with_endurance(mut self, cycles: u32) -> Self {
         self.endurance = Some(cycles);
+        self
+    }
+
+    /// Puts `bytes` of zeroed NVRAM beside the flash, rounded up to whole words of 8 bytes.
+    #[must_use]
+    pub fn with_nvram(mut self, bytes: u64) -> Self {
+        self.nvram = vec![0; bytes.div_ceil(8) as usize];
         self
     }
 
@@ -137,6 +148,7 @@ impl SimNand {
             kind: self.blocks[block].kind.expect("a readable page gave its block a kind"),
             owner: self.owner.get(ppn.index()),
             sequence: if self.retain.sequence { self.sequence.get(ppn.index()) } else { 0 },
+            generation: if self.retain.sequence { self.generation.get(ppn.index()) } else { 0 },
             fingerprint: self.fingerprint(ppn),
         }
     }
@@ -180,10 +192,10 @@ impl SimNand {
         let to = run.to.index();
         self.owner.set_run(to, run.owners.iter().map(|lpn| lpn.0));
         if self.retain.sequence {
-            (to..)
-                .zip(run.sequence..)
-                .take(run.from.len())
-                .for_each(|(to, sequence)| self.sequence.set(to, sequence));
+            for (k, from) in run.from.iter().enumerate() {
+                self.sequence.set(to + k, run.sequence + k as u64);
+                self.generation.set(to + k, self.generation.get(from.index()));
+            }
         }
         if self.retain.fingerprint {
             for (to, from) in (to..).zip(run.from) {
@@ -204,7 +216,7 @@ impl SimNand {
     #[inline]
     fn keep(&mut self, ppn: Ppn, oob: &Oob, content: &Content<'_>) {
         self.owner.set(ppn.index(), oob.owner);
-        if self.keeps_owner_only && oob.kind == PageKind::Data {
+        if self.keeps_owner_only && oob.kind.is_host_data() {
             return;
         }
         self.keep_rest(ppn, oob, content);
@@ -213,14 +225,20 @@ impl SimNand {
     fn keep_rest(&mut self, ppn: Ppn, oob: &Oob, content: &Content<'_>) {
         if self.retain.sequence {
             self.sequence.set(ppn.index(), oob.sequence);
+            self.generation.set(ppn.index(), oob.generation);
         }
         if self.retain.fingerprint {
             self.fingerprint.set(ppn.index(), oob.fingerprint.0);
         }
         if let Content::Bytes(bytes) = content
-            && (self.retain.bytes || oob.kind != PageKind::Data)
+            && (self.retain.bytes || !oob.kind.is_host_data())
         {
-            assert_eq!(bytes.len(), self.geometry.page_bytes as usize, "a program is one whole page");
+            let page = self.geometry.page_bytes as usize;
+            let with_spare = page + self.geometry.spare_bytes as usize;
+            assert!(
+                (page..=with_spare).contains(&bytes.len()),
+                "a program is one whole page, with spare bytes or without"
+            );
             self.bytes.insert(ppn.0, (*bytes).into());
         }
     }
@@ -257,7 +275,9 @@ impl Nand for SimNand {
         if !into.is_empty()
             && let Some(bytes) = self.bytes.get(&ppn.0)
         {
-            into.copy_from_slice(bytes);
+            let (page, spare) = into.split_at_mut(into.len().min(bytes.len()));
+            page.copy_from_slice(&bytes[..page.len()]);
+            spare.fill(0);
         }
         Ok(self.oob(ppn, block))
     }
@@ -278,7 +298,7 @@ impl Nand for SimNand {
         let kind = self.blocks[source].kind.expect("a readable page gave its block a kind");
         self.require_kind(block, kind, run.to);
         self.copy_spares(&run);
-        if kind != PageKind::Data || self.retain.bytes {
+        if !kind.is_host_data() || self.retain.bytes {
             self.copy_bytes(&run);
         }
         (run.from.len(), Ok(()))
@@ -336,6 +356,17 @@ impl Nand for SimNand {
         } else {
             Fingerprint::default()
         }
+    }
+
+    #[inline]
+    fn nvram(&self) -> &[u64] {
+        &self.nvram
+    }
+
+    #[inline]
+    fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
+        self.nvram[index] = word;
+        Ok(())
     }
 }
 

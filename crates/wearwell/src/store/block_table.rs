@@ -80,6 +80,8 @@ pub struct BlockTable {
     kind: Vec<PageKind>,
     condemned: Vec<bool>,
     valid: Vec<u16>,
+    /// Number of the last program or entry before the block was opened.
+    opened_at: Vec<u64>,
     closed_at: Vec<u64>,
     candidates: Vec<Candidates>,
     /// No pool's limit is higher: the test that nearly every discarded page ends with.
@@ -98,6 +100,7 @@ impl BlockTable {
             kind: vec![PageKind::Data; blocks],
             condemned: vec![false; blocks],
             valid: vec![0; blocks],
+            opened_at: vec![0; blocks],
             closed_at: vec![0; blocks],
             candidates: vec![Candidates::default(); pools as usize],
             highest_limit: 0,
@@ -153,6 +156,14 @@ impl BlockTable {
         self.closed_at[block.index()]
     }
 
+    /// The sequence number at which the oldest block in use was opened: nothing on flash is older. O(blocks).
+    pub fn oldest_opened(&self) -> u64 {
+        let in_use =
+            |state: BlockState| matches!(state, BlockState::Open | BlockState::Closed | BlockState::Erasing);
+        let opened = self.state.iter().zip(&self.opened_at).filter(|&(&state, _)| in_use(state));
+        opened.map(|(_, &opened)| opened).min().unwrap_or(u64::MAX)
+    }
+
     /// Whether the block had a failed program and is to be retired once it is empty.
     pub fn is_condemned(&self, block: BlockId) -> bool {
         self.condemned[block.index()]
@@ -167,8 +178,9 @@ impl BlockTable {
         self.state[block.index()] = BlockState::Erasing;
     }
 
-    pub(super) fn set_open(&mut self, block: BlockId, kind: PageKind) {
+    pub(super) fn set_open(&mut self, block: BlockId, kind: PageKind, sequence: u64) {
         assert_eq!(self.state[block.index()], BlockState::Free, "only a free block can be opened");
+        self.opened_at[block.index()] = sequence;
         self.state[block.index()] = BlockState::Open;
         self.kind[block.index()] = kind;
     }

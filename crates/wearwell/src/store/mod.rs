@@ -36,17 +36,29 @@ pub enum Stream {
     Gc,
     /// Translation pages.
     Translation,
+    /// Pages of deltas.
+    Delta,
+    /// Pages of compressed chunks.
+    Chunk,
+    /// Pages of the log of mappings made without a program.
+    RemapLog,
 }
 
 impl Stream {
     /// Number of streams.
-    pub const COUNT: usize = 3;
+    pub const COUNT: usize = 6;
+    /// All streams.
+    pub const ALL: [Stream; Stream::COUNT] =
+        [Stream::Host, Stream::Gc, Stream::Translation, Stream::Delta, Stream::Chunk, Stream::RemapLog];
 
     /// What the stream's pages hold.
     pub fn kind(self) -> PageKind {
         match self {
             Stream::Host | Stream::Gc => PageKind::Data,
             Stream::Translation => PageKind::Translation,
+            Stream::Delta => PageKind::Delta,
+            Stream::Chunk => PageKind::Chunk,
+            Stream::RemapLog => PageKind::RemapLog,
         }
     }
 }
@@ -251,7 +263,8 @@ impl<N: Nand> Store<N> {
             }
             let Frontier { block, next, .. } = self.frontiers[index];
             self.sequence += 1;
-            let oob = Oob { kind: stream.kind(), owner, sequence: self.sequence, fingerprint };
+            let sequence = self.sequence;
+            let oob = Oob { kind: stream.kind(), owner, sequence, generation: sequence, fingerprint };
             let outcome = self.nand.program(next, oob, content);
             self.stats.programs[cause as usize] += 1;
             self.note(OpKind::Program, next, cause);
@@ -294,7 +307,7 @@ impl<N: Nand> Store<N> {
         let Some(block) = self.free[pool as usize].take(worn) else {
             return Err(Error::Full { free_blocks: self.total_free_blocks() });
         };
-        self.blocks.set_open(block, stream.kind());
+        self.blocks.set_open(block, stream.kind(), self.sequence);
         let index = self.frontier_index(stream, pool);
         let next = self.geometry.first_page(block);
         self.frontiers[index] = Frontier { block, next, left: self.geometry.block_pages() };
@@ -457,7 +470,41 @@ impl<N: Nand> Store<N> {
         self.geometry.plane_of(self.block_of(ppn), 0)
     }
 
-    /// Number of the last program.
+    /// The NVRAM beside the flash, in words of 8 bytes.
+    #[inline]
+    pub fn nvram(&self) -> &[u64] {
+        self.nand.nvram()
+    }
+
+    /// Stores one word of NVRAM, atomically.
+    ///
+    /// # Errors
+    /// Power loss.
+    #[inline]
+    pub fn store_word(&mut self, index: usize, word: u64) -> Result<()> {
+        self.stats.work.nvram_written_bytes += 8;
+        Ok(self.nand.store_word(index, word)?)
+    }
+
+    /// Charges a scan of NVRAM: the words themselves are read through [`Store::nvram`].
+    #[inline]
+    pub fn charge_nvram_scan(&mut self, bytes: u64) {
+        self.stats.work.nvram_read_bytes += bytes;
+    }
+
+    /// Takes the next number of the sequence of programs and entries.
+    #[inline]
+    pub(crate) fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    /// Numbers up to `sequence` were given out before the power was lost.
+    pub(crate) fn continue_after(&mut self, sequence: u64) {
+        self.sequence = self.sequence.max(sequence);
+    }
+
+    /// Number of the last program or entry.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
@@ -533,12 +580,10 @@ impl<N: Nand> Store<N> {
         let Some(kind) = found.kind else {
             return if self.is_usable(block) { self.release_free(block) } else { self.blocks.retire(block) };
         };
-        self.blocks.set_open(block, kind);
+        self.blocks.set_open(block, kind, found.first_sequence.saturating_sub(1));
         let pool = self.pool_of(block);
         let left = self.geometry.block_pages() - found.programmed;
-        let stream = [Stream::Host, Stream::Gc, Stream::Translation]
-            .into_iter()
-            .find(|&s| s.kind() == kind && self.frontier_left(s, pool) == 0);
+        let stream = Stream::ALL.into_iter().find(|&s| s.kind() == kind && self.frontier_left(s, pool) == 0);
         match stream {
             Some(stream) if left > 0 => {
                 let next = Ppn(self.geometry.first_page(block).0 + found.programmed);
@@ -567,7 +612,7 @@ impl<N: Nand> Store<N> {
             FoundBlock {
                 kind: Some(PageKind::Data),
                 programmed: self.geometry.block_pages(),
-                last_sequence: 0,
+                ..FoundBlock::default()
             },
         );
         self.erase(block, Cause::Recovery)
@@ -627,6 +672,8 @@ pub(crate) struct FoundBlock {
     pub(crate) kind: Option<PageKind>,
     /// Pages that cannot be programmed any more.
     pub(crate) programmed: u32,
+    /// Smallest sequence number in it.
+    pub(crate) first_sequence: u64,
     /// Largest sequence number in it.
     pub(crate) last_sequence: u64,
 }

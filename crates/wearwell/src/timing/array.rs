@@ -296,21 +296,41 @@ impl Array {
     }
 
     fn try_suspend_up_to(&mut self, index: u32, max_per_op: u32, shared: &mut Shared) {
-        let running = self.running;
-        let reads_wait = !self.queues[READS as usize].is_empty();
-        if !running.exists() || running.kind == OpKind::Read || !reads_wait {
+        if !self.may_suspend(max_per_op, shared) {
             return;
         }
-        let refused = self.suspensions >= max_per_op || self.must_finish || self.is_behind::<false>(shared);
-        // Before its array phase, the grant of the channel will come back to this.
-        if refused || running.cursor < running.count || self.phase_end == shared.now {
-            return;
-        }
-        if shared.now < self.phase_start {
-            shared.schedule(EventClass::ArrayStarted, self.phase_start, index);
+        // A suspension at the very instant of the start is due at the end of the transfer, no sooner: until then
+        // further reads may join the group that interrupts.
+        if shared.now <= self.phase_start {
+            shared.schedule(EventClass::Transferred, self.phase_start, index);
         } else {
             self.suspend(index, shared);
         }
+    }
+
+    /// The array phase begins while host reads wait.
+    pub(super) fn phase_started(&mut self, index: u32, shared: &mut Shared) {
+        let max_per_op = shared.options.suspend.map_or(0, |suspend| suspend.max_per_op);
+        if self.may_suspend(max_per_op, shared) {
+            self.suspend(index, shared);
+        }
+    }
+
+    /// Whether what runs gives way to host reads. Before its array phase it does not: the grant of the channel comes
+    /// back to this.
+    fn may_suspend(&self, max_per_op: u32, shared: &Shared) -> bool {
+        self.in_phase()
+            && self.phase_end != shared.now
+            && !self.queues[READS as usize].is_empty()
+            && self.suspensions < max_per_op
+            && !self.must_finish
+            && !self.is_behind::<false>(shared)
+    }
+
+    /// A program or erase has all its data: its array phase has begun, or begins at a known time.
+    pub(super) fn in_phase(&self) -> bool {
+        let running = self.running;
+        running.exists() && running.kind != OpKind::Read && running.cursor == running.count
     }
 
     /// Sets the running group aside for the host reads that wait.

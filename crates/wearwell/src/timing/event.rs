@@ -68,6 +68,8 @@ const SHORT_LIST: usize = 4;
 struct Request {
     arrival: u64,
     number: u64,
+    /// Time between the end of the flash work and the answer.
+    overhead: u64,
     /// Awaited operations that have not completed.
     pending: u32,
     /// Blocking operations that have not completed.
@@ -134,10 +136,17 @@ impl EventEngine {
         }
     }
 
-    pub(super) fn submit(&mut self, kind: RequestKind, arrival_ns: u64, ops: &[FlashOp]) -> u64 {
+    pub(super) fn submit(
+        &mut self,
+        kind: RequestKind,
+        arrival_ns: u64,
+        overhead_ns: u64,
+        ops: &[FlashOp],
+    ) -> u64 {
         self.advance(arrival_ns);
         let number = self.ledger.number();
-        let slot = self.open_request(kind, arrival_ns, number);
+        let overhead = self.shared.options.controller_overhead_ns + overhead_ns;
+        let slot = self.open_request(kind, arrival_ns, number, overhead);
         self.outstanding += 1;
         self.admit(ops, Some(slot));
         if self.requests[slot as usize].pending == 0 {
@@ -246,9 +255,6 @@ impl EventEngine {
                 self.array_ended::<PLAIN>(subject, event.generation);
             }
             EventClass::ChannelFree => self.channel_freed::<PLAIN>(subject),
-            EventClass::ArrayStarted => {
-                self.arrays[subject as usize].try_suspend::<false>(subject, &mut self.shared);
-            }
             EventClass::Acknowledged => self.acknowledged(subject),
         }
     }
@@ -503,12 +509,16 @@ impl EventEngine {
         self.last_ended::<PLAIN>(index);
     }
 
-    /// A page has left the die, or one of a group's pages (not the last) has entered it.
+    /// A page has left the die; or one has entered it, which is not the last of its group or finds a host read that
+    /// waits.
     #[inline(always)]
     fn transferred<const PLAIN: bool>(&mut self, index: u32) {
         let array = &mut self.arrays[index as usize];
         if PLAIN || (array.running.kind == OpKind::Read && array.running.count == 1) {
             return self.last_ended::<PLAIN>(index);
+        }
+        if array.in_phase() {
+            return array.phase_started(index, &mut self.shared);
         }
         if array.running.kind == OpKind::Program {
             return array.ask_channel::<PLAIN>(index, &mut self.shared);
@@ -583,9 +593,17 @@ impl EventEngine {
     }
 
     #[inline(always)]
-    fn open_request(&mut self, kind: RequestKind, arrival: u64, number: u64) -> u32 {
-        let request =
-            Request { arrival, number, pending: 0, blockers: 0, held: NONE, kind, acknowledged: false };
+    fn open_request(&mut self, kind: RequestKind, arrival: u64, number: u64, overhead: u64) -> u32 {
+        let request = Request {
+            arrival,
+            number,
+            overhead,
+            pending: 0,
+            blockers: 0,
+            held: NONE,
+            kind,
+            acknowledged: false,
+        };
         if let Some(slot) = self.free_requests.pop() {
             self.requests[slot as usize] = request;
             return slot;
@@ -628,7 +646,7 @@ impl EventEngine {
     /// Tells the host, after the controller overhead.
     #[inline(always)]
     fn acknowledge(&mut self, slot: u32) {
-        match self.shared.options.controller_overhead_ns {
+        match self.requests[slot as usize].overhead {
             0 => self.acknowledged(slot),
             overhead => self.shared.schedule(EventClass::Acknowledged, self.shared.now + overhead, slot),
         }

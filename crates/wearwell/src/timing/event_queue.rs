@@ -26,8 +26,6 @@ pub(super) enum EventClass {
     Programmed,
     /// tBERS is over. Subject: array.
     Erased,
-    /// An array phase begins while a host read waits: suspend. Subject: array.
-    ArrayStarted,
     /// The controller overhead of a finished request is over. Subject: request.
     Acknowledged,
 }
@@ -42,7 +40,6 @@ impl EventClass {
             2 => Self::Transferred,
             3 => Self::Programmed,
             4 => Self::Erased,
-            5 => Self::ArrayStarted,
             _ => Self::Acknowledged,
         }
     }

@@ -309,10 +309,22 @@ impl Timing {
     /// # Panics
     /// If an operation's `after` reaches before the list or its plane is outside the geometry.
     pub fn submit(&mut self, kind: RequestKind, arrival_ns: u64, ops: &[FlashOp]) -> u64 {
+        self.submit_with_overhead(kind, arrival_ns, 0, ops)
+    }
+
+    /// As [`Timing::submit`], for a request that also takes the controller `overhead_ns` of its own (hashing, encoding, a
+    /// search of NVRAM): its answer comes that much later, and the flash is not held up.
+    pub fn submit_with_overhead(
+        &mut self,
+        kind: RequestKind,
+        arrival_ns: u64,
+        overhead_ns: u64,
+        ops: &[FlashOp],
+    ) -> u64 {
         match &mut self.engine {
             Engine::None(ledger) => ledger.pass(kind, arrival_ns),
-            Engine::Timeline(engine) => engine.submit(kind, arrival_ns, ops),
-            Engine::Event(engine) => engine.submit(kind, arrival_ns, ops),
+            Engine::Timeline(engine) => engine.submit(kind, arrival_ns, overhead_ns, ops),
+            Engine::Event(engine) => engine.submit(kind, arrival_ns, overhead_ns, ops),
         }
     }
 

@@ -126,10 +126,16 @@ impl TimelineEngine {
         }
     }
 
-    pub(super) fn submit(&mut self, kind: RequestKind, arrival_ns: u64, ops: &[FlashOp]) -> u64 {
+    pub(super) fn submit(
+        &mut self,
+        kind: RequestKind,
+        arrival_ns: u64,
+        overhead_ns: u64,
+        ops: &[FlashOp],
+    ) -> u64 {
         let number = self.ledger.number();
         self.advance(arrival_ns);
-        let end = self.book_all(ops) + self.controller_overhead_ns;
+        let end = self.book_all(ops) + self.controller_overhead_ns + overhead_ns;
         self.ledger.complete(kind, number, arrival_ns, end);
         if end > self.now {
             self.unfinished.push(Reverse(end));

@@ -1,8 +1,15 @@
 //! The designs that every test runs: one line each.
 
+use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{RecycleOptions, StorePolicy};
-use wearwell::design::{DftlOptions, Parts, RecycleDesign, dftl, page_map, recyclable};
+use wearwell::design::{
+    DeltaDesign, DftlOptions, Parts, RecycleDesign, SharingDesign, delta, dftl, integrated, page_map,
+    recyclable, remap,
+};
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
+use wearwell::mapping::CachedOptions;
+use wearwell::refs::RefsPart;
+use wearwell::reverse_map::ReverseMapPart;
 
 /// A named list of parts.
 #[derive(Clone)]
@@ -11,6 +18,21 @@ pub struct DesignUnderTest {
     pub parts: Parts,
 }
 
+impl DesignUnderTest {
+    /// Distinct contents that tests write: few, so that content dies and comes back; more where equal pages are stored
+    /// once, so that something is left to store and to collect.
+    pub fn contents(&self, few: u16) -> u16 {
+        let deduplicates = self.parts.content.sharing.is_some_and(|sharing| sharing.dedup.is_some());
+        if deduplicates { 16 * few } else { few }
+    }
+}
+
+/// Small segments, so that groups grow, are compacted and freed.
+const SEGMENTS: ReverseMapPart =
+    ReverseMapPart::Segments { nvram_bytes: super::NVRAM_BYTES, segment_bytes: 64 };
+const NVRAM_LOG: ReverseMapPart = ReverseMapPart::NvramLog { nvram_bytes: super::NVRAM_BYTES };
+const FLASH_LOG: ReverseMapPart = ReverseMapPart::FlashLog { log_pages: 4 };
+const VERIFIED: DedupOptions = DedupOptions { capacity_entries: None, verify_on_hit: true };
 const FAST_LOADING: StorePolicy = StorePolicy::ProbabilityFastLoading { window: 1 };
 const GREEDY: VictimPolicy = VictimPolicy::Greedy;
 const RC_GC: VictimPolicy = VictimPolicy::RecycleAware;
@@ -31,6 +53,31 @@ fn recycling(victims: VictimPolicy, policy: StorePolicy, entries: Option<u32>, v
 
 fn demand_paged(cache_entries: u32) -> Parts {
     dftl(GcOptions::default(), DftlOptions { cache_entries })
+}
+
+/// Deduplicates into an index of few entries, so that some of them are evicted; `verify` compares bytes.
+fn remapping(reverse_map: ReverseMapPart, refs: RefsPart, index_entries: Option<u32>) -> Parts {
+    let dedup = Some(DedupOptions { capacity_entries: index_entries, verify_on_hit: true });
+    remap(GcOptions::default(), SharingDesign { reverse_map, refs, dedup })
+}
+
+/// Hot after two accesses, counted for few pages; a look for cold ones every few writes.
+fn delta_encoding(open_pages: u32, cache_entries: Option<u32>) -> Parts {
+    let design = DeltaDesign {
+        heat_entries: 24,
+        open_pages,
+        scan_interval_writes: 16,
+        scan_entries: 4,
+        area_share: 1.0,
+        ..DeltaDesign::default()
+    };
+    let gc = collected_by(if open_pages > 1 { VictimPolicy::DeadBytes } else { GREEDY });
+    delta(gc, design, cache_entries.map(|entries| CachedOptions { entries }))
+}
+
+/// While a design is being made: `WEARWELL_DESIGN=delta cargo test` runs the designs whose name begins so, and no other.
+pub fn family() -> Option<String> {
+    std::env::var("WEARWELL_DESIGN").ok()
 }
 
 /// All designs. A new one joins every test by a line here.
@@ -55,9 +102,22 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("dftl 4 entries", demand_paged(4)),
         ("dftl 16 entries", demand_paged(16)),
         ("dftl all entries", demand_paged(u32::MAX)),
+        ("delta", delta_encoding(1, None)),
+        ("delta two open pages dead-bytes", delta_encoding(2, None)),
+        ("delta tables on flash", delta_encoding(1, Some(6))),
+        ("integrated compression", integrated(GcOptions::default(), None, true)),
+        ("integrated dedup and compression", integrated(GcOptions::default(), Some(VERIFIED), true)),
+        ("remap none", remapping(ReverseMapPart::OobOnly, RefsPart::Dense, None)),
+        ("remap segments", remapping(SEGMENTS, RefsPart::Dense, None)),
+        ("remap segments few entries", remapping(SEGMENTS, RefsPart::Sparse, Some(5))),
+        ("remap nvram log", remapping(NVRAM_LOG, RefsPart::Dense, None)),
+        ("remap flash log", remapping(FLASH_LOG, RefsPart::Dense, Some(40))),
+        ("remap ideal", remapping(ReverseMapPart::Ideal, RefsPart::Dense, None)),
+        ("remap ideal few entries", remapping(ReverseMapPart::Ideal, RefsPart::Sparse, Some(5))),
     ]
     .into_iter()
     .map(|(name, parts)| DesignUnderTest { name, parts })
+    .filter(|design| family().is_none_or(|family| design.name.starts_with(&family)))
     .collect()
 }
 

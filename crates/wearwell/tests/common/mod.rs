@@ -11,11 +11,11 @@ mod designs;
 mod operations;
 mod worlds;
 
-pub use designs::{DesignUnderTest, designs, designs_of};
+pub use designs::{DesignUnderTest, designs, designs_of, family};
 pub use operations::{Mix, Op, Random};
-pub use worlds::{World, flat_geometry, largest_logical, worlds};
+pub use worlds::{World, accepts, flat_geometry, largest_logical, worlds};
 
-use wearwell::address::Lpn;
+use wearwell::address::{Lpn, RemapMode};
 use wearwell::content::{Descriptor, Fingerprint, mix};
 use wearwell::design::Parts;
 use wearwell::device::{HostData, SECTOR_BYTES};
@@ -33,9 +33,17 @@ pub const BUFFERS: [BufferOptions; 3] = [
     BufferOptions { pages: 4, policy: BufferPolicy::Slru },
 ];
 
+/// NVRAM of the media under test: room for some tens of entries, so that it fills up and is collected.
+pub const NVRAM_BYTES: u64 = 1536;
+
+/// Beside it a page and its state, where a log on flash collects its entries.
+pub fn nvram_bytes(geometry: &Geometry) -> u64 {
+    NVRAM_BYTES.max(geometry.page_bytes as u64 + 8)
+}
+
 /// A medium that keeps everything.
 pub fn full_medium(world: &World) -> SimNand {
-    SimNand::new(world.geometry.clone(), Retain::ALL)
+    SimNand::new(world.geometry.clone(), Retain::ALL).with_nvram(nvram_bytes(&world.geometry))
 }
 
 /// A device of the world's logical size over `nand`.
@@ -47,7 +55,7 @@ pub fn device<N: Nand>(world: &World, parts: &Parts, buffer: BufferOptions, nand
 /// Fills the device and overwrites it, all pages mapped, no trims: the least spare space a device is sold with.
 pub fn fill_to_the_brim(parts: &Parts, geometry: &Geometry, what: &str) {
     let logical = largest_logical(geometry, parts);
-    let nand = SimNand::new(geometry.clone(), parts.retain());
+    let nand = SimNand::new(geometry.clone(), parts.retain()).with_nvram(nvram_bytes(geometry));
     let mut device = Device::new(nand, logical, parts, DeviceOptions::default()).expect("it fits");
     let mut random = Random::new(19);
     let mut scene = Scene { what, world: "brim", seed: 19, operation: 0 };
@@ -80,7 +88,8 @@ impl Drop for Scene<'_> {
 }
 
 /// The sectors that the tests write: sector `position` of a page with content `id`. Content 0 is zeros, and the same
-/// id gives the same bytes for every logical page, so that pages with equal content are common.
+/// id gives the same bytes for every logical page, so that pages with equal content are common. Contents differ in 192
+/// bytes of each sector, so that differences are worth storing; between zeros and anything else they are not.
 pub struct Patterns {
     sectors: Vec<[u8; SECTOR]>,
     page_sectors: usize,
@@ -93,7 +102,8 @@ impl Patterns {
             let mut bytes = [0; SECTOR];
             if id > 0 {
                 for (word, at) in bytes.chunks_exact_mut(8).zip(0u64..) {
-                    word.copy_from_slice(&mix((id * 256 + position) as u64 * 64 + at).to_le_bytes());
+                    let of_content = if at < 24 { id } else { 0 };
+                    word.copy_from_slice(&mix((of_content * 256 + position) as u64 * 64 + at).to_le_bytes());
                 }
             }
             bytes
@@ -166,6 +176,18 @@ impl Oracle {
         }
     }
 
+    /// A remap was accepted: the targets hold what the sources held before, and relocated sources hold nothing, unless
+    /// they are targets too.
+    pub fn note_remap(&mut self, target: u64, source: u64, pages: u64, mode: RemapMode) {
+        let sectors =
+            |page: u64| (page * self.page_sectors) as usize..((page + pages) * self.page_sectors) as usize;
+        let moved = self.ids[sectors(source)].to_vec();
+        if target != source && mode == RemapMode::Relocate {
+            self.ids[sectors(source)].fill(0);
+        }
+        self.ids[sectors(target)].copy_from_slice(&moved);
+    }
+
     /// Reads a range of the device and compares it, sector by sector.
     pub fn compare<N: Nand>(&mut self, device: &mut Device<N>, first: u64, sectors: u64) -> Result<()> {
         let mut got = std::mem::take(&mut self.buffer);
@@ -198,6 +220,11 @@ impl Oracle {
             Op::Trim { first, sectors } => {
                 device.trim(first * SECTOR_BYTES, sectors * SECTOR_BYTES)?;
                 self.note_trim(first, sectors);
+            }
+            Op::Remap { target, source, pages, mode } => {
+                let page_bytes = self.page_sectors * SECTOR_BYTES;
+                device.remap(target * page_bytes, source * page_bytes, pages * page_bytes, mode)?;
+                self.note_remap(target, source, pages, mode);
             }
             Op::Flush => device.flush()?,
             Op::Victims(policy) => device.ftl_mut().set_victim_policy(policy),

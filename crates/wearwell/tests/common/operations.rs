@@ -1,5 +1,6 @@
 //! A deterministic stream of host operations.
 
+use wearwell::address::RemapMode;
 use wearwell::content::mix;
 use wearwell::content::recycle::StorePolicy;
 use wearwell::gc::VictimPolicy;
@@ -35,9 +36,26 @@ impl Random {
 /// A host operation, in sectors, or a switch at run time.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
-    Write { first: u64, sectors: u64, id: u16 },
-    Read { first: u64, sectors: u64 },
-    Trim { first: u64, sectors: u64 },
+    Write {
+        first: u64,
+        sectors: u64,
+        id: u16,
+    },
+    Read {
+        first: u64,
+        sectors: u64,
+    },
+    Trim {
+        first: u64,
+        sectors: u64,
+    },
+    /// Whole pages: first target page, first source page, pages.
+    Remap {
+        target: u64,
+        source: u64,
+        pages: u64,
+        mode: RemapMode,
+    },
     Flush,
     Victims(VictimPolicy),
     Fingerprints(StorePolicy, Option<u32>),
@@ -56,8 +74,8 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// 55 % writes (three in four of whole pages), 30 % reads, 12 % trims, 3 % flushes; every thousandth operation
-    /// is a switch.
+    /// 55 % writes (three in four of whole pages), 26 % reads, 10 % trims, 6 % remaps, 3 % flushes; every thousandth
+    /// operation is a switch.
     pub fn draw(&mut self) -> Op {
         if self.switches && self.random.below(1000) == 0 {
             return self.draw_switch();
@@ -67,14 +85,15 @@ impl Mix {
                 let (first, sectors) = self.draw_range(75);
                 Op::Write { first, sectors, id: self.random.below(self.contents as u64) as u16 }
             }
-            55..85 => {
+            55..81 => {
                 let (first, sectors) = self.draw_range(30);
                 Op::Read { first, sectors }
             }
-            85..97 => {
+            81..91 => {
                 let (first, sectors) = self.draw_range(80);
                 Op::Trim { first, sectors }
             }
+            91..97 => self.draw_remap(),
             _ => Op::Flush,
         }
     }
@@ -90,6 +109,15 @@ impl Mix {
         }
         let first = self.random.below(self.sectors);
         (first, (1 + self.random.below(2 * page)).min(self.sectors - first))
+    }
+
+    /// One to three pages to anywhere, overlaps included; one in three moves them.
+    fn draw_remap(&mut self) -> Op {
+        let device_pages = self.sectors / self.page_sectors;
+        let pages = (1 + self.random.below(3)).min(device_pages);
+        let [target, source] = [0, 1].map(|_| self.random.below(device_pages - pages + 1));
+        let mode = if self.random.chance(33) { RemapMode::Relocate } else { RemapMode::Copy };
+        Op::Remap { target, source, pages, mode }
     }
 
     fn draw_switch(&mut self) -> Op {

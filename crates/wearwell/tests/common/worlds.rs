@@ -22,16 +22,20 @@ impl World {
     }
 }
 
+/// Whether a design accepts so many logical pages on a geometry.
+pub fn accepts(geometry: &Geometry, parts: &Parts, pages: u32) -> bool {
+    let medium = SimNand::new(geometry.clone(), Retain::default()).with_nvram(super::nvram_bytes(geometry));
+    match Ftl::new(medium, pages, parts) {
+        Ok(_) => true,
+        Err(Error::NoSpareSpace { .. } | Error::Options(_)) => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
 /// The most logical pages that a design accepts on a geometry.
 pub fn largest_logical(geometry: &Geometry, parts: &Parts) -> u32 {
-    let accepts = |pages: u32| match Ftl::new(SimNand::new(geometry.clone(), Retain::default()), pages, parts)
-    {
-        Ok(_) => true,
-        Err(Error::NoSpareSpace { .. }) => false,
-        Err(error) => panic!("{error}"),
-    };
     let pages = geometry.pages() as u32;
-    (1..=pages).rev().find(|&pages| accepts(pages)).expect("the geometry holds a page")
+    (1..=pages).rev().find(|&pages| accepts(geometry, parts, pages)).expect("the geometry holds a page")
 }
 
 /// Layout in the order planes, blocks per plane, pages per block, page bytes.

@@ -38,10 +38,12 @@ mod history;
 mod order;
 mod owners;
 mod probability;
+mod stage;
 mod store;
 
 pub use accesses::MAX_ACCESSES;
 pub use probability::{OLDEST_POSITION, Probability};
+pub(crate) use stage::RecycleStage;
 
 use crate::address::{Lpn, Ppn};
 use crate::content::Fingerprint;

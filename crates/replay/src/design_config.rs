@@ -1,0 +1,158 @@
+//! Sections of the configuration that describe content designs: what is absent follows the papers, scaled to the
+//! device.
+
+use serde::{Deserialize, Serialize};
+use wearwell::content::dedup::DedupOptions;
+use wearwell::design::{DeltaDesign, SharingDesign};
+use wearwell::mapping::CachedOptions;
+use wearwell::nand::{FlashTiming, Geometry};
+use wearwell::refs::RefsPart;
+use wearwell::reverse_map::{ReverseMapPart, SEGMENT_BYTES};
+
+/// NVRAM of Remap-SSD's standard configuration, as a share of the flash: 80 MiB beside 36 GiB.
+const NVRAM_SHARE: f64 = 80.0 / (36.0 * 1024.0);
+
+/// A tiny device gets so many segments at least, and pages of a log on flash.
+const LEAST_SEGMENTS: u64 = 16;
+const LEAST_LOG_PAGES: u64 = 4;
+
+/// Reverse maps by the paper's schemes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReverseMapName {
+    /// NVRAM segments grouped by superblock: Remap-SSD.
+    #[default]
+    Segments,
+    /// One log in NVRAM: `NLog`.
+    NvramLog,
+    /// One log on flash: `FLog`.
+    FlashLog,
+    /// Unlimited and free: `Opt`.
+    Ideal,
+    /// No remaps: `NoRemap`.
+    None,
+}
+
+/// The remap design.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RemapConfig {
+    /// Who refers to a page.
+    pub reverse_map: ReverseMapName,
+    /// Size of the NVRAM or of the log on flash, MiB. Absent: the paper's ratio of 80 MiB to 36 GiB.
+    pub size_mib: Option<f64>,
+    /// Bytes of an NVRAM segment.
+    pub segment_bytes: u32,
+    /// Deduplicate host writes.
+    pub dedup: bool,
+    /// Entries of the content index; absent = one for every stored page.
+    pub index_entries: Option<u32>,
+    /// Read and compare before binding.
+    pub verify_on_hit: bool,
+    /// Keep counts only of shared pages instead of four bits per page.
+    pub sparse_counts: bool,
+}
+
+impl Default for RemapConfig {
+    fn default() -> Self {
+        Self {
+            reverse_map: ReverseMapName::default(),
+            size_mib: None,
+            segment_bytes: SEGMENT_BYTES,
+            dedup: true,
+            index_entries: None,
+            verify_on_hit: false,
+            sparse_counts: false,
+        }
+    }
+}
+
+impl RemapConfig {
+    /// The parts for a device.
+    pub fn sharing(&self, geometry: &Geometry) -> SharingDesign {
+        let flash_bytes = geometry.pages() as f64 * geometry.page_bytes as f64;
+        let segment_bytes = self.segment_bytes.max(1) as u64;
+        let scaled = (flash_bytes * NVRAM_SHARE) as u64;
+        let wanted = self.size_mib.map(|mib| (mib * 1024.0 * 1024.0) as u64);
+        let nvram_bytes =
+            wanted.unwrap_or(scaled.max(LEAST_SEGMENTS * segment_bytes)) / segment_bytes * segment_bytes;
+        let page_bytes = geometry.page_bytes as u64;
+        let log_pages = (wanted.unwrap_or(scaled.max(LEAST_LOG_PAGES * page_bytes)) / page_bytes) as u32;
+        let reverse_map = match self.reverse_map {
+            ReverseMapName::Segments => {
+                ReverseMapPart::Segments { nvram_bytes, segment_bytes: self.segment_bytes }
+            }
+            ReverseMapName::NvramLog => ReverseMapPart::NvramLog { nvram_bytes },
+            ReverseMapName::FlashLog => ReverseMapPart::FlashLog { log_pages },
+            ReverseMapName::Ideal => ReverseMapPart::Ideal,
+            ReverseMapName::None => ReverseMapPart::OobOnly,
+        };
+        let dedup = DedupOptions { capacity_entries: self.index_entries, verify_on_hit: self.verify_on_hit };
+        SharingDesign {
+            reverse_map,
+            refs: if self.sparse_counts { RefsPart::Sparse } else { RefsPart::Dense },
+            dedup: self.dedup.then_some(dedup),
+        }
+    }
+}
+
+/// The delta design.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DeltaConfig {
+    /// Entries of the table of access counts.
+    pub heat_entries: u32,
+    /// Accesses that make a page hot.
+    pub hot_accesses: u8,
+    /// Pages of the temp buffer that are filled at the same time.
+    pub open_pages: u32,
+    /// Page share per delta up to which deltas are worth it. Absent: 1 - max(tR, transfer, encode) / tPROG.
+    pub max_ratio: Option<f64>,
+    /// Host writes between two looks for write-cold pages; 0 = never.
+    pub scan_interval_writes: u32,
+    /// Table entries that such a look visits.
+    pub scan_entries: u32,
+    /// Share of the spare space that delta pages may use.
+    pub area_share: f64,
+    /// Entries of the cached mapping table, with tables on flash. Absent: all of it in capacitor-backed RAM.
+    pub cache_entries: Option<u32>,
+}
+
+impl Default for DeltaConfig {
+    fn default() -> Self {
+        let design = DeltaDesign::default();
+        Self {
+            heat_entries: design.heat_entries,
+            hot_accesses: design.hot_accesses,
+            open_pages: design.open_pages,
+            max_ratio: None,
+            scan_interval_writes: design.scan_interval_writes,
+            scan_entries: design.scan_entries,
+            area_share: design.area_share,
+            cache_entries: None,
+        }
+    }
+}
+
+impl DeltaConfig {
+    /// The part for flash of these times, with an encoder of `encode_ns`.
+    pub fn design(&self, flash: &FlashTiming, page_bytes: u32, encode_ns: f64) -> DeltaDesign {
+        let transfer_ns = page_bytes as f64 * flash.transfer_ps_per_byte as f64 / 1000.0;
+        let slowest_ns = encode_ns.max(transfer_ns).max(flash.read_ns as f64);
+        let worth_it = (1.0 - slowest_ns / flash.program_ns.max(1) as f64).clamp(0.0, 1.0);
+        DeltaDesign {
+            heat_entries: self.heat_entries,
+            hot_accesses: self.hot_accesses,
+            open_pages: self.open_pages,
+            max_ratio: self.max_ratio.unwrap_or(worth_it),
+            scan_interval_writes: self.scan_interval_writes,
+            scan_entries: self.scan_entries,
+            area_share: self.area_share,
+        }
+    }
+
+    /// Tables on flash, if they are.
+    pub fn cache(&self) -> Option<CachedOptions> {
+        self.cache_entries.map(|entries| CachedOptions { entries })
+    }
+}

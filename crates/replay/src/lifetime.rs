@@ -1,0 +1,162 @@
+//! Lifetime management in a replay: tells [`Lifetime`] the time and the counters, and holds host writes back.
+//!
+//! A write that is held back starts later, but it arrived when it arrived: the wait is part of its latency. Time
+//! stretches for the requests after it, which is why throttling needs an arrival that depends on completions; with
+//! arrivals at the trace's times writes would only pile up in front of the device.
+
+use wearwell::address::BlockId;
+use wearwell::lifetime::{
+    Activity, Counters, Lifetime, LifetimeOptions, Observed, Scheme, SchemeKind, SchemeSet, YEAR_S,
+    remaining_bytes,
+};
+use wearwell::nand::{Geometry, Nand, SimNand};
+use wearwell::timing::Cause;
+use wearwell::{Device, Error};
+
+use crate::record::LifetimeRecord;
+
+/// Lifetime management of one run.
+#[derive(Debug)]
+pub(crate) struct Managed {
+    lifetime: Lifetime,
+    endurance_cycles: u32,
+    /// Erases of physical blocks before the measured part, and the bytes that could be programmed at its start.
+    worn_before: u64,
+    fresh_bytes: u64,
+    held_ns: u64,
+    held_writes: u64,
+    epochs: u64,
+    throttled_epochs: u64,
+}
+
+impl Managed {
+    /// Management of a device whose counters have just been cleared. Its life counts from now, its wear from the
+    /// beginning.
+    pub(crate) fn new(options: LifetimeOptions, device: &Device<SimNand>, endurance_cycles: u32) -> Self {
+        let store = device.ftl().store();
+        let geometry = store.geometry();
+        let erases = (0..geometry.blocks()).map(|block| store.nand().erase_count(BlockId(block)) as u64);
+        let worn_before = erases.sum::<u64>() * geometry.superblock_planes as u64;
+        Self {
+            worn_before,
+            fresh_bytes: left_bytes(geometry, endurance_cycles, worn_before),
+            lifetime: Lifetime::new(options),
+            endurance_cycles,
+            held_ns: 0,
+            held_writes: 0,
+            epochs: 0,
+            throttled_epochs: 0,
+        }
+    }
+
+    /// When a request that came at `now_ns` may start: then, or later if it is a host write and writes are throttled.
+    ///
+    /// # Errors
+    /// What switching schemes meets: pages that wait for compression are written when it goes off.
+    pub(crate) fn start_ns(
+        &mut self,
+        device: &mut Device<SimNand>,
+        arrival_ns: u64,
+        is_write: bool,
+    ) -> Result<u64, Error> {
+        let mut now_ns = arrival_ns;
+        loop {
+            let counters = self.counters(device);
+            if let Some(decision) = self.lifetime.advance(now_ns, &counters) {
+                self.epochs += 1;
+                self.throttled_epochs += u64::from(decision.throttle_bytes_per_epoch.is_some());
+                self.switch(device, decision.enabled)?;
+            }
+            match self.lifetime.delay_ns(now_ns, counters.activity.flash_bytes) {
+                delay_ns if is_write && delay_ns > 0 => {
+                    now_ns = now_ns.saturating_add(delay_ns);
+                    self.held_ns += delay_ns;
+                }
+                _ => break,
+            }
+        }
+        self.held_writes += u64::from(now_ns > arrival_ns);
+        Ok(now_ns)
+    }
+
+    fn switch(&self, device: &mut Device<SimNand>, enabled: SchemeSet) -> Result<(), Error> {
+        let runs = |kind| {
+            let mut schemes = self.lifetime.options().schemes.iter();
+            schemes.position(|scheme| scheme.kind == kind).is_some_and(|at| enabled.contains(at))
+        };
+        device.ftl_mut().switch_schemes(runs(SchemeKind::Dedup), runs(SchemeKind::Compression))
+    }
+
+    fn counters(&self, device: &Device<SimNand>) -> Counters {
+        let stats = device.ftl().stats();
+        let geometry = device.ftl().store().geometry();
+        let page_bytes = geometry.page_bytes as u64;
+        let stored_pages = stats.programs[Cause::Host as usize] + stats.programs[Cause::Content as usize];
+        let activity = Activity {
+            host_bytes: stats.host_page_writes * page_bytes,
+            stored_bytes: stored_pages * page_bytes,
+            flash_bytes: stats.total_programs() * page_bytes,
+            held_ns: self.held_ns,
+        };
+        // Blocks that have been filled and not erased yet have used their cycle: what was programmed counts if it is
+        // more than what was erased.
+        let erases = self.worn_before + stats.total_erases();
+        let remaining_bytes = left_bytes(geometry, self.endurance_cycles, erases)
+            .min(self.fresh_bytes.saturating_sub(activity.flash_bytes));
+        let [dedup, compression] = device.ftl().observed_schemes();
+        let observed = |scheme: &Scheme| match scheme.kind {
+            SchemeKind::Dedup => dedup,
+            SchemeKind::Compression => compression,
+            _ => Observed::default(),
+        };
+        let schemes = self.lifetime.options().schemes.iter().map(observed).collect();
+        Counters { activity, remaining_bytes, schemes }
+    }
+
+    /// How long a write at `now_ns`, after the last request, would be held back: time that the writes before it have
+    /// used up.
+    pub(crate) fn owed_ns(&self, device: &Device<SimNand>, now_ns: u64) -> u64 {
+        self.lifetime.delay_ns(now_ns, self.counters(device).activity.flash_bytes)
+    }
+
+    /// Adds what was managed to a record.
+    pub(crate) fn report(&self, record: &mut LifetimeRecord) {
+        record.held_s = self.held_ns as f64 / 1e9;
+        record.held_writes = self.held_writes;
+        record.epochs = self.epochs;
+        record.throttled_epochs = self.throttled_epochs;
+    }
+}
+
+/// Bytes that can be programmed after that many erases of physical blocks.
+fn left_bytes(geometry: &Geometry, endurance_cycles: u32, erases: u64) -> u64 {
+    let blocks = geometry.blocks() as u64 * geometry.superblock_planes as u64;
+    let block_bytes = geometry.pages_per_block as u64 * geometry.page_bytes as u64;
+    remaining_bytes(blocks, endurance_cycles, erases, block_bytes)
+}
+
+/// Wear of the measured part of a run, extrapolated: `elapsed_s` is the time that it took.
+pub(crate) fn record(device: &Device<SimNand>, endurance_cycles: u32, elapsed_s: f64) -> LifetimeRecord {
+    let store = device.ftl().store();
+    let geometry = store.geometry();
+    let wear = (0..geometry.blocks()).map(|block| store.nand().erase_count(BlockId(block)));
+    let blocks = geometry.blocks() as f64 * geometry.superblock_planes as f64;
+    let stats = device.ftl().stats();
+    let mean = stats.total_erases() as f64 / blocks;
+    let used = mean / endurance_cycles as f64;
+    let programs = stats.total_programs() as f64;
+    let used_by_programs = programs / (geometry.pages() as f64 * endurance_cycles as f64);
+    let host_bytes = stats.host_page_writes as f64 * geometry.page_bytes as f64;
+    let years = |used: f64| (used > 0.0 && elapsed_s > 0.0).then(|| elapsed_s / YEAR_S as f64 / used);
+    LifetimeRecord {
+        mean_erases_per_block: mean,
+        max_erase_count: wear.clone().max().unwrap_or(0),
+        min_erase_count: wear.min().unwrap_or(0),
+        endurance_used: used,
+        host_tb_written_until_worn: if used > 0.0 { host_bytes / used / 1e12 } else { 0.0 },
+        years: years(used),
+        years_by_programs: years(used_by_programs),
+        elapsed_s,
+        ..LifetimeRecord::default()
+    }
+}

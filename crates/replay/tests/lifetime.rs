@@ -1,0 +1,178 @@
+//! Lifetime management in closed-loop replay: throttled devices last for their target years, and time is what stretches.
+//!
+//! The device is `il-64g` (64 GiB, 3000 cycles, five years, epochs of 300 s) with 1/256 of the capacity, 32 blocks per
+//! plane instead of 8192, and 256 times the cycles. The bytes that it can take in its life are the paper's, and with
+//! them the capacity of an epoch, 95 760 pages, and the write rate that five years allow, 1.307 MB/s. Collection weighs as
+//! it does in the large device: a victim's copies are a small part of an epoch.
+
+mod common;
+
+use common::{config_of, generated, measure};
+use wearwell_replay::record::RunRecord;
+
+const SCALED: [&str; 5] = [
+    "device.preset=il-64g",
+    "device.blocks_per_plane=32",
+    "device.endurance_cycles=768000",
+    "timing.mode=event",
+    "replay.arrival=think",
+];
+/// Flash pages per second that five years allow the new device: all its pages as often as it has cycles.
+const ALLOWED_PAGES_PER_S: f64 = (16 * 32 * 128) as f64 * 768_000.0 / (5.0 * 365.0 * 86_400.0);
+
+fn run(schemes: &str, settings: &[&str], spec: &str) -> RunRecord {
+    let schemes = format!("lifetime.schemes={schemes}");
+    let settings = [&SCALED[..], settings, &[&schemes]].concat();
+    measure(&config_of(&settings), &generated(spec), "page-map")
+}
+
+/// Time of a write on an idle device: tPROG and the transfer of a page.
+const WRITE_S: f64 = 610.24e-6;
+
+/// `requests` single-page requests at `multiple` of the rate that five years allow: with think time the period is the gap
+/// and the time of a write.
+fn writes(pattern: &str, multiple: f64, requests: u32) -> String {
+    let gap_s = 1.0 / (multiple * ALLOWED_PAGES_PER_S) - WRITE_S;
+    format!("{pattern}pages=50000,requests={requests},rate={}", 1.0 / gap_s)
+}
+
+/// IL-16: the target holds, and is overshot by at most 1 %.
+#[track_caller]
+fn assert_lasts_five_years(record: &RunRecord) {
+    assert!(!record.partial, "{:?}", record.partial_reason);
+    let lifetime = &record.lifetime;
+    let years = lifetime.years_by_programs.unwrap();
+    assert!((5.0..=5.05).contains(&years), "{years} years by programs: {lifetime:?}");
+}
+
+#[test]
+fn the_scaled_device_has_the_papers_capacity_per_epoch() {
+    let per_epoch = 300.0 * ALLOWED_PAGES_PER_S;
+    assert_eq!(format!("{per_epoch:.0}"), "95760");
+    assert_eq!(format!("{:.3}", ALLOWED_PAGES_PER_S * 4096.0 / 1e6), "1.307", "MB/s");
+}
+
+/// IL-16, without collection: sequential writes onto an empty device are one program each.
+#[test]
+fn any_rate_above_the_allowed_one_is_throttled_to_five_years() {
+    for multiple in [1.02, 1.1, 1.5, 3.0, 5.0] {
+        let record = run("throttling", &[], &writes("sequential:", multiple, 450_000));
+        assert_lasts_five_years(&record);
+        let lifetime = &record.lifetime;
+        assert!(
+            lifetime.throttled_epochs == lifetime.epochs && lifetime.epochs > 4,
+            "{multiple}: {lifetime:?}"
+        );
+    }
+}
+
+/// IL-16, for arrivals that are not even: within an epoch a lull pays for the burst after it.
+#[test]
+fn uneven_arrivals_are_throttled_to_five_years() {
+    for arrival in ["poisson", "bursty,on_ms=500,off_ms=2000"] {
+        let spec = format!("{},arrival={arrival}", writes("sequential:", 1.3, 450_000));
+        let record = run("throttling", &[], &spec);
+        assert_lasts_five_years(&record);
+        assert!(record.lifetime.held_writes < 450_000, "some come when there is room: {arrival}");
+    }
+}
+
+/// IL-16, under collection: what the host writes is amplified, and the flash bytes are what counts.
+#[test]
+fn collection_counts_against_the_budget() {
+    for (pattern, multiple) in [("uniform:", 0.7), ("uniform:", 4.0), ("zipf:theta=0.9,", 2.0)] {
+        let settings = ["precondition.mode=steady", "device.logical_pages=52000"];
+        let record = run("throttling", &settings, &writes(pattern, multiple, 600_000));
+        assert!(record.write_amplification > 1.5, "{}", record.write_amplification);
+        assert_lasts_five_years(&record);
+        // A steady device erases what it programs, up to blocks begun and not yet filled.
+        let years = record.lifetime.years.unwrap();
+        assert!((years / record.lifetime.years_by_programs.unwrap() - 1.0).abs() < 0.01, "{years} by erases");
+        assert!((5.0 * 0.99..=5.05).contains(&years), "{years} years by erases");
+    }
+}
+
+/// What the paper's table I shows of its modest trace: throttling changes nothing.
+#[test]
+fn a_modest_host_is_hardly_held_back() {
+    let spec = writes("sequential:", 0.5, 400_000);
+    let (free, throttled) = (run("baseline", &[], &spec), run("throttling", &[], &spec));
+    let lifetime = &throttled.lifetime;
+    assert!(free.lifetime.years_by_programs.unwrap() > 9.9);
+    assert!(lifetime.held_s < 300.0, "held for {} s: more than the first epoch", lifetime.held_s);
+    assert_eq!(lifetime.throttled_epochs, 1, "only the first, of which nothing is known");
+    let stretched = lifetime.elapsed_s / free.lifetime.elapsed_s;
+    assert!((1.0..1.01).contains(&stretched), "{stretched}");
+}
+
+/// Rows of table I: a busy host without management wears the device out before its time, in proportion to its rate.
+#[test]
+fn without_throttling_a_busy_host_wears_the_device_out_early() {
+    for multiple in [5.0 / 3.8, 5.0 / 3.04] {
+        let record = run("baseline", &[], &writes("sequential:", multiple, 450_000));
+        let years = record.lifetime.years_by_programs.unwrap();
+        assert!((years / (5.0 / multiple) - 1.0).abs() < 0.005, "{years} years");
+        assert_eq!((record.lifetime.epochs, record.lifetime.held_writes), (0, 0));
+    }
+}
+
+/// The wait is latency of the write that waits, and programs are the same.
+#[test]
+fn throttling_costs_latency_and_nothing_else() {
+    let spec = writes("sequential:", 3.0, 450_000);
+    let (free, throttled) = (run("baseline", &[], &spec), run("throttling", &[], &spec));
+    assert_eq!((free.programs, free.erases), (throttled.programs, throttled.erases));
+    let waited_s = (throttled.latency_us.write.mean - free.latency_us.write.mean) * 450_000.0 / 1e6;
+    assert!((waited_s / throttled.lifetime.held_s - 1.0).abs() < 0.01, "{waited_s} s of waiting");
+    // A host three times too fast waits two thirds of the time.
+    let share = throttled.lifetime.held_s / throttled.lifetime.elapsed_s;
+    assert!((share - 2.0 / 3.0).abs() < 0.01, "{share}");
+}
+
+/// Throttling is for host writes: reads wait only because the host issues one request at a time.
+#[test]
+fn reads_are_not_held_back() {
+    let spec = writes("zipf:theta=0.5,read=0.5,", 5.0, 400_000);
+    let record = run("throttling", &["precondition.mode=fill", "device.logical_pages=52000"], &spec);
+    assert!(record.latency_us.write.mean > 3e3, "{} us", record.latency_us.write.mean);
+    assert!(record.latency_us.read.max < 1e4, "{} us", record.latency_us.read.max);
+    assert_lasts_five_years(&record);
+}
+
+/// As fast as the device takes it, with eight requests in flight: 40 times the allowed rate.
+#[test]
+fn a_closed_loop_is_throttled_too() {
+    let record = run(
+        "throttling",
+        &["replay.arrival=closed", "replay.queue_depth=8"],
+        &writes("sequential:", 1.0, 450_000),
+    );
+    assert_lasts_five_years(&record);
+}
+
+#[test]
+fn other_targets_are_met_too() {
+    for (years, epoch_s) in [("3.0", "60"), ("10.0", "3600")] {
+        let settings =
+            [&format!("lifetime.target_years={years}"), &format!("lifetime.epoch_s={epoch_s}")[..]];
+        let record =
+            run("throttling", &settings.map(|setting| setting as &str), &writes("sequential:", 5.0, 450_000));
+        let (target, reached): (f64, f64) =
+            (years.parse().unwrap(), record.lifetime.years_by_programs.unwrap());
+        assert!((1.0..=1.01).contains(&(reached / target)), "{reached} of {target} years");
+    }
+}
+
+#[test]
+fn management_that_could_not_work_is_refused() {
+    let refusal = |settings: &[&str]| match config_of(settings).resolve(1000) {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("{settings:?} was accepted"),
+    };
+    let throttling = "lifetime.schemes=throttling";
+    assert!(refusal(&[throttling, "replay.arrival=think"]).contains("timing.mode"));
+    assert!(refusal(&[throttling, "timing.mode=event"]).contains("replay.arrival"));
+    assert!(refusal(&["lifetime.schemes=integrated", "replay.arrival=think"]).contains("timing.mode"));
+    assert!(refusal(&["lifetime.epoch_s=0"]).contains("lifetime.epoch_s"));
+    assert!(refusal(&["lifetime.target_years=0"]).contains("lifetime.target_years"));
+}

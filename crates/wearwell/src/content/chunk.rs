@@ -1,0 +1,596 @@
+//! Compression: the pages of up to four host writes are compressed together and stored in fewer flash pages.
+//!
+//! Source: "Integrated lifetime management for NAND flash", Lee, Kim, et al.: a chunk of four pages is the unit of
+//! compression and of decompression, because a page compressed alone still takes a page. Modelled here: the chunk
+//! buffer with replacement of pending members and short chunks at a flush, storage of incompressible members as plain
+//! pages, reading one member by reading and decompressing the chunk, partial liveness, and taking chunks apart or
+//! together again in garbage collection.
+//!
+//! # Decisions
+//!
+//! - A member is a unit of its own ([`Unit`] numbers above the pages): the map, reference counts and the content index
+//!   name members as they name pages, and stay four bytes per entry.
+//! - The directory of a chunk (its logical pages, sizes) is counted as RAM of the controller and would be kept in the
+//!   spare areas of its pages; the design keeps it on battery.
+//! - The pages of a chunk live until its last member dies. Chunks with fewer live members than pages cost space; when
+//!   they cost more than the spare space allows, the next write takes one apart first.
+//!
+//! Invariants: a chunk has fewer pages than it had members, and at least one live member; its pages are valid, and no
+//! other chunk's; a logical page is pending at most once.
+
+use crate::address::{BlockId, Lpn, Ppn, Unit};
+use crate::content::{Content, Fingerprint};
+use crate::error::{Error, Result};
+use crate::ftl::Ftl;
+use crate::gc::Batch;
+use crate::mapping::Mapping;
+use crate::nand::Nand;
+use crate::reverse_map::{AnyReverseMap, Entry};
+use crate::store::{Moves, Store, Stream};
+use crate::timing::Cause;
+
+/// Members of a full chunk (paper, section III-A).
+pub const CHUNK_MEMBERS: usize = 4;
+
+/// Bytes of a chunk's directory in a controller: three pages, four logical pages, live mask.
+const CHUNK_BYTES: u64 = 32;
+
+/// Options of compression: none yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ChunkDesign {}
+
+/// What compression did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ChunkStatistics {
+    /// Chunks written for the host.
+    pub chunks: u64,
+    /// Members in them.
+    pub members: u64,
+    /// Flash pages of them.
+    pub pages: u64,
+    /// Members stored as plain pages, because the chunk would not have saved a page.
+    pub incompressible: u64,
+    /// Chunks packed anew by garbage collection.
+    pub repacked: u64,
+    /// Chunks taken apart because they cost more pages than they had members.
+    pub unpacked: u64,
+}
+
+/// A host page on its way into a chunk.
+#[derive(Clone, Debug)]
+struct Pending {
+    lpn: Lpn,
+    fingerprint: Fingerprint,
+    compressed_bytes: u32,
+    /// Empty where only descriptors are known.
+    bytes: Vec<u8>,
+}
+
+/// A live or dead member of a stored chunk.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    lpn: Lpn,
+    fingerprint: Fingerprint,
+    compressed_bytes: u32,
+    is_live: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Chunk {
+    pages: Vec<Ppn>,
+    members: Vec<Member>,
+    compressed_bytes: u32,
+}
+
+impl Chunk {
+    fn live(&self) -> usize {
+        self.members.iter().filter(|member| member.is_live).count()
+    }
+
+    /// Pages beyond what the live members would take by themselves.
+    fn excess_pages(&self) -> u64 {
+        self.pages.len().saturating_sub(self.live()) as u64
+    }
+}
+
+/// State of compression.
+#[derive(Clone, Debug)]
+pub(crate) struct ChunkStage {
+    pending: Vec<Pending>,
+    chunks: Vec<Chunk>,
+    vacant: Vec<u32>,
+    first_unit: u32,
+    page_bytes: u32,
+    /// Pages that chunks cost beyond their live members, and how many they may.
+    excess_pages: u64,
+    excess_limit: u64,
+    /// Chunks that have such pages, or had.
+    wasteful: Vec<u32>,
+    pub(crate) is_on: bool,
+    pub(crate) statistics: ChunkStatistics,
+}
+
+impl ChunkStage {
+    pub(crate) fn new<N: Nand>(store: &Store<N>) -> Result<Self> {
+        let geometry = store.geometry();
+        // Numbers of members must fit above the pages: one chunk per page at most.
+        if geometry.pages() * (1 + CHUNK_MEMBERS as u64) > u32::MAX as u64 {
+            return Err(Error::Options(format!(
+                "compression of {} pages: chunk members need numbers above the pages, which ends at {} pages",
+                geometry.pages(),
+                u32::MAX as u64 / (1 + CHUNK_MEMBERS as u64)
+            )));
+        }
+        Ok(Self {
+            pending: Vec::new(),
+            chunks: Vec::new(),
+            vacant: Vec::new(),
+            first_unit: geometry.pages() as u32,
+            page_bytes: geometry.page_bytes,
+            excess_pages: 0,
+            excess_limit: 0,
+            wasteful: Vec::new(),
+            is_on: true,
+            statistics: ChunkStatistics::default(),
+        })
+    }
+
+    /// Chunks may cost half of `spare_pages`.
+    pub(crate) fn limit_pages(&mut self, spare_pages: u64) {
+        self.excess_limit = spare_pages / 2;
+    }
+
+    fn unit(&self, chunk: u32, member: usize) -> Unit {
+        Unit(self.first_unit + chunk * CHUNK_MEMBERS as u32 + member as u32)
+    }
+
+    fn place_of(&self, unit: Unit) -> (u32, usize) {
+        let at = unit.0 - self.first_unit;
+        (at / CHUNK_MEMBERS as u32, at as usize % CHUNK_MEMBERS)
+    }
+
+    fn member(&self, unit: Unit) -> &Member {
+        let (chunk, member) = self.place_of(unit);
+        &self.chunks[chunk as usize].members[member]
+    }
+
+    pub(crate) fn fingerprint(&self, unit: Unit) -> Fingerprint {
+        self.member(unit).fingerprint
+    }
+
+    pub(crate) fn is_live(&self, unit: Unit) -> bool {
+        let (chunk, member) = self.place_of(unit);
+        self.chunks.get(chunk as usize).and_then(|chunk| chunk.members.get(member)).is_some_and(|m| m.is_live)
+    }
+
+    /// The logical page that wrote the member.
+    pub(crate) fn writer(&self, unit: Unit) -> Lpn {
+        self.member(unit).lpn
+    }
+
+    fn allocate(&mut self, chunk: Chunk) -> u32 {
+        if let Some(number) = self.vacant.pop() {
+            self.chunks[number as usize] = chunk;
+            return number;
+        }
+        self.chunks.push(chunk);
+        self.chunks.len() as u32 - 1
+    }
+
+    fn pending(&self, lpn: Lpn) -> Option<&Pending> {
+        self.pending.iter().find(|page| page.lpn == lpn)
+    }
+
+    pub(crate) fn pending_fingerprint(&self, lpn: Lpn) -> Option<Fingerprint> {
+        self.pending(lpn).map(|page| page.fingerprint)
+    }
+
+    /// Pages of all chunks.
+    pub(crate) fn chunk_pages(&self) -> impl Iterator<Item = Ppn> + '_ {
+        self.chunks.iter().flat_map(|chunk| chunk.pages.iter().copied())
+    }
+
+    pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+        let chunks = (self.chunks.len() - self.vacant.len()) as u64;
+        vec![
+            ("chunk directory", CHUNK_BYTES * chunks),
+            ("chunk buffer", CHUNK_MEMBERS as u64 * self.page_bytes as u64),
+        ]
+    }
+
+    pub(crate) fn check(&self) -> std::result::Result<(), String> {
+        let excess: u64 = self.chunks.iter().map(Chunk::excess_pages).sum();
+        if excess != self.excess_pages {
+            return Err(format!("chunks cost {excess} pages too many and {} are counted", self.excess_pages));
+        }
+        for (number, chunk) in self.chunks.iter().enumerate().filter(|(_, chunk)| !chunk.members.is_empty()) {
+            if chunk.live() == 0 || chunk.pages.is_empty() || chunk.pages.len() >= CHUNK_MEMBERS {
+                return Err(format!(
+                    "chunk {number} has {} pages for {} members",
+                    chunk.pages.len(),
+                    chunk.live()
+                ));
+            }
+        }
+        let twice = self
+            .pending
+            .iter()
+            .enumerate()
+            .find(|(k, page)| self.pending[..*k].iter().any(|p| p.lpn == page.lpn));
+        twice.map_or(Ok(()), |(_, page)| Err(format!("logical page {} is pending twice", page.lpn)))
+    }
+}
+
+/// Pages together: how many flash pages, and the compressed bytes where bytes are known.
+fn pack(members: &[Pending], page_bytes: u32) -> (usize, u32, Vec<u8>) {
+    let mut payload = Vec::new();
+    if members.iter().all(|member| member.bytes.len() == page_bytes as usize) {
+        let together: Vec<u8> = members.iter().flat_map(|member| member.bytes.iter().copied()).collect();
+        payload = lz4_flex::block::compress(&together);
+    }
+    let bytes = match payload.len() as u32 {
+        0 => members.iter().map(|member| member.compressed_bytes).sum(),
+        bytes => bytes,
+    };
+    (bytes.div_ceil(page_bytes).max(1) as usize, bytes, payload)
+}
+
+impl<N: Nand> Ftl<N> {
+    /// Takes a write of `lpn` into the chunk buffer; a full buffer goes to flash.
+    pub(crate) fn stage_for_chunk(
+        &mut self,
+        lpn: Lpn,
+        content: &Content<'_>,
+        fingerprint: Fingerprint,
+    ) -> Result<()> {
+        let page_bytes = self.store.geometry().page_bytes;
+        let page = Pending {
+            lpn,
+            fingerprint,
+            compressed_bytes: match content {
+                Content::Descriptor(_) => content.compressed_bytes().map_or(page_bytes, |bytes| bytes as u32),
+                Content::Bytes(_) => page_bytes,
+            },
+            bytes: match content {
+                Content::Bytes(bytes) => bytes.to_vec(),
+                Content::Descriptor(_) => Vec::new(),
+            },
+        };
+        if !self.is_pending(lpn)
+            && self.chunks.as_ref().is_some_and(|stage| stage.pending.len() == CHUNK_MEMBERS)
+        {
+            // Power was lost while the full buffer was written.
+            self.commit_chunk()?;
+        }
+        let stage = self.chunks.as_mut().expect("only the chunk stage takes pages");
+        stage.pending.retain(|pending| pending.lpn != lpn);
+        stage.pending.push(page);
+        self.store.stats.host_page_writes += 1;
+        self.store.stats.packed_writes += 1;
+        if self.chunks.as_ref().is_some_and(|stage| stage.pending.len() == CHUNK_MEMBERS) {
+            return self.commit_chunk();
+        }
+        Ok(())
+    }
+
+    /// Whether the newest content of `lpn` waits for its chunk.
+    #[inline]
+    pub(crate) fn is_pending(&self, lpn: Lpn) -> bool {
+        self.chunks.as_ref().is_some_and(|stage| stage.pending(lpn).is_some())
+    }
+
+    /// The newest content of `lpn` is elsewhere, or nowhere.
+    #[inline]
+    pub(crate) fn unstage(&mut self, lpn: Lpn) {
+        if let Some(stage) = &mut self.chunks {
+            stage.pending.retain(|pending| pending.lpn != lpn);
+        }
+    }
+
+    /// Reads a page that waits for its chunk; `false` if it does not.
+    pub(crate) fn read_pending(&self, lpn: Lpn, into: &mut [u8]) -> bool {
+        let Some(page) = self.chunks.as_ref().and_then(|stage| stage.pending(lpn)) else { return false };
+        if !into.is_empty() && into.len() == page.bytes.len() {
+            into.copy_from_slice(&page.bytes);
+        }
+        true
+    }
+
+    /// Writes what waits in the chunk buffer, a full chunk or a short one.
+    pub(crate) fn commit_chunk(&mut self) -> Result<()> {
+        let Some(stage) = &self.chunks else { return Ok(()) };
+        if stage.pending.is_empty() {
+            return Ok(());
+        }
+        self.store.stats.work.compressed_pages += stage.pending.len() as u64;
+        let (pages, bytes, payload) = pack(&stage.pending, stage.page_bytes);
+        if pages >= stage.pending.len() {
+            return self.write_pending_raw();
+        }
+        let pool = self.make_room_for_pages(Stream::Chunk, pages as u32)?;
+        let stage = self.chunks.as_mut().expect("asked above");
+        let members = std::mem::take(&mut stage.pending);
+        let stored = self.append_chunk(&members, pages, bytes, &payload, pool, Cause::Content);
+        let stage = self.chunks.as_mut().expect("asked above");
+        let number = match stored {
+            Ok(number) => number,
+            Err(error) => {
+                stage.pending = members;
+                return Err(error);
+            }
+        };
+        stage.statistics.chunks += 1;
+        stage.statistics.members += members.len() as u64;
+        stage.statistics.pages += pages as u64;
+        for (k, member) in members.iter().enumerate() {
+            let unit = self.chunks.as_ref().expect("asked above").unit(number, k);
+            let old = self.change_map(member.lpn, Some(unit))?;
+            self.release(member.lpn, old);
+            self.learn_content(member.fingerprint, unit);
+        }
+        Ok(())
+    }
+
+    /// A chunk that saves nothing: its members become pages.
+    fn write_pending_raw(&mut self) -> Result<()> {
+        while let Some(page) = self.chunks.as_ref().and_then(|stage| stage.pending.first()).cloned() {
+            let pool = self.make_room_for_write()?;
+            self.append_raw(&page, Stream::Host, pool, Cause::Host).map(|ppn| {
+                let old = self.change_map(page.lpn, Some(ppn.into()));
+                self.release(page.lpn, old.expect("a flat map changes without flash"));
+                self.learn_content(page.fingerprint, ppn.into());
+            })?;
+            self.store.stats.packed_writes -= 1;
+            let stage = self.chunks.as_mut().expect("asked above");
+            stage.pending.remove(0);
+            stage.statistics.incompressible += 1;
+        }
+        Ok(())
+    }
+
+    fn append_raw(&mut self, page: &Pending, stream: Stream, pool: u32, cause: Cause) -> Result<Ppn> {
+        let content = Content::of_page(&page.bytes, page.fingerprint);
+        let ppn = self.store.append(stream, pool, page.lpn.0, content, page.fingerprint, cause)?;
+        self.validity.set(ppn);
+        Ok(ppn)
+    }
+
+    /// Appends the pages of a chunk; the members are not mapped yet. What was written before an error is garbage.
+    fn append_chunk(
+        &mut self,
+        members: &[Pending],
+        pages: usize,
+        compressed_bytes: u32,
+        payload: &[u8],
+        pool: u32,
+        cause: Cause,
+    ) -> Result<u32> {
+        let live = |page: &Pending| Member {
+            lpn: page.lpn,
+            fingerprint: page.fingerprint,
+            compressed_bytes: page.compressed_bytes,
+            is_live: true,
+        };
+        let members = members.iter().map(live).collect();
+        let stage = self.chunks.as_mut().expect("only the chunk stage packs");
+        let page_bytes = stage.page_bytes as usize;
+        let number = stage.allocate(Chunk { pages: Vec::with_capacity(pages), members, compressed_bytes });
+        for k in 0..pages {
+            let mut page = payload.get(k * page_bytes..).unwrap_or_default().to_vec();
+            page.resize(page_bytes, 0);
+            let known = if payload.is_empty() { &[] } else { page.as_slice() };
+            let content = Content::of_page(known, Fingerprint::default());
+            match self.store.append(Stream::Chunk, pool, number, content, Fingerprint::default(), cause) {
+                Ok(ppn) => {
+                    self.validity.set(ppn);
+                    self.chunks.as_mut().expect("asked above").chunks[number as usize].pages.push(ppn);
+                }
+                Err(error) => {
+                    self.free_chunk(number);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(number)
+    }
+
+    /// The pages of a chunk are not needed any more.
+    fn free_chunk(&mut self, number: u32) {
+        let Self { chunks, validity, store, .. } = self;
+        let stage = chunks.as_mut().expect("only the chunk stage frees chunks");
+        let chunk = std::mem::take(&mut stage.chunks[number as usize]);
+        stage.vacant.push(number);
+        for ppn in chunk.pages {
+            validity.clear(ppn);
+            store.discard(ppn);
+        }
+    }
+
+    /// Nobody refers to a member any more; the chunk goes with its last one.
+    pub(crate) fn drop_member(&mut self, unit: Unit) {
+        let stage = self.chunks.as_mut().expect("only the chunk stage has members");
+        let (number, member) = stage.place_of(unit);
+        let chunk = &mut stage.chunks[number as usize];
+        let excess = chunk.excess_pages();
+        assert!(chunk.members[member].is_live, "member {unit} of a chunk dies twice");
+        chunk.members[member].is_live = false;
+        if chunk.live() == 0 {
+            stage.excess_pages -= excess;
+            return self.free_chunk(number);
+        }
+        let now = chunk.excess_pages();
+        stage.excess_pages += now - excess;
+        if now > 0 && excess == 0 {
+            stage.wasteful.push(number);
+        }
+    }
+
+    /// Reads a member: all pages of its chunk, and their decompression.
+    pub(crate) fn read_member(&mut self, unit: Unit, into: &mut [u8], cause: Cause) -> Result<()> {
+        let (number, member) = self.chunks.as_ref().expect("only the chunk stage has members").place_of(unit);
+        let whole = self.read_chunk(number, !into.is_empty(), cause)?;
+        if let Some(bytes) = whole.get(member * into.len()..(member + 1) * into.len()) {
+            into.copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    /// The decompressed members of a chunk, one after the other; empty where the medium keeps no bytes.
+    fn read_chunk(&mut self, number: u32, wants_bytes: bool, cause: Cause) -> Result<Vec<u8>> {
+        let stage = self.chunks.as_ref().expect("only the chunk stage has chunks");
+        let chunk = stage.chunks[number as usize].clone();
+        let page_bytes = stage.page_bytes as usize;
+        let wants_bytes = wants_bytes && self.store.nand().keeps_bytes();
+        let mut compressed = vec![0; if wants_bytes { chunk.pages.len() * page_bytes } else { 0 }];
+        for (k, &ppn) in chunk.pages.iter().enumerate() {
+            let into =
+                if wants_bytes { &mut compressed[k * page_bytes..(k + 1) * page_bytes] } else { &mut [] };
+            self.store.read(ppn, into, cause)?;
+        }
+        self.store.stats.work.decompressed_pages += chunk.members.len() as u64;
+        if !wants_bytes {
+            return Ok(Vec::new());
+        }
+        let damaged = |error: &dyn std::fmt::Display| Error::Damaged(format!("chunk {number}: {error}"));
+        let compressed =
+            compressed.get(..chunk.compressed_bytes as usize).ok_or_else(|| damaged(&"too short"))?;
+        lz4_flex::block::decompress(compressed, chunk.members.len() * page_bytes)
+            .map_err(|error| damaged(&error))
+    }
+
+    /// Takes chunks apart that cost more pages than they have members, while they cost too many.
+    pub(crate) fn unpack_wasteful(&mut self) -> Result<()> {
+        while self.chunks.as_ref().is_some_and(|stage| stage.excess_pages > stage.excess_limit) {
+            // First the room, for as many members as such a chunk can have: making it may pack chunks anew.
+            let pool = self.make_room_for_pages(Stream::Host, CHUNK_MEMBERS as u32 - 2)?;
+            let Some(number) = self.chunks.as_mut().and_then(next_to_unpack) else { return Ok(()) };
+            for (unit, page) in self.load_members(number, Cause::Content)? {
+                let ppn = self.append_raw(&page, Stream::Host, pool, Cause::Content)?;
+                self.move_unit(unit, ppn.into())?;
+            }
+            self.chunks.as_mut().expect("asked above").statistics.unpacked += 1;
+        }
+        Ok(())
+    }
+
+    /// The live members of a chunk with their content.
+    fn load_members(&mut self, number: u32, cause: Cause) -> Result<Vec<(Unit, Pending)>> {
+        let whole = self.read_chunk(number, true, cause)?;
+        let stage = self.chunks.as_ref().expect("only the chunk stage has chunks");
+        let page_bytes = stage.page_bytes as usize;
+        let members =
+            stage.chunks[number as usize].members.iter().enumerate().filter(|(_, member)| member.is_live);
+        let load = |(k, member): (usize, &Member)| {
+            let bytes = whole.get(k * page_bytes..(k + 1) * page_bytes).unwrap_or_default().to_vec();
+            let Member { lpn, fingerprint, compressed_bytes, .. } = *member;
+            (stage.unit(number, k), Pending { lpn, fingerprint, compressed_bytes, bytes })
+        };
+        Ok(members.map(load).collect())
+    }
+
+    /// Every referrer of `from` refers to `to`, which holds the same content, and `from` dies.
+    fn move_unit(&mut self, from: Unit, to: Unit) -> Result<()> {
+        let writer = self.chunks.as_ref().expect("only members move one by one").writer(from);
+        let fingerprint = self.fingerprint_of_unit(from);
+        let Self { sharing, mapping, store, .. } = self;
+        let mut writer_refers = true;
+        if let Some(sharing) = sharing {
+            let AnyReverseMap::Ideal(ideal) = &sharing.reverse else {
+                unreachable!("members are bound in RAM only")
+            };
+            let binders = ideal.entries_at(Ppn(from.0));
+            writer_refers = binders.len() as u32 <= sharing.refs.extra(from);
+            for entry in binders {
+                sharing.unbind(store, entry.lpn, from);
+                mapping.relocate(entry.lpn, to);
+                sharing.mark_bound(entry.lpn);
+                let entry = Entry { place: Some(Ppn(to.0)), sequence: store.next_sequence(), ..entry };
+                sharing.record(mapping, store, entry)?;
+            }
+            sharing.refs.relocate(from, to);
+            if let Some(index) = &mut sharing.index {
+                index.relocate(fingerprint, from, to);
+            }
+        }
+        if writer_refers {
+            mapping.relocate(writer, to);
+        }
+        self.drop_member(from);
+        Ok(())
+    }
+
+    /// Empties a block of chunk pages. Chunks with all members live are copied as they are; the live members of others
+    /// are packed anew where that cannot take more pages than it frees here.
+    pub(crate) fn move_chunks(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
+        let first = self.store.geometry().first_page(victim);
+        let mut pages = Vec::new();
+        self.validity.collect_valid(first, self.store.geometry().block_pages(), &mut pages);
+        for number in self.chunks_to_repack(&pages, pool) {
+            self.repack(number, pool, cause)?;
+        }
+        pages.retain(|&ppn| self.validity.is_valid(ppn));
+        let mut batch = Batch::default();
+        batch.owners.extend(pages.iter().map(|&ppn| self.store.owner(ppn)));
+        batch.from = pages;
+        let moves = Moves { from: &batch.from, owners: &batch.owners };
+        let outcome = self.store.copy(moves, Stream::Chunk, pool, cause, &mut batch.to);
+        for ((&from, &number), &to) in batch.from.iter().zip(&batch.owners).zip(&batch.to) {
+            let stage = self.chunks.as_mut().expect("only the chunk stage has such pages");
+            let page = stage.chunks[number.index()].pages.iter_mut().find(|page| **page == from);
+            *page.expect("a valid page belongs to its chunk") = to;
+            self.validity.clear(from);
+            self.validity.set(to);
+        }
+        self.store.discard_many(victim, batch.to.len() as u32);
+        outcome
+    }
+
+    /// Members may become plain pages, whose open block must have room for them: the reserve is for one stream only.
+    fn chunks_to_repack(&self, pages: &[Ppn], pool: u32) -> Vec<u32> {
+        let stage = self.chunks.as_ref().expect("only the chunk stage has such pages");
+        let mut numbers: Vec<u32> = pages.iter().map(|&ppn| self.store.owner(ppn).0).collect();
+        numbers.sort_unstable();
+        let mut room_pages = self.store.frontier_left(Stream::Gc, pool) as usize;
+        let mut chosen = Vec::new();
+        for same in numbers.chunk_by(|a, b| a == b) {
+            let chunk = &stage.chunks[same[0] as usize];
+            let live = chunk.live();
+            if live < chunk.members.len() && live <= same.len().min(room_pages) {
+                room_pages -= live;
+                chosen.push(same[0]);
+            }
+        }
+        chosen
+    }
+
+    /// Stores the live members of a chunk again: together if that saves a page, else as pages.
+    fn repack(&mut self, number: u32, pool: u32, cause: Cause) -> Result<()> {
+        let members = self.load_members(number, cause)?;
+        let (units, pending): (Vec<Unit>, Vec<Pending>) = members.into_iter().unzip();
+        let (pages, bytes, payload) = pack(&pending, self.store.geometry().page_bytes);
+        if pages < pending.len() {
+            let new = self.append_chunk(&pending, pages, bytes, &payload, pool, cause)?;
+            for (k, &unit) in units.iter().enumerate() {
+                let to = self.chunks.as_ref().expect("asked above").unit(new, k);
+                self.move_unit(unit, to)?;
+            }
+        } else {
+            for (page, &unit) in pending.iter().zip(&units) {
+                let ppn = self.append_raw(page, Stream::Gc, pool, cause)?;
+                self.move_unit(unit, ppn.into())?;
+            }
+        }
+        self.chunks.as_mut().expect("asked above").statistics.repacked += 1;
+        Ok(())
+    }
+}
+
+fn next_to_unpack(stage: &mut Box<ChunkStage>) -> Option<u32> {
+    while stage.excess_pages > stage.excess_limit {
+        let number = stage.wasteful.pop()?;
+        if stage.chunks[number as usize].excess_pages() > 0 {
+            return Some(number);
+        }
+    }
+    None
+}

@@ -1,0 +1,595 @@
+//! Delta encoding: an overwrite is stored as its difference to the stored page, and many differences share a page.
+//!
+//! Source: "Delta-FTL: Improving SSD Lifetime via Exploiting Content Locality", Wu, He, `EuroSys` 2012. A logical page
+//! in delta form has a *base* (the page its map entry names, an older version) and one delta. Modelled here: dispatch
+//! of write-hot, read-cold pages, the temp buffer and the page format (`packing`), access counts on an SLRU table
+//! (`heat`), the write-overhead test and the bypass mode, merges (read-hot, write-cold, during GC), and the collection
+//! of delta pages.
+//!
+//! # Decisions
+//!
+//! - Deltas are keyed by logical page, not by the base's physical page as in the paper: nothing has to be re-keyed when
+//!   GC moves a base, and two logical pages may share one.
+//! - What the controller holds in RAM (delta table, temp buffer) is written on the power of the capacitor that the
+//!   paper assumes for its mapping records; so a flush need not commit a partly filled page.
+//! - A delta is newer than its base exactly if its page was programmed after the base was first written; copies keep
+//!   that number ([`Oob::generation`](crate::nand::Oob)). Recovery needs no other link between the two.
+//! - Old versions cost space. When the delta pages reach the share of the spare space they may use, writes bypass.
+//!
+//! Invariants: a logical page has at most one delta, staged or stored, and only while it is mapped to a page; a page of
+//! deltas is valid exactly while one of them is current; a base is valid like any mapped page.
+
+pub mod heat;
+pub mod packing;
+
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
+use crate::address::{BlockId, Lpn, Ppn};
+use crate::content::{Content, Descriptor, Fingerprint, apply_delta, delta_of};
+use crate::error::{Error, Result};
+use crate::ftl::Ftl;
+use crate::mapping::Mapping;
+use crate::nand::Nand;
+use crate::store::{Store, Stream};
+use crate::timing::Cause;
+use heat::{Access, Heat, HeatTable};
+use packing::{StagedDelta, TempBuffer, directory};
+
+/// Parameters of delta encoding; the default follows the paper where it says something.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct DeltaDesign {
+    /// Entries of the table that counts accesses.
+    pub heat_entries: u32,
+    /// Accesses that make a page hot, for reads and writes alike.
+    pub hot_accesses: u8,
+    /// Pages of the temp buffer that are filled at the same time.
+    pub open_pages: u32,
+    /// The mean share of a page per delta, packing included, up to which deltas are worth it: `1 - max(tR, transfer,
+    /// encode) / tPROG` (section 3.3). 1 = always.
+    pub max_ratio: f64,
+    /// Host writes between two looks for pages that went write-cold; 0 = never.
+    pub scan_interval_writes: u32,
+    /// Table entries that such a look visits.
+    pub scan_entries: u32,
+    /// Share of the spare space that delta pages may use.
+    pub area_share: f64,
+}
+
+impl Default for DeltaDesign {
+    fn default() -> Self {
+        Self {
+            heat_entries: 1 << 16,
+            hot_accesses: 2,
+            open_pages: 1,
+            max_ratio: 1.0,
+            scan_interval_writes: 4096,
+            scan_entries: 64,
+            area_share: 0.5,
+        }
+    }
+}
+
+/// What delta encoding did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DeltaStatistics {
+    /// Pages of deltas written for the host.
+    pub committed_pages: u64,
+    /// Deltas in them.
+    pub committed_deltas: u64,
+    /// Pages of deltas written by garbage collection.
+    pub compacted_pages: u64,
+    /// Pages brought back into one piece because they became read-hot.
+    pub read_hot_merges: u64,
+    /// The same because they went write-cold.
+    pub write_cold_merges: u64,
+    /// The same while garbage collection moved the base.
+    pub gc_merges: u64,
+    /// Eligible writes stored as pages because deltas were not worth it or had no space left.
+    pub bypassed: u64,
+    /// Eligible writes whose delta did not fit a page, or whose size is unknown.
+    pub incompressible: u64,
+    /// Host reads that needed base and delta from flash.
+    pub double_reads: u64,
+}
+
+/// Where a delta is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct DeltaPlace {
+    /// `None`: in the temp buffer.
+    page: Option<Ppn>,
+    bytes: u16,
+    fingerprint: Fingerprint,
+}
+
+/// A flash page of deltas, as its header would tell.
+#[derive(Clone, Debug, Default)]
+struct DeltaPage {
+    lpns: Vec<Lpn>,
+    live: u32,
+    dead_bytes: u32,
+}
+
+/// State of delta encoding.
+#[derive(Clone, Debug)]
+pub(crate) struct DeltaStage {
+    design: DeltaDesign,
+    heat: HeatTable,
+    buffer: TempBuffer,
+    places: HashMap<Lpn, DeltaPlace, FxBuildHasher>,
+    pages: HashMap<Ppn, DeltaPage, FxBuildHasher>,
+    /// Moving average of the page share that a committed delta took.
+    mean_ratio: f64,
+    averaged_pages: u64,
+    /// Delta pages at most.
+    page_limit: u64,
+    page_bytes: u32,
+    writes_to_scan: u32,
+    eligible: u64,
+    pub(crate) statistics: DeltaStatistics,
+}
+
+/// Every so many eligible writes in bypass mode one is encoded all the same, to see whether deltas got smaller.
+const PROBE_INTERVAL: u64 = 64;
+/// Pages over which the packed ratio is averaged: a page holds one, two or three deltas, and the mean of few pages would
+/// cross the bound by chance.
+const AVERAGED_PAGES: u64 = 512;
+
+impl DeltaStage {
+    pub(crate) fn new<N: Nand>(store: &Store<N>, design: DeltaDesign) -> Self {
+        Self {
+            heat: HeatTable::new(design.heat_entries),
+            buffer: TempBuffer::new(design.open_pages, store.geometry().page_bytes),
+            places: HashMap::default(),
+            pages: HashMap::default(),
+            mean_ratio: 0.0,
+            averaged_pages: 0,
+            page_limit: 0,
+            page_bytes: store.geometry().page_bytes,
+            writes_to_scan: design.scan_interval_writes,
+            eligible: 0,
+            statistics: DeltaStatistics::default(),
+            design,
+        }
+    }
+
+    /// Delta pages may use their share of `spare_pages`.
+    pub(crate) fn limit_pages(&mut self, spare_pages: u64) {
+        self.page_limit = (spare_pages as f64 * self.design.area_share) as u64;
+    }
+
+    fn is_write_hot(&self, heat: Heat) -> bool {
+        heat.writes >= self.design.hot_accesses
+    }
+
+    fn is_read_hot(&self, heat: Heat) -> bool {
+        heat.reads >= self.design.hot_accesses
+    }
+
+    /// Whether a page in delta form should become one piece again.
+    fn wants_merge(&self, lpn: Lpn) -> bool {
+        let heat = self.heat.heat(lpn);
+        self.places.contains_key(&lpn) && (self.is_read_hot(heat) || !self.is_write_hot(heat))
+    }
+
+    /// Whether deltas are worth their reads now, and have space.
+    fn is_open(&mut self) -> bool {
+        self.eligible += 1;
+        let worth = self.mean_ratio <= self.design.max_ratio || self.eligible.is_multiple_of(PROBE_INTERVAL);
+        worth && (self.pages.len() as u64) < self.page_limit
+    }
+
+    /// The identity that the delta of a logical page leads to, if it has one.
+    pub(crate) fn fingerprint(&self, lpn: Lpn) -> Option<Fingerprint> {
+        self.places.get(&lpn).map(|place| place.fingerprint)
+    }
+
+    /// Number of flash pages of deltas.
+    pub(crate) fn delta_pages(&self) -> u64 {
+        self.pages.len() as u64
+    }
+
+    /// Whether a flash page holds current deltas.
+    pub(crate) fn is_live(&self, ppn: Ppn) -> bool {
+        self.pages.contains_key(&ppn)
+    }
+
+    /// Share of a valid page of deltas that is dead.
+    pub(crate) fn dead_share(&self, ppn: Ppn) -> f64 {
+        self.pages.get(&ppn).map_or(0.0, |page| page.dead_bytes as f64 / self.page_bytes as f64)
+    }
+
+    /// RAM is lost.
+    pub(crate) fn forget<N: Nand>(&mut self, store: &Store<N>) {
+        let (page_limit, statistics) = (self.page_limit, self.statistics);
+        *self = Self { page_limit, statistics, ..Self::new(store, self.design) };
+    }
+
+    pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+        // An entry of the delta table: logical page and delta page.
+        vec![
+            ("delta table", 8 * self.places.len() as u64),
+            ("access counts", self.heat.ram_bytes()),
+            ("delta temp buffer", self.buffer.ram_bytes()),
+        ]
+    }
+
+    /// The delta of `lpn` was written to `ppn`.
+    fn settle(&mut self, lpn: Lpn, ppn: Ppn) {
+        let place = self.places.get_mut(&lpn).expect("a written delta is in the table");
+        place.page = Some(ppn);
+        let page = self.pages.entry(ppn).or_default();
+        page.lpns.push(lpn);
+        page.live += 1;
+    }
+
+    /// Every delta has one place, and every live page counts its deltas.
+    pub(crate) fn check(&self, is_mapped: impl Fn(Lpn) -> bool) -> std::result::Result<(), String> {
+        let mut live: HashMap<Ppn, u32, FxBuildHasher> = HashMap::default();
+        for (&lpn, place) in &self.places {
+            if !is_mapped(lpn) {
+                return Err(format!("logical page {lpn} has a delta and no base"));
+            }
+            match place.page {
+                Some(ppn) => *live.entry(ppn).or_default() += 1,
+                None if self.buffer.get(lpn).is_none() => {
+                    return Err(format!("the delta of {lpn} is neither staged nor stored"));
+                }
+                None => {}
+            }
+        }
+        let stray =
+            self.buffer.staged().find(|delta| self.places.get(&delta.lpn).is_none_or(|p| p.page.is_some()));
+        if let Some(stray) = stray {
+            return Err(format!("a delta of {} is staged that is not current", stray.lpn));
+        }
+        let counted = |ppn: &Ppn| live.get(ppn).copied().unwrap_or(0);
+        match self.pages.iter().find(|(ppn, page)| page.live == 0 || page.live != counted(ppn)) {
+            Some((ppn, page)) => {
+                Err(format!("page {ppn} counts {} current deltas and has {}", page.live, counted(ppn)))
+            }
+            None if live.len() != self.pages.len() => Err("a delta names a page that is not known".into()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<N: Nand> Ftl<N> {
+    /// Stores a write of `lpn` as a delta if the page is write-hot and read-cold, has a base, and the delta is worth it;
+    /// `false` if it has to become a page.
+    pub(crate) fn store_delta(
+        &mut self,
+        lpn: Lpn,
+        content: &Content<'_>,
+        fingerprint: Fingerprint,
+    ) -> Result<bool> {
+        let Some(stage) = &mut self.delta else { return Ok(false) };
+        let heat = stage.heat.touch(lpn, Access::Write);
+        if !stage.is_write_hot(heat) || stage.is_read_hot(heat) {
+            return Ok(false);
+        }
+        let Some(base) = self.mapping.lookup(&mut self.store, lpn)? else { return Ok(false) };
+        let stage = self.delta.as_mut().expect("asked above");
+        if !stage.is_open() {
+            stage.statistics.bypassed += 1;
+            return Ok(false);
+        }
+        let Some(delta) = self.encode(lpn, Ppn(base.0), content, fingerprint)? else {
+            self.delta.as_mut().expect("asked above").statistics.incompressible += 1;
+            return Ok(false);
+        };
+        let at = self.open_page_for(delta.bytes as usize)?;
+        self.drop_delta(lpn);
+        let stage = self.delta.as_mut().expect("asked above");
+        stage.places.insert(lpn, DeltaPlace { page: None, bytes: delta.bytes, fingerprint });
+        stage.buffer.push(at, delta);
+        self.store.stats.host_page_writes += 1;
+        self.store.stats.delta_writes += 1;
+        Ok(true)
+    }
+
+    /// The difference between a write and the stored base; reading the base is charged. `None` if it fits no page.
+    fn encode(
+        &mut self,
+        lpn: Lpn,
+        base: Ppn,
+        content: &Content<'_>,
+        fingerprint: Fingerprint,
+    ) -> Result<Option<StagedDelta>> {
+        self.store.stats.work.encoded_deltas += 1;
+        let (bytes, payload) = match content {
+            Content::Descriptor(Descriptor { delta_bytes, .. }) => {
+                if *delta_bytes == Descriptor::UNKNOWN {
+                    return Ok(None);
+                }
+                self.store.read(base, &mut [], Cause::Content)?;
+                (*delta_bytes as usize, Vec::new())
+            }
+            Content::Bytes(new) => {
+                let mut old = vec![0; new.len()];
+                self.store.read(base, &mut old, Cause::Content)?;
+                let delta = delta_of(new, &old);
+                (delta.len(), delta)
+            }
+        };
+        let stage = self.delta.as_ref().expect("only the delta stage encodes");
+        let packable = bytes < u16::MAX as usize && stage.buffer.is_small_enough(bytes);
+        Ok(packable.then_some(StagedDelta { lpn, bytes: bytes as u16, fingerprint, payload }))
+    }
+
+    /// An open page with room for a delta; the fullest one is committed if there is none.
+    fn open_page_for(&mut self, bytes: usize) -> Result<usize> {
+        let buffer = &self.delta.as_ref().expect("only the delta stage packs").buffer;
+        if let Some(at) = buffer.place_for(bytes) {
+            return Ok(at);
+        }
+        let at = buffer.fullest();
+        self.commit_deltas(at)?;
+        Ok(at)
+    }
+
+    /// Writes an open page of the temp buffer to flash.
+    fn commit_deltas(&mut self, at: usize) -> Result<()> {
+        let pool = self.make_room_for_pages(Stream::Delta, 1)?;
+        // Making room may have merged what was staged here.
+        let stage = self.delta.as_ref().expect("only the delta stage commits");
+        if stage.buffer.page(at).deltas().is_empty() {
+            return Ok(());
+        }
+        let page = stage.buffer.page(at).encode(self.store.geometry().page_bytes as usize);
+        let ppn = self.append_deltas(pool, stage.buffer.page(at).deltas().len(), &page, Cause::Content)?;
+        let stage = self.delta.as_mut().expect("only the delta stage commits");
+        let deltas = stage.buffer.take(at);
+        stage.statistics.committed_pages += 1;
+        stage.statistics.committed_deltas += deltas.len() as u64;
+        let ratio = 1.0 / deltas.len() as f64;
+        stage.averaged_pages = (stage.averaged_pages + 1).min(AVERAGED_PAGES);
+        stage.mean_ratio += (ratio - stage.mean_ratio) / stage.averaged_pages as f64;
+        for delta in deltas {
+            stage.settle(delta.lpn, ppn);
+        }
+        Ok(())
+    }
+
+    fn append_deltas(&mut self, pool: u32, count: usize, page: &[u8], cause: Cause) -> Result<Ppn> {
+        let content = Content::Bytes(page);
+        let ppn =
+            self.store.append(Stream::Delta, pool, count as u32, content, Fingerprint::default(), cause)?;
+        self.validity.set(ppn);
+        Ok(ppn)
+    }
+
+    /// The delta of `lpn`, if it has one, is not current any more.
+    pub(crate) fn drop_delta(&mut self, lpn: Lpn) {
+        let Self { delta, validity, store, .. } = self;
+        let Some(stage) = delta else { return };
+        let Some(place) = stage.places.remove(&lpn) else { return };
+        let Some(ppn) = place.page else {
+            stage.buffer.remove(lpn);
+            return;
+        };
+        let page = stage.pages.get_mut(&ppn).expect("a stored delta has a page");
+        page.live -= 1;
+        page.dead_bytes += place.bytes as u32;
+        if page.live == 0 {
+            stage.pages.remove(&ppn);
+            validity.clear(ppn);
+            store.discard(ppn);
+        }
+    }
+
+    /// Completes `page`, which holds the base of `lpn`, with the delta, if there is one.
+    pub(crate) fn read_delta(&mut self, lpn: Lpn, page: &mut [u8], cause: Cause) -> Result<()> {
+        let Some(stage) = &mut self.delta else { return Ok(()) };
+        let Some(&place) = stage.places.get(&lpn) else { return Ok(()) };
+        self.store.stats.work.decoded_deltas += 1;
+        let Some(ppn) = place.page else {
+            let staged = stage.buffer.get(lpn).expect("a delta without a page is staged");
+            return if page.is_empty() { Ok(()) } else { apply(page, &staged.payload, lpn) };
+        };
+        stage.statistics.double_reads += u64::from(cause == Cause::Host);
+        if page.is_empty() {
+            return self.store.read(ppn, &mut [], cause).map(drop);
+        }
+        let mut bytes = vec![0; page.len()];
+        self.store.read(ppn, &mut bytes, cause)?;
+        let damaged = || Error::Damaged(format!("page {ppn} holds no delta of logical page {lpn}"));
+        let found = directory(&bytes).ok_or_else(damaged)?;
+        let (_, range) = found.into_iter().rev().find(|&(owner, _)| owner == lpn).ok_or_else(damaged)?;
+        apply(page, &bytes[range], lpn)
+    }
+
+    /// The host read `lpn`, as `page` (empty if nobody wanted the bytes): a page in delta form that became read-hot goes
+    /// back into one piece.
+    pub(crate) fn note_read(&mut self, lpn: Lpn, page: &[u8]) -> Result<()> {
+        let Some(stage) = &mut self.delta else { return Ok(()) };
+        let heat = stage.heat.touch(lpn, Access::Read);
+        if !stage.is_read_hot(heat) || !stage.places.contains_key(&lpn) {
+            return Ok(());
+        }
+        match self.merge(lpn, Some(page)) {
+            // A device that is full still reads.
+            Err(Error::Full { .. }) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Looks for pages in delta form that went write-cold, every so many writes.
+    pub(crate) fn scan_for_cold(&mut self) -> Result<()> {
+        let Some(stage) = &mut self.delta else { return Ok(()) };
+        if stage.design.scan_interval_writes == 0 {
+            return Ok(());
+        }
+        stage.writes_to_scan -= 1;
+        if stage.writes_to_scan > 0 {
+            return Ok(());
+        }
+        stage.writes_to_scan = stage.design.scan_interval_writes;
+        let mut cold = Vec::new();
+        stage.heat.coldest(stage.design.scan_entries as usize, &mut cold);
+        for lpn in cold {
+            if self.delta.as_ref().is_some_and(|stage| stage.wants_merge(lpn)) {
+                self.merge(lpn, None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes `lpn` as a page of its own; `was_read` is its content if the host has just read both halves.
+    fn merge(&mut self, lpn: Lpn, was_read: Option<&[u8]>) -> Result<()> {
+        let pool = self.make_room_for_write()?;
+        // Making room may have merged it.
+        if !self.delta.as_ref().is_some_and(|stage| stage.places.contains_key(&lpn)) {
+            return Ok(());
+        }
+        let base = self.mapping.lookup(&mut self.store, lpn)?.expect("a page in delta form has a base");
+        self.rewrite_merged(lpn, Ppn(base.0), Stream::Host, pool, was_read, Cause::Content)?;
+        let statistics = &mut self.delta.as_mut().expect("asked above").statistics;
+        match was_read {
+            Some(_) => statistics.read_hot_merges += 1,
+            None => statistics.write_cold_merges += 1,
+        }
+        Ok(())
+    }
+
+    /// Appends `lpn` as one page. Base and delta are read first, unless the host has just done so. The map learns the
+    /// place as it learns that of a copy: no flash operation, so garbage collection may do this too.
+    fn rewrite_merged(
+        &mut self,
+        lpn: Lpn,
+        base: Ppn,
+        stream: Stream,
+        pool: u32,
+        was_read: Option<&[u8]>,
+        cause: Cause,
+    ) -> Result<()> {
+        let fingerprint =
+            self.delta.as_ref().and_then(|stage| stage.fingerprint(lpn)).expect("asked by the caller");
+        let mut page = self.blank_page();
+        match was_read {
+            Some(content) if content.len() == page.len() => page.copy_from_slice(content),
+            _ => {
+                self.store.read(base, &mut page, cause)?;
+                self.read_delta(lpn, &mut page, cause)?;
+            }
+        }
+        let content = Content::of_page(&page, fingerprint);
+        let ppn = self.store.append(stream, pool, lpn.0, content, fingerprint, cause)?;
+        self.mapping.relocate(lpn, ppn.into());
+        self.validity.set(ppn);
+        self.release(lpn, Some(base.into()));
+        Ok(())
+    }
+
+    /// Before the data pages of a victim are copied: bases whose logical page should be in one piece are merged on the
+    /// way, which takes one page as the copy would.
+    pub(crate) fn merge_bases(&mut self, pages: &mut Vec<Ppn>, pool: u32, cause: Cause) -> Result<()> {
+        if self.delta.as_ref().is_none_or(|stage| stage.places.is_empty()) {
+            return Ok(());
+        }
+        for &ppn in pages.iter() {
+            let lpn = self.store.owner(ppn);
+            if self.delta.as_ref().is_some_and(|stage| stage.wants_merge(lpn)) {
+                self.rewrite_merged(lpn, ppn, Stream::Gc, pool, None, cause)?;
+                self.delta.as_mut().expect("asked above").statistics.gc_merges += 1;
+            }
+        }
+        pages.retain(|&ppn| self.validity.is_valid(ppn));
+        Ok(())
+    }
+
+    /// Empties a block of deltas: the current ones are packed anew, in their order, which takes at most as many pages.
+    pub(crate) fn move_deltas(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
+        let first = self.store.geometry().first_page(victim);
+        let mut pages = Vec::new();
+        self.validity.collect_valid(first, self.store.geometry().block_pages(), &mut pages);
+        let mut packer = TempBuffer::new(1, self.store.geometry().page_bytes);
+        for ppn in pages {
+            for delta in self.load_deltas(ppn, cause)? {
+                if packer.place_for(delta.bytes as usize).is_none() {
+                    self.write_compacted(&mut packer, pool, cause)?;
+                }
+                packer.push(0, delta);
+            }
+        }
+        if packer.first_filled().is_some() { self.write_compacted(&mut packer, pool, cause) } else { Ok(()) }
+    }
+
+    /// The current deltas of a page, read from flash.
+    fn load_deltas(&mut self, ppn: Ppn, cause: Cause) -> Result<Vec<StagedDelta>> {
+        let mut bytes = self.blank_page();
+        self.store.read(ppn, &mut bytes, cause)?;
+        let stage = self.delta.as_ref().expect("only the delta stage has such pages");
+        let mut ranges = HashMap::<_, _, FxBuildHasher>::default();
+        if !bytes.is_empty() {
+            let damaged = || Error::Damaged(format!("page {ppn} is no page of deltas"));
+            ranges.extend(directory(&bytes).ok_or_else(damaged)?);
+        }
+        let current = |lpn: &&Lpn| stage.places.get(*lpn).is_some_and(|place| place.page == Some(ppn));
+        let load = |&lpn: &Lpn| {
+            let place = stage.places[&lpn];
+            let payload = ranges.get(&lpn).map_or_else(Vec::new, |range| bytes[range.clone()].to_vec());
+            StagedDelta { lpn, bytes: place.bytes, fingerprint: place.fingerprint, payload }
+        };
+        Ok(stage.pages[&ppn].lpns.iter().filter(current).map(load).collect())
+    }
+
+    fn write_compacted(&mut self, packer: &mut TempBuffer, pool: u32, cause: Cause) -> Result<()> {
+        let page = packer.page(0).encode(self.store.geometry().page_bytes as usize);
+        let ppn = self.append_deltas(pool, packer.page(0).deltas().len(), &page, cause)?;
+        for delta in packer.take(0) {
+            // The old page lets go of it; what it is stays the same.
+            let place = self.delta.as_ref().expect("asked above").places[&delta.lpn];
+            self.drop_delta(delta.lpn);
+            let stage = self.delta.as_mut().expect("only the delta stage compacts");
+            stage.places.insert(delta.lpn, place);
+            stage.settle(delta.lpn, ppn);
+        }
+        self.delta.as_mut().expect("asked above").statistics.compacted_pages += 1;
+        Ok(())
+    }
+
+    /// Writes everything staged: the capacitor's work at a power loss, or a shutdown.
+    pub(crate) fn write_staged_deltas(&mut self) -> Result<()> {
+        while let Some(at) = self.delta.as_ref().and_then(|stage| stage.buffer.first_filled()) {
+            self.commit_deltas(at)?;
+        }
+        Ok(())
+    }
+
+    /// Recovery: the delta table from the pages that the scan found, given each mapped page's place. A delta counts if
+    /// its page is newer than what the logical page wrote last as a whole; of several the newest.
+    pub(crate) fn rebuild_deltas(
+        &mut self,
+        mut found: Vec<(u64, Ppn)>,
+        places: &HashMap<Lpn, Ppn, FxBuildHasher>,
+    ) -> Result<()> {
+        found.sort_unstable_by(|a, b| b.cmp(a));
+        let mut page = vec![0; self.store.geometry().page_bytes as usize];
+        for (sequence, ppn) in found {
+            self.store.read(ppn, &mut page, Cause::Recovery)?;
+            for (lpn, range) in directory(&page).unwrap_or_default() {
+                let Some(&base) = places.get(&lpn) else { continue };
+                let known = self.delta.as_ref().is_some_and(|stage| stage.places.contains_key(&lpn));
+                if known || self.store.read_spare(base, Cause::Recovery)?.generation > sequence {
+                    continue;
+                }
+                let stage = self.delta.as_mut().expect("only the delta stage recovers deltas");
+                let bytes = range.len() as u16;
+                let fingerprint = Fingerprint::default();
+                stage.places.insert(lpn, DeltaPlace { page: None, bytes, fingerprint });
+                stage.settle(lpn, ppn);
+            }
+            if self.delta.as_ref().is_some_and(|stage| stage.is_live(ppn)) {
+                self.validity.set(ppn);
+                self.store.adopt_valid(ppn);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn apply(page: &mut [u8], delta: &[u8], lpn: Lpn) -> Result<()> {
+    apply_delta(page, delta)
+        .map_err(|error| Error::Damaged(format!("the delta of logical page {lpn}: {error}")))
+}

@@ -1,0 +1,174 @@
+//! Deltas of several logical pages in one flash page.
+//!
+//! Format (Delta-FTL, section 3.2): the page begins with the number of deltas (2 bytes) and, for each, the logical
+//! page (4 bytes) and where its delta ends (2 bytes, from the start of the page); the deltas follow. A reader streams
+//! the page and knows after the header where to stop. Deltas are never split, so the end of a page is lost: with one
+//! open buffer a delta costs more than its size suggests. Several open buffers lose less, because a small delta finds
+//! a gap; the price is that many pages of RAM.
+//!
+//! Invariant: a logical page is staged at most once.
+
+use std::ops::Range;
+
+use crate::address::Lpn;
+use crate::content::Fingerprint;
+
+/// Bytes of the count at the beginning of a page.
+pub const COUNT_BYTES: usize = 2;
+/// Bytes of a delta's line in the header.
+pub const LINE_BYTES: usize = 6;
+
+/// A delta that waits for its page.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StagedDelta {
+    /// Whose content it is.
+    pub lpn: Lpn,
+    /// Size.
+    pub bytes: u16,
+    /// Identity of the content it leads to.
+    pub fingerprint: Fingerprint,
+    /// The delta itself; empty where only sizes are known.
+    pub payload: Vec<u8>,
+}
+
+impl StagedDelta {
+    fn footprint(&self) -> usize {
+        self.bytes as usize + LINE_BYTES
+    }
+}
+
+/// One page being filled.
+#[derive(Clone, Debug, Default)]
+pub struct OpenPage {
+    deltas: Vec<StagedDelta>,
+    used: usize,
+}
+
+impl OpenPage {
+    /// Deltas in it, in order.
+    pub fn deltas(&self) -> &[StagedDelta] {
+        &self.deltas
+    }
+
+    fn free(&self, page_bytes: usize) -> usize {
+        page_bytes - COUNT_BYTES - self.used
+    }
+
+    fn push(&mut self, delta: StagedDelta) {
+        self.used += delta.footprint();
+        self.deltas.push(delta);
+    }
+
+    fn remove(&mut self, lpn: Lpn) -> bool {
+        let Some(at) = self.deltas.iter().position(|delta| delta.lpn == lpn) else { return false };
+        self.used -= self.deltas.remove(at).footprint();
+        true
+    }
+
+    /// The page as it goes to flash. Without payloads only the header is meaningful.
+    pub fn encode(&self, page_bytes: usize) -> Vec<u8> {
+        let mut page = Vec::with_capacity(page_bytes);
+        page.extend_from_slice(&(self.deltas.len() as u16).to_le_bytes());
+        let mut end = COUNT_BYTES + LINE_BYTES * self.deltas.len();
+        for delta in &self.deltas {
+            end += delta.bytes as usize;
+            page.extend_from_slice(&delta.lpn.0.to_le_bytes());
+            page.extend_from_slice(&(end as u16).to_le_bytes());
+        }
+        self.deltas.iter().for_each(|delta| page.extend_from_slice(&delta.payload));
+        assert!(page.len() <= page_bytes, "{} bytes of deltas in a page of {page_bytes}", page.len());
+        page.resize(page_bytes, 0);
+        page
+    }
+}
+
+/// The directory of a page of deltas: who, and which bytes. `None` if the page is not well formed.
+pub fn directory(page: &[u8]) -> Option<Vec<(Lpn, Range<usize>)>> {
+    let count = u16::from_le_bytes(page.get(..COUNT_BYTES)?.try_into().ok()?) as usize;
+    let lines = page.get(COUNT_BYTES..COUNT_BYTES + LINE_BYTES * count)?;
+    let mut start = COUNT_BYTES + lines.len();
+    let mut found = Vec::with_capacity(count);
+    for line in lines.chunks_exact(LINE_BYTES) {
+        let lpn = Lpn(u32::from_le_bytes(line[..4].try_into().ok()?));
+        let end = u16::from_le_bytes(line[4..].try_into().ok()?) as usize;
+        if end < start || end > page.len() {
+            return None;
+        }
+        found.push((lpn, start..end));
+        start = end;
+    }
+    Some(found)
+}
+
+/// The temp buffer: pages being filled.
+#[derive(Clone, Debug)]
+pub struct TempBuffer {
+    page_bytes: usize,
+    open: Vec<OpenPage>,
+}
+
+impl TempBuffer {
+    /// `pages` open pages of `page_bytes`; the paper has one.
+    pub fn new(pages: u32, page_bytes: u32) -> Self {
+        Self { page_bytes: page_bytes as usize, open: vec![OpenPage::default(); pages.max(1) as usize] }
+    }
+
+    /// Whether a delta of this size can be packed at all.
+    pub fn is_small_enough(&self, bytes: usize) -> bool {
+        COUNT_BYTES + LINE_BYTES + bytes <= self.page_bytes
+    }
+
+    /// The open page that a delta of this size goes to: the fullest that has room. `None`: a page has to be committed
+    /// first, and [`TempBuffer::fullest`] is the one.
+    pub fn place_for(&self, bytes: usize) -> Option<usize> {
+        let needed = bytes + LINE_BYTES;
+        let fitting = (0..self.open.len()).filter(|&at| self.open[at].free(self.page_bytes) >= needed);
+        fitting.max_by_key(|&at| (self.open[at].used, usize::MAX - at))
+    }
+
+    /// The open page with the most bytes.
+    pub fn fullest(&self) -> usize {
+        (0..self.open.len()).max_by_key(|&at| (self.open[at].used, usize::MAX - at)).expect("there is a page")
+    }
+
+    /// Open pages that hold something.
+    pub fn first_filled(&self) -> Option<usize> {
+        self.open.iter().position(|page| !page.deltas.is_empty())
+    }
+
+    /// Stages a delta; it replaces an older one of the same logical page.
+    pub fn push(&mut self, at: usize, delta: StagedDelta) {
+        self.remove(delta.lpn);
+        self.open[at].push(delta);
+    }
+
+    /// Forgets the staged delta of a logical page, if there is one.
+    pub fn remove(&mut self, lpn: Lpn) -> bool {
+        self.open.iter_mut().any(|page| page.remove(lpn))
+    }
+
+    /// The staged delta of a logical page.
+    pub fn get(&self, lpn: Lpn) -> Option<&StagedDelta> {
+        self.open.iter().flat_map(OpenPage::deltas).find(|delta| delta.lpn == lpn)
+    }
+
+    /// An open page, to be written.
+    pub fn page(&self, at: usize) -> &OpenPage {
+        &self.open[at]
+    }
+
+    /// The page was written: it is empty again. Returns what it held.
+    pub fn take(&mut self, at: usize) -> Vec<StagedDelta> {
+        std::mem::take(&mut self.open[at]).deltas
+    }
+
+    /// All staged deltas.
+    pub fn staged(&self) -> impl Iterator<Item = &StagedDelta> + '_ {
+        self.open.iter().flat_map(OpenPage::deltas)
+    }
+
+    /// Bytes a controller holds.
+    pub fn ram_bytes(&self) -> u64 {
+        (self.open.len() * self.page_bytes) as u64
+    }
+}

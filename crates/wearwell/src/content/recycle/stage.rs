@@ -1,0 +1,87 @@
+//! Recycling as the engine runs it: look-up before a write, revival, and what the part is told.
+
+use super::Recycle;
+use crate::address::{BlockId, Lpn, Ppn};
+use crate::content::{Content, Fingerprint};
+use crate::design::RecycleDesign;
+use crate::error::{Error, Result};
+use crate::ftl::Ftl;
+use crate::mapping::Mapping;
+use crate::nand::Nand;
+use crate::store::Store;
+use crate::timing::Cause;
+
+/// The recycling stage, with what it needs of the engine.
+#[derive(Clone, Debug)]
+pub(crate) struct RecycleStage {
+    pub(crate) part: Recycle,
+    options: RecycleDesign,
+    neighbours: Vec<Ppn>,
+}
+
+impl RecycleStage {
+    pub(crate) fn new<N: Nand>(store: &Store<N>, logical_pages: u32, design: &RecycleDesign) -> Result<Self> {
+        let options = design.options.clone().checked().map_err(|error| Error::Options(error.to_string()))?;
+        let part = Recycle::new(store.geometry().pages(), logical_pages, &options);
+        Ok(Self { part, options: design.clone(), neighbours: Vec::new() })
+    }
+}
+
+impl<N: Nand> Ftl<N> {
+    /// Offers a page that just died to the fingerprint store.
+    pub(crate) fn offer_dead(&mut self, lpn: Lpn, dead: Ppn) {
+        let Some(stage) = &mut self.recycle else { return };
+        let fingerprint = self.store.nand().fingerprint(dead);
+        stage.part.invalidated(lpn, dead, fingerprint);
+    }
+
+    /// A dead page with this content. With `verify_on_hit` its bytes are read and compared, and the read is charged.
+    pub(crate) fn find_dead(
+        &mut self,
+        fingerprint: Fingerprint,
+        content: &Content<'_>,
+    ) -> Result<Option<Ppn>> {
+        let Some(stage) = &mut self.recycle else { return Ok(None) };
+        let Some(dead) = stage.part.find(fingerprint) else { return Ok(None) };
+        if !stage.options.verify_on_hit {
+            return Ok(Some(dead));
+        }
+        Ok(self.holds(dead.into(), content)?.then_some(dead))
+    }
+
+    /// Serves a write of `lpn` with a dead page of equal content: one map update, no program.
+    pub(crate) fn recycle_page(&mut self, lpn: Lpn, dead: Ppn) -> Result<()> {
+        let spare_owner = self.store.owner(dead);
+        // The map may have to read and write translation pages; nothing has changed yet if that fails.
+        let old = self.mapping.update(&mut self.store, lpn, Some(dead.into()))?;
+        let stage = self.recycle.as_mut().expect("only the recycling stage finds dead pages");
+        let former = stage.part.owner(dead, spare_owner);
+        stage.part.revive(dead, former, lpn);
+        self.validity.set(dead);
+        self.store.revive(dead);
+        self.store.stats.host_page_writes += 1;
+        self.store.stats.recycled_writes += 1;
+        self.release(lpn, old);
+        self.load_neighbours(former)
+    }
+
+    /// Fast loading: dead pages of neighbouring addresses enter the store for a spare-area read each.
+    fn load_neighbours(&mut self, owner: Lpn) -> Result<()> {
+        let Some(stage) = &mut self.recycle else { return Ok(()) };
+        let mut neighbours = std::mem::take(&mut stage.neighbours);
+        stage.part.neighbours(owner, &mut neighbours);
+        for ppn in neighbours.drain(..) {
+            let oob = self.store.read_spare(ppn, Cause::Content)?;
+            stage.part.load_fast(ppn, oob.fingerprint);
+        }
+        stage.neighbours = neighbours;
+        Ok(())
+    }
+
+    /// Dead pages leave history and fingerprint store before their block can be reused.
+    pub(crate) fn forget_dead_pages(&mut self, block: BlockId) {
+        let Some(stage) = &mut self.recycle else { return };
+        let (first, pages) = (self.store.geometry().first_page(block), self.store.geometry().block_pages());
+        stage.part.erased_block(first, pages, |ppn| self.store.owner(ppn));
+    }
+}

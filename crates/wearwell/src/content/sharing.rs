@@ -1,0 +1,308 @@
+//! Sharing: several logical pages live from one stored page.
+//!
+//! A *bind* gives a logical page a place without a program. Deduplication and the host's remap command (Remap-SSD) are
+//! two ways to ask for the same step, so both end in [`Ftl::bind`]: one entry in the reverse map (the commit point),
+//! one change of the map, one count up. A bind that cannot be recorded, or that would give a page too many referrers,
+//! is *demoted*: the caller writes instead, and nobody but the counters notices.
+//!
+//! The price: a page may be needed after the logical page in its OOB moved on, so nothing may take the OOB for proof
+//! (garbage collection and recovery ask the reverse map), and overwriting frees a page only with its last referrer.
+//!
+//! Invariants: the count of a page's referrers equals the logical pages mapped to it; a logical page is marked *bound*
+//! exactly while its place was given by an entry; the content index names valid pages only.
+
+use crate::address::{Address, BlockId, Lpn, Ppn, Unit};
+use crate::content::dedup::{ContentIndex, DedupOptions};
+use crate::content::{Content, Fingerprint};
+use crate::error::Result;
+use crate::ftl::Ftl;
+use crate::mapping::AnyMapping;
+use crate::nand::Nand;
+use crate::page_set::PageSet;
+use crate::refs::{Refs, RefsPart};
+use crate::reverse_map::{AnyReverseMap, Entry, Need, ReverseMap, ReverseMapPart};
+use crate::store::Store;
+use crate::timing::Cause;
+
+/// The parts of sharing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SharingDesign {
+    /// Who refers to a page.
+    pub reverse_map: ReverseMapPart,
+    /// How many refer to it.
+    pub refs: RefsPart,
+    /// In-line deduplication of host writes; `None` = only the host's remap command binds.
+    pub dedup: Option<DedupOptions>,
+}
+
+/// State of sharing.
+#[derive(Clone, Debug)]
+pub(crate) struct Sharing {
+    pub(crate) refs: Refs,
+    pub(crate) reverse: AnyReverseMap,
+    /// Logical pages whose place was given by an entry (the paper's LR bitmap); indexed by LPN.
+    bound: PageSet,
+    pub(crate) index: Option<ContentIndex>,
+    /// Whether host writes are looked up now.
+    pub(crate) deduplicates: bool,
+    pub(crate) design: SharingDesign,
+    /// No block in use was opened before this sequence number; may lag behind, which only keeps tombstones longer.
+    oldest_evidence: u64,
+    /// Entries of the victim in hand; kept for its allocation.
+    pub(crate) entries: Vec<Entry>,
+    /// Whether they can all be recorded anew.
+    pub(crate) recordable: bool,
+}
+
+impl Sharing {
+    pub(crate) fn new<N: Nand>(store: &Store<N>, logical_pages: u32, design: SharingDesign) -> Result<Self> {
+        Ok(Self {
+            refs: Refs::new(design.refs, store.geometry().pages()),
+            reverse: AnyReverseMap::new(design.reverse_map, store)?,
+            bound: PageSet::new(logical_pages as u64),
+            index: design.dedup.map(|dedup| ContentIndex::new(dedup.capacity_entries)),
+            deduplicates: true,
+            design,
+            oldest_evidence: 0,
+            entries: Vec::new(),
+            recordable: true,
+        })
+    }
+
+    #[inline]
+    pub(crate) fn is_bound(&self, lpn: Lpn) -> bool {
+        self.bound.contains(Ppn(lpn.0))
+    }
+
+    pub(crate) fn mark_bound(&mut self, lpn: Lpn) {
+        self.bound.insert(Ppn(lpn.0));
+    }
+
+    /// Whether one more entry can be recorded; see [`ReverseMap::admit`].
+    fn admit<N: Nand>(&mut self, mapping: &AnyMapping, io: &mut Store<N>) -> Result<bool> {
+        let Self { reverse, bound, oldest_evidence, .. } = self;
+        reverse.admit(io, &|entry| judge(mapping, bound, *oldest_evidence, entry))
+    }
+
+    /// Records an entry; see [`ReverseMap::record`].
+    pub(crate) fn record<N: Nand>(
+        &mut self,
+        mapping: &AnyMapping,
+        io: &mut Store<N>,
+        entry: Entry,
+    ) -> Result<()> {
+        let Self { reverse, bound, oldest_evidence, .. } = self;
+        reverse.record(io, entry, &|entry| judge(mapping, bound, *oldest_evidence, entry))
+    }
+
+    /// What is still true of an entry.
+    pub(crate) fn need(&self, mapping: &AnyMapping, entry: &Entry) -> Need {
+        judge(mapping, &self.bound, self.oldest_evidence, entry)
+    }
+
+    /// Reads from `block` what the reverse map knows, and drops what is not needed any more.
+    pub(crate) fn load_entries<N: Nand>(
+        &mut self,
+        mapping: &AnyMapping,
+        io: &mut Store<N>,
+        block: BlockId,
+    ) -> Result<()> {
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.clear();
+        self.oldest_evidence = io.blocks().oldest_opened();
+        let Self { reverse, bound, oldest_evidence, .. } = self;
+        let needed = |entry: &Entry| judge(mapping, bound, *oldest_evidence, entry);
+        self.recordable = reverse.make_room_for(io, block, &needed)?;
+        let before = io.stats.work.nvram_read_bytes;
+        reverse.entries_of(io, block, &mut entries)?;
+        let scanned = io.stats.work.nvram_read_bytes - before;
+        io.stats.referrer_scan_bytes += scanned;
+        io.stats.largest_referrer_scan_bytes = io.stats.largest_referrer_scan_bytes.max(scanned);
+        // Of several entries for one logical page and place only the newest binds; an older one may still bury its
+        // source.
+        entries.sort_by_key(|entry| (entry.place.map(|ppn| ppn.0), entry.lpn.0, u64::MAX - entry.sequence));
+        let mut newest = None;
+        let rests = entries.iter().filter_map(|&entry| {
+            let need = self.need(mapping, &entry);
+            let is_newest = newest.replace((entry.place, entry.lpn)) != Some((entry.place, entry.lpn));
+            Need { bind: need.bind && is_newest, ..need }.rest_of(entry)
+        });
+        // What is left: entries with a place are current binds, entries without are tombstones to be carried on.
+        let mut rests: Vec<Entry> = rests.collect();
+        rests.sort_by_key(|entry| (entry.place.map(|ppn| ppn.0), entry.lpn.0));
+        entries.clear();
+        entries.extend(rests);
+        self.entries = entries;
+        Ok(())
+    }
+
+    /// A logical page that refers to `ppn` of the block whose entries are loaded: its OOB owner if all other referrers
+    /// have entries, else one of those.
+    pub(crate) fn representative(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
+        let from = self.entries.partition_point(|entry| entry.place.is_none_or(|place| place < ppn));
+        let binders = self.entries[from..].iter().take_while(|entry| entry.place == Some(ppn));
+        let mut binders = binders.peekable();
+        match binders.peek().map(|entry| entry.lpn) {
+            Some(binder) if binders.count() as u32 > self.refs.extra(ppn.into()) => binder,
+            _ => spare_owner,
+        }
+    }
+
+    /// The place of `lpn` is `place` no longer, or not by the old entry.
+    pub(crate) fn unbind<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Unit) {
+        if self.bound.remove(Ppn(lpn.0)) {
+            self.reverse.supersede(io, lpn, Ppn(place.0));
+        }
+    }
+
+    pub(crate) fn forget(&mut self) {
+        self.refs.clear();
+        self.bound = self.bound.emptied();
+        self.oldest_evidence = 0;
+        if let Some(index) = &mut self.index {
+            index.clear();
+        }
+    }
+
+    pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+        let mut parts = self.reverse.ram_bytes();
+        parts.push(("reference counts", self.refs.ram_bytes()));
+        parts.push(("bitmap of bound pages", self.bound.bytes()));
+        parts.extend(self.index.as_ref().map(|index| ("content index", index.ram_bytes())));
+        parts
+    }
+}
+
+/// Which meanings of an entry are still true. Only flat maps are asked: a look-up must not touch the flash.
+fn judge(mapping: &AnyMapping, bound: &PageSet, oldest_evidence: u64, entry: &Entry) -> Need {
+    let AnyMapping::Flat(map) = mapping else { unreachable!("sharing runs on a flat map") };
+    let bind = entry.place.is_some_and(|place| {
+        bound.contains(Ppn(entry.lpn.0)) && map.get(entry.lpn) == Some(Unit::from(place))
+    });
+    let buried = if entry.place.is_some() { entry.source } else { Some(entry.lpn) };
+    let tombstone = entry.sequence > oldest_evidence && buried.is_some_and(|lpn| map.get(lpn).is_none());
+    Need { bind, tombstone }
+}
+
+impl<N: Nand> Ftl<N> {
+    /// A stored unit with this content. With `verify_on_hit` its bytes are read and compared, and the read is charged.
+    pub(crate) fn find_stored(
+        &mut self,
+        fingerprint: Fingerprint,
+        content: &Content<'_>,
+    ) -> Result<Option<Unit>> {
+        let Some(sharing) = &mut self.sharing else { return Ok(None) };
+        let Some(index) = &mut sharing.index else { return Ok(None) };
+        if !sharing.deduplicates && !self.observations.samples_content(fingerprint) {
+            return Ok(None);
+        }
+        let found = index.find(fingerprint);
+        let page_bytes = self.store.geometry().page_bytes as u64;
+        self.observations.note_dedup(page_bytes, found.is_none());
+        let Some(unit) = found.filter(|_| sharing.deduplicates) else { return Ok(None) };
+        let verify = sharing.design.dedup.is_some_and(|dedup| dedup.verify_on_hit);
+        if verify && !self.holds(unit, content)? {
+            return Ok(None);
+        }
+        Ok(Some(unit))
+    }
+
+    /// Serves a write of `lpn` with a stored unit of equal content; `false` if it has to be programmed.
+    pub(crate) fn deduplicate(&mut self, lpn: Lpn, unit: Unit) -> Result<bool> {
+        if !self.bind(lpn, unit, None)? {
+            return Ok(false);
+        }
+        self.store.stats.host_page_writes += 1;
+        self.store.stats.deduplicated_writes += 1;
+        Ok(true)
+    }
+
+    /// Maps `lpn` to `unit` without a program, and takes it from `source` in the same step if there is one. `false` if
+    /// the bind cannot be recorded: the caller has to write. Room for metadata has been made.
+    ///
+    /// # Errors
+    /// Power loss.
+    pub(crate) fn bind(&mut self, lpn: Lpn, unit: Unit, source: Option<Lpn>) -> Result<bool> {
+        let Self { sharing, mapping, store, .. } = self;
+        let Some(sharing) = sharing else { return Ok(false) };
+        if source.is_none() && flat_place(mapping, lpn) == Some(unit) {
+            return Ok(true);
+        }
+        if !sharing.refs.has_room(unit) {
+            store.stats.demoted_saturated += 1;
+            return Ok(false);
+        }
+        if !sharing.admit(mapping, store)? {
+            store.stats.demoted_full += 1;
+            return Ok(false);
+        }
+        let sequence = store.next_sequence();
+        let entry = Entry { lpn, place: Some(Ppn(unit.0)), source, sequence };
+        sharing.record(mapping, store, entry)?;
+        sharing.refs.up(unit);
+        let old = self.change_map(lpn, Some(unit))?;
+        self.release(lpn, old);
+        self.sharing.as_mut().expect("sharing binds").mark_bound(lpn);
+        if let Some(source) = source {
+            let moved = self.change_map(source, None)?;
+            self.release(source, moved);
+        }
+        Ok(true)
+    }
+
+    /// Makes a trim durable: records a tombstone. `false` if there is no place for one. Nothing is needed where RAM
+    /// survives.
+    pub(crate) fn bury(&mut self, lpn: Lpn) -> Result<bool> {
+        let Self { sharing, mapping, store, persistence, .. } = self;
+        let (Some(sharing), true) = (sharing, persistence.replays_entries()) else { return Ok(true) };
+        if flat_place(mapping, lpn).is_none() {
+            return Ok(true);
+        }
+        if !sharing.admit(mapping, store)? {
+            store.stats.demoted_full += 1;
+            return Ok(false);
+        }
+        let sequence = store.next_sequence();
+        sharing.record(mapping, store, Entry { lpn, place: None, source: None, sequence })?;
+        Ok(true)
+    }
+
+    /// `lpn` gave up `unit`; `true` if others still refer to it.
+    #[inline]
+    pub(crate) fn is_still_shared(&mut self, lpn: Lpn, unit: Unit) -> bool {
+        let fingerprint = self.fingerprint_of_unit(unit);
+        let Self { sharing, store, .. } = self;
+        let Some(sharing) = sharing else { return false };
+        sharing.unbind(store, lpn, unit);
+        if sharing.refs.down(unit) {
+            return true;
+        }
+        if let Some(index) = &mut sharing.index {
+            index.remove(fingerprint, unit);
+        }
+        false
+    }
+
+    /// Whether a stored unit holds exactly this content; one charged read.
+    pub(crate) fn holds(&mut self, unit: Unit, content: &Content<'_>) -> Result<bool> {
+        let mut stored = self.blank_page();
+        let read = self.read_unit(unit, &mut stored, Cause::Content);
+        let equal = match content {
+            Content::Bytes(bytes) => stored.is_empty() || *bytes == stored.as_slice(),
+            Content::Descriptor(_) => true,
+        };
+        read.map(|()| equal)
+    }
+}
+
+fn flat_place(mapping: &AnyMapping, lpn: Lpn) -> Option<Unit> {
+    match mapping {
+        AnyMapping::Flat(map) => map.get(lpn),
+        AnyMapping::Cached(_) => unreachable!("sharing runs on a flat map"),
+    }
+}
+
+/// Whether a place is a page of the device; members of chunks lie above.
+pub(crate) fn is_page(unit: Unit, pages: u64) -> bool {
+    (unit.0 as u64) < pages && unit.some().is_some()
+}

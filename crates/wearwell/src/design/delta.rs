@@ -1,0 +1,22 @@
+//! Delta-FTL (DF): overwrites of write-hot pages are stored as differences.
+
+use super::{ContentParts, DeltaDesign, Design, MappingPart, Parts, Persistence};
+use crate::gc::GcOptions;
+use crate::mapping::CachedOptions;
+
+pub(super) const DESIGN: Design = Design {
+    name: "delta",
+    source: "Wu, He, Delta-FTL: Improving SSD Lifetime via Exploiting Content Locality, EuroSys 2012",
+    modelled: "dispatch of write-hot read-cold pages by two access counts on an SLRU table, delta pages with a header, temp buffer (one page or several), write-overhead test and bypass, merges (read-hot, write-cold, in GC), collection of delta pages; with a cache size: tables on flash",
+    not_modelled: "tables on flash are translation pages synchronised in batches, not journals; a capacitor keeps or writes tables and temp buffer; the encoder's time is a latency, not a pipeline of three resources",
+};
+
+/// A map in RAM that a capacitor keeps, or (with `cache`) on flash, where a capacitor writes what is not there yet.
+pub fn delta(gc: GcOptions, delta: DeltaDesign, cache: Option<CachedOptions>) -> Parts {
+    Parts {
+        mapping: cache.map_or(MappingPart::Flat, MappingPart::Cached),
+        content: ContentParts { delta: Some(delta), ..ContentParts::default() },
+        gc,
+        persistence: if cache.is_some() { Persistence::BatteryFlush } else { Persistence::BatteryRam },
+    }
+}

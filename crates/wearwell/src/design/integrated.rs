@@ -1,0 +1,31 @@
+//! Integrated lifetime management (IL): deduplication, compression and throttling under one manager.
+
+use super::{ChunkDesign, ContentParts, Design, MappingPart, Parts, Persistence, SharingDesign};
+use crate::content::dedup::DedupOptions;
+use crate::gc::GcOptions;
+use crate::refs::RefsPart;
+use crate::reverse_map::ReverseMapPart;
+
+pub(super) const DESIGN: Design = Design {
+    name: "integrated",
+    source: "Lee, Kim, Integrated Management of Multiple Lifetime-Enhancement Schemes for NAND Flash Storage",
+    modelled: "deduplication, compression in chunks of four pages with partial liveness, throttling by a token bucket, epochs, predictors and the choice of schemes per epoch",
+    not_modelled: "persistence, which the paper leaves open: a battery keeps map, counts, directory and chunk buffer; reads cost what they cost, though the paper leaves them out",
+};
+
+/// Flat map in battery-backed RAM with deduplication and compression, as far as they are switched on here; the manager
+/// decides at run time which of them are used.
+pub fn integrated(gc: GcOptions, dedup: Option<DedupOptions>, compresses: bool) -> Parts {
+    let sharing = dedup.map(|dedup| SharingDesign {
+        reverse_map: ReverseMapPart::Ideal,
+        refs: RefsPart::Sparse,
+        dedup: Some(dedup),
+    });
+    let chunks = compresses.then(ChunkDesign::default);
+    Parts {
+        mapping: MappingPart::Flat,
+        content: ContentParts { sharing, chunks, ..ContentParts::default() },
+        gc,
+        persistence: Persistence::BatteryRam,
+    }
+}

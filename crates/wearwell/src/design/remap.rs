@@ -1,0 +1,29 @@
+//! Remap-SSD (RM): pages are mapped instead of copied, and the mappings are safe.
+
+use super::{ContentParts, Design, MappingPart, Parts, Persistence, SharingDesign};
+use crate::gc::GcOptions;
+use crate::reverse_map::ReverseMapPart;
+
+pub(super) const DESIGN: Design = Design {
+    name: "remap",
+    source: "Zhou, Wu, Hu, Xiao, Zhou, Remap-SSD: Safely and Efficiently Exploiting SSD Address Remapping to Eliminate Duplicate Writes, FAST 2021",
+    modelled: "remap primitive (copy and relocate), reference counts, bitmap of remapped pages, 16-byte entries with torn bits, NVRAM segments by superblock with active and passive collection, watermark and demotion, deduplication as a client; FLog, NLog, Opt and NoRemap by exchanging the reverse map",
+    not_modelled: "deduplication in the background; L2P, counts and bitmap are held in RAM in full and rebuilt after a power loss",
+};
+
+/// Flat map with sharing. Data survives in flash and NVRAM, except where the reverse map itself is kept by a battery.
+pub fn remap(gc: GcOptions, sharing: SharingDesign) -> Parts {
+    let persistence = match sharing.reverse_map {
+        ReverseMapPart::Ideal => Persistence::BatteryRam,
+        ReverseMapPart::OobOnly => Persistence::OobScan,
+        ReverseMapPart::Segments { .. }
+        | ReverseMapPart::NvramLog { .. }
+        | ReverseMapPart::FlashLog { .. } => Persistence::NvramEntries,
+    };
+    Parts {
+        mapping: MappingPart::Flat,
+        content: ContentParts { sharing: Some(sharing), ..ContentParts::default() },
+        gc,
+        persistence,
+    }
+}

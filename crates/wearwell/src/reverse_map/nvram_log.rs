@@ -1,0 +1,362 @@
+//! One log of entries in NVRAM: what Remap-SSD is compared with (its section 5, Remap-SSD-NLog).
+//!
+//! Entries of all blocks lie in one ring in the order of recording, so none is wasted on half-empty segments; the
+//! price is that GC has to scan the whole used log to find the referrers of its victim.
+//!
+//! # Safe at every store
+//!
+//! The ring has no pointers: entries lie in one run, and two slots at least are zero. Recovery zeroes what is torn and
+//! takes the slot after the gap for the oldest. Cleaning goes round once: an entry that is needed is stored again at
+//! the young end before its slot is zeroed (first word first, which kills it). A cut leaves it twice at most; recovery
+//! then zeroes the older one.
+//!
+//! # Room for GC
+//!
+//! A victim's entries are recorded anew while the old ones are still there, so the host is admitted while the largest
+//! block's entries fit once more. GC alone can unite blocks' entries in one; therefore it asks
+//! [`ReverseMap::make_room_for`]. Nothing is cleaned while GC records: the entries that it read would look dead.
+//!
+//! Entries of an erased block are dropped by the next cleaning. After loss of power those that are left come back as
+//! entries of the block's next life; they are older than its pages, so the engine ignores them.
+
+use super::{
+    BlockId, ENTRY_BYTES, Entry, Lpn, MAX_LOG_PAGES, Needed, Ppn, ReverseMap, Sizes, WATERMARK_PERCENT,
+    still_needed,
+};
+use crate::error::{Error, Result};
+use crate::nand::Nand;
+use crate::store::Store;
+
+/// Slots that stay zero: the gap that shows where the run begins, and one to clean with.
+const GAP_SLOTS: u32 = 2;
+/// Slots without which nothing is ever admitted: an entry, its copy by GC, and the gap.
+const MIN_SLOTS: u64 = 2 + GAP_SLOTS as u64;
+/// For the host the log is cleaned if that may free one part in so many.
+const CLEANING_SHARE: u32 = 20;
+
+/// Where the entries of a block are. Only the simulation knows: a controller scans, and is charged for it.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    slots: Vec<u32>,
+    superseded: u32,
+}
+
+/// Entries in one NVRAM log. See the module's head.
+#[derive(Clone, Debug)]
+pub struct NvramLog {
+    slots: u32,
+    /// Slot of the oldest entry.
+    oldest: u32,
+    used: u32,
+    /// By block; the last one holds the tombstones.
+    groups: Vec<Group>,
+    sizes: Sizes,
+    /// Slots whose entry belongs to a group; the others' blocks were erased.
+    is_live: Vec<bool>,
+    live: u32,
+    superseded: u32,
+    /// Tombstones that may have expired since the last cleaning.
+    doubtful: u32,
+}
+
+impl NvramLog {
+    /// An empty log in the first `nvram_bytes` of the NVRAM of `io`.
+    ///
+    /// # Errors
+    /// [`Error::Options`] if the medium has less NVRAM, the log is too small, or the device has more than
+    /// [`MAX_LOG_PAGES`] pages.
+    pub fn new<N: Nand>(io: &Store<N>, nvram_bytes: u64) -> Result<Self> {
+        let (present, pages) = (io.nvram().len() as u64 * 8, io.geometry().pages());
+        let slots = nvram_bytes / ENTRY_BYTES;
+        if present < nvram_bytes {
+            let sentence =
+                format!("the reverse map needs {nvram_bytes} bytes of NVRAM, the medium has {present}");
+            return Err(Error::Options(sentence));
+        }
+        if !(MIN_SLOTS..=u32::MAX as u64).contains(&slots) || pages > MAX_LOG_PAGES {
+            return Err(Error::Options(format!(
+                "an NVRAM log of {nvram_bytes} bytes for {pages} pages; it takes {} bytes to 64 GiB and at most \
+                 {MAX_LOG_PAGES} pages",
+                MIN_SLOTS * ENTRY_BYTES
+            )));
+        }
+        let mut log = Self {
+            slots: slots as u32,
+            oldest: 0,
+            used: 0,
+            groups: vec![Group::default(); io.geometry().blocks() as usize + 1],
+            sizes: Sizes::default(),
+            is_live: vec![false; slots as usize],
+            live: 0,
+            superseded: 0,
+            doubtful: 0,
+        };
+        log.forget();
+        Ok(log)
+    }
+
+    fn forget(&mut self) {
+        self.groups.iter_mut().for_each(|group| *group = Group::default());
+        self.sizes = Sizes::default();
+        self.is_live.fill(false);
+        (self.oldest, self.used, self.live, self.superseded, self.doubtful) = (0, 0, 0, 0, 0);
+    }
+
+    /// Entries that the log holds at the most.
+    pub fn capacity_entries(&self) -> u32 {
+        self.slots - GAP_SLOTS
+    }
+
+    /// Entries that nobody called superseded, tombstones included.
+    pub fn valid_entries(&self) -> u32 {
+        self.live - self.superseded
+    }
+
+    /// Slots from the oldest entry to the youngest.
+    pub fn used_slots(&self) -> u32 {
+        self.used
+    }
+
+    fn free(&self) -> u32 {
+        self.capacity_entries() - self.used
+    }
+
+    fn tombstones(&self) -> usize {
+        self.groups.len() - 1
+    }
+
+    fn group_of<N: Nand>(&self, io: &Store<N>, entry: &Entry) -> usize {
+        entry.place.map_or(self.tombstones(), |place| io.block_of(place).index())
+    }
+
+    /// The `k`th slot of the run.
+    fn slot(&self, k: u32) -> u32 {
+        ((self.oldest as u64 + k as u64) % self.slots as u64) as u32
+    }
+
+    fn words<N: Nand>(io: &Store<N>, slot: u32) -> [u64; 2] {
+        [io.nvram()[slot as usize * 2], io.nvram()[slot as usize * 2 + 1]]
+    }
+
+    fn entry<N: Nand>(io: &Store<N>, slot: u32) -> Entry {
+        Entry::decode_in_log(Self::words(io, slot)).expect("a slot in use holds an entry")
+    }
+
+    fn charge_scan<N: Nand>(&self, io: &mut Store<N>) {
+        io.charge_nvram_scan(self.used as u64 * ENTRY_BYTES);
+    }
+
+    fn append<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry) -> Result<()> {
+        let slot = self.slot(self.used);
+        let words = entry.encode_in_log();
+        io.store_word(slot as usize * 2, words[0])?;
+        io.store_word(slot as usize * 2 + 1, words[1])?;
+        self.used += 1;
+        self.adopt(io, slot, &entry);
+        Ok(())
+    }
+
+    /// Makes the entry in `slot` one of its block.
+    fn adopt<N: Nand>(&mut self, io: &Store<N>, slot: u32, entry: &Entry) {
+        let index = self.group_of(io, entry);
+        self.groups[index].slots.push(slot);
+        let size = self.groups[index].slots.len() as u32;
+        self.sizes.change(size - 1, size);
+        self.is_live[slot as usize] = true;
+        self.live += 1;
+    }
+
+    fn zero<N: Nand>(io: &mut Store<N>, slot: u32) -> Result<()> {
+        for at in [slot as usize * 2, slot as usize * 2 + 1] {
+            if io.nvram()[at] != 0 {
+                io.store_word(at, 0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets which entries a block has.
+    fn drop_group(&mut self, index: usize) {
+        let Group { slots, superseded } = std::mem::take(&mut self.groups[index]);
+        self.sizes.change(slots.len() as u32, 0);
+        self.live -= slots.len() as u32;
+        self.superseded -= superseded;
+        for slot in slots {
+            self.is_live[slot as usize] = false;
+        }
+    }
+
+    /// Goes round the log once: needed entries are stored again behind the youngest, everything before them is zeroed.
+    fn clean<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<()> {
+        self.charge_scan(io);
+        let run: Vec<u32> = (0..self.used).map(|k| self.slot(k)).collect();
+        let live: Vec<u32> = run.iter().copied().filter(|&slot| self.is_live[slot as usize]).collect();
+        let entries: Vec<Entry> = live.iter().map(|&slot| Self::entry(io, slot)).collect();
+        let mut rests = live.into_iter().zip(still_needed(&entries, needed)).peekable();
+        (0..self.groups.len()).for_each(|index| self.drop_group(index));
+        for slot in run {
+            if let Some((_, rest)) = rests.next_if(|&(live, _)| live == slot) {
+                rest.map_or(Ok(()), |rest| self.append(io, rest))?;
+            }
+            self.zero_oldest(io)?;
+        }
+        self.doubtful = 0;
+        Ok(())
+    }
+
+    /// If power was lost between the two halves of a step of cleaning, the youngest entry is what is left of the oldest:
+    /// without the second half every such cut would cost a slot of the gap.
+    fn finish_cleaning<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        if self.used < 2 {
+            return Ok(());
+        }
+        let (old, young) = (Self::entry(io, self.oldest), Self::entry(io, self.slot(self.used - 1)));
+        let buried = young.place.is_none() && old.source == Some(young.lpn);
+        if old == young || (buried && old.sequence == young.sequence) {
+            self.zero_oldest(io)?;
+        }
+        Ok(())
+    }
+
+    fn zero_oldest<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        Self::zero(io, self.oldest)?;
+        self.oldest = self.slot(1);
+        self.used -= 1;
+        Ok(())
+    }
+
+    /// Entries that a cleaning would free, and may free.
+    fn reclaimable(&self) -> u32 {
+        self.used - self.valid_entries() + self.doubtful
+    }
+
+    /// Free slots without which the host is not admitted: its entry's, and the largest block's with it.
+    fn reserve(&self) -> u32 {
+        1 + self.sizes.largest() + 1
+    }
+
+    fn watermark(&self) -> u32 {
+        (self.capacity_entries() as u64 * WATERMARK_PERCENT / 100) as u32
+    }
+
+    fn admits(&self) -> bool {
+        self.valid_entries() < self.watermark() && self.free() >= self.reserve()
+    }
+}
+
+impl ReverseMap for NvramLog {
+    fn admit<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<bool> {
+        if !self.admits() && self.reclaimable() > self.slots / CLEANING_SHARE {
+            self.clean(io, needed)?;
+        }
+        Ok(self.admits())
+    }
+
+    fn make_room_for<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        block: BlockId,
+        needed: Needed<'_>,
+    ) -> Result<bool> {
+        let fits = |log: &Self| log.free() as usize >= log.groups[block.index()].slots.len();
+        if !fits(self) && self.reclaimable() > 0 {
+            self.clean(io, needed)?;
+        }
+        Ok(fits(self))
+    }
+
+    /// O(1): one random access; 16 bytes stored.
+    fn record<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, _: Needed<'_>) -> Result<()> {
+        assert!(self.free() > 0, "the NVRAM log is full: admit the host, make room for GC's victim");
+        self.append(io, entry)
+    }
+
+    fn supersede<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
+        let group = &mut self.groups[io.block_of(place).index()];
+        group.superseded += 1;
+        let recorded = group.slots.len() as u32;
+        assert!(group.superseded <= recorded, "the bind of page {lpn} to {place} was never recorded");
+        self.superseded += 1;
+    }
+
+    fn entries_of<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Entry>) -> Result<()> {
+        self.charge_scan(io);
+        out.extend(self.groups[block.index()].slots.iter().map(|&slot| Self::entry(io, slot)));
+        Ok(())
+    }
+
+    fn erased<N: Nand>(&mut self, _: &mut Store<N>, block: BlockId) -> Result<()> {
+        self.drop_group(block.index());
+        self.doubtful = self.groups[self.tombstones()].slots.len() as u32;
+        Ok(())
+    }
+
+    fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<Entry>> {
+        self.forget();
+        io.charge_nvram_scan(self.slots as u64 * ENTRY_BYTES);
+        for slot in 0..self.slots {
+            if Entry::decode_in_log(Self::words(io, slot)).is_none() {
+                Self::zero(io, slot)?;
+            }
+        }
+        let in_use = |slot: u32| Self::words(io, slot) != [0, 0];
+        let begins = |&slot: &u32| in_use(slot) && !in_use((slot + self.slots - 1) % self.slots);
+        let starts: Vec<u32> = (0..self.slots).filter(begins).collect();
+        assert!(starts.len() <= 1, "entries of the log lie in one run, not at {starts:?}");
+        self.oldest = starts.first().copied().unwrap_or(0);
+        self.used = (0..self.slots).take_while(|&k| in_use(self.slot(k))).count() as u32;
+        self.finish_cleaning(io)?;
+        let mut entries = Vec::new();
+        for k in 0..self.used {
+            let slot = self.slot(k);
+            let entry = Self::entry(io, slot);
+            self.adopt(io, slot, &entry);
+            entries.push(entry);
+        }
+        self.doubtful = self.groups[self.tombstones()].slots.len() as u32;
+        Ok(entries)
+    }
+
+    fn pages_per_record(&self) -> u32 {
+        0
+    }
+
+    fn metadata_pages(&self) -> u64 {
+        0
+    }
+
+    fn owns(&self, _: u32, _: Ppn) -> bool {
+        false
+    }
+
+    fn relocate_own(&mut self, id: u32, _: Ppn) {
+        unreachable!("there is no log page {id}")
+    }
+
+    /// The index by block is not counted: see [`NvramLog`]'s module.
+    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+        vec![("reverse map log (NVRAM)", self.slots as u64 * ENTRY_BYTES)]
+    }
+
+    fn check(&self) -> std::result::Result<(), String> {
+        let live: usize = self.groups.iter().map(|group| group.slots.len()).sum();
+        let superseded: u32 = self.groups.iter().map(|group| group.superseded).sum();
+        let bits = self.is_live.iter().filter(|&&live| live).count();
+        if (live, superseded) != (self.live as usize, self.superseded)
+            || bits != live
+            || live > self.used as usize
+        {
+            return Err(format!("{live} entries in groups, {superseded} superseded; counted otherwise"));
+        }
+        if self.used > self.capacity_entries() {
+            return Err(format!("{} slots of {} used, the gap is gone", self.used, self.slots));
+        }
+        let largest = self.groups.iter().map(|group| group.slots.len()).max();
+        let known = self.sizes.largest() as usize;
+        if largest == Some(known) {
+            Ok(())
+        } else {
+            Err(format!("largest block: {largest:?} entries, not {known}"))
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Compression in chunks, case by case: what the integrated design does where a naive one loses space or data.
+
+mod common;
+
+use common::{audit, flat_geometry};
+use wearwell::content::dedup::DedupOptions;
+use wearwell::design::integrated;
+use wearwell::device::HostData;
+use wearwell::gc::GcOptions;
+use wearwell::nand::{Retain, SimNand};
+use wearwell::stats::Stats;
+use wearwell::timing::Cause;
+use wearwell::{Device, DeviceOptions};
+
+const PAGE: usize = 4096;
+const CONTENT: usize = Cause::Content as usize;
+const HOST: usize = Cause::Host as usize;
+
+/// A device that compresses, and deduplicates if asked; twelve blocks of eight pages.
+fn device(dedup: bool) -> Device<SimNand> {
+    let dedup = dedup.then_some(DedupOptions { capacity_entries: None, verify_on_hit: true });
+    let nand = SimNand::new(flat_geometry([1, 12, 8, PAGE as u32]), Retain::ALL);
+    Device::new(nand, 40, &integrated(GcOptions::default(), dedup, true), DeviceOptions::default())
+        .expect("it fits")
+}
+
+/// Bytes of which `random` in a hundred cannot be compressed, different for every `id`.
+fn page(id: u64, random: usize) -> Vec<u8> {
+    let word = |k: usize| wearwell::content::mix(id << 16 | k as u64).to_le_bytes();
+    let noise = PAGE * random / 100 / 8;
+    (0..PAGE / 8).flat_map(|k| if k < noise { word(k) } else { [id as u8; 8] }).collect()
+}
+
+fn write(device: &mut Device<SimNand>, lpn: u64, bytes: &[u8]) {
+    device.write(lpn * PAGE as u64, PAGE as u64, HostData::Bytes(bytes)).expect("there is room");
+}
+
+fn read(device: &mut Device<SimNand>, lpn: u64) -> Vec<u8> {
+    let mut bytes = vec![0xa5; PAGE];
+    device.read(lpn * PAGE as u64, PAGE as u64, &mut bytes).expect("a healthy medium reads");
+    bytes
+}
+
+fn stats(device: &Device<SimNand>) -> Stats {
+    device.ftl().stats().clone()
+}
+
+/// Four pages that shrink to a third take two pages, not four (I3).
+#[test]
+fn four_pages_are_stored_in_two() {
+    let mut device = device(false);
+    (0..4).for_each(|lpn| write(&mut device, lpn, &page(lpn, 30)));
+    assert_eq!((stats(&device).programs[CONTENT], stats(&device).programs[HOST]), (2, 0));
+    (0..4).for_each(|lpn| assert_eq!(read(&mut device, lpn), page(lpn, 30)));
+    audit(&mut device);
+}
+
+/// I15: a chunk lives until its last member dies. A naive device frees it with the first (losing three pages) or never.
+#[test]
+fn a_chunk_lives_as_long_as_its_last_member() {
+    let mut device = device(false);
+    (0..4).for_each(|lpn| write(&mut device, lpn, &page(lpn, 30)));
+    let valid = |device: &Device<SimNand>| -> u32 {
+        let blocks = device.ftl().store().blocks();
+        (0..blocks.len()).map(|block| blocks.valid(wearwell::address::BlockId(block))).sum()
+    };
+    assert_eq!(valid(&device), 2);
+    for lpn in 0..3 {
+        device.trim(lpn * PAGE as u64, PAGE as u64).expect("a trim");
+        assert_eq!(valid(&device), 2, "the pages stay while page 3 needs them");
+        assert_eq!(read(&mut device, 3), page(3, 30));
+        audit(&mut device);
+    }
+    device.trim(3 * PAGE as u64, PAGE as u64).expect("a trim");
+    assert_eq!(valid(&device), 0);
+    audit(&mut device);
+}
+
+/// I15: chunks of which some members died are packed anew, or taken apart, and nothing of the rest is lost.
+#[test]
+fn partly_dead_chunks_survive_collection() {
+    let mut device = device(false);
+    let mut newest = [0; 40];
+    for round in 0..60_u64 {
+        // Every fourth page is never written again: its chunks die around it.
+        for lpn in (0..40).filter(|lpn| round == 0 || lpn % 4 != round % 4 && lpn % 4 != 3) {
+            newest[lpn as usize] = 100 * round + lpn;
+            write(&mut device, lpn, &page(newest[lpn as usize], 30));
+        }
+        audit(&mut device);
+    }
+    let counts = device.ftl().chunk_statistics().expect("the design compresses");
+    assert!(counts.repacked + counts.unpacked > 0 && stats(&device).gc_victims > 0, "{counts:?}");
+    (0..40).for_each(|lpn| assert_eq!(read(&mut device, lpn), page(newest[lpn as usize], 30), "page {lpn}"));
+}
+
+/// I16: four pages that do not shrink are four plain pages, each by itself.
+#[test]
+fn incompressible_members_are_plain_pages() {
+    let mut device = device(false);
+    (0..4).for_each(|lpn| write(&mut device, lpn, &page(lpn, 100)));
+    assert_eq!((stats(&device).programs[CONTENT], stats(&device).programs[HOST]), (0, 4));
+    let before = stats(&device).reads[HOST];
+    assert_eq!(read(&mut device, 2), page(2, 100));
+    assert_eq!(stats(&device).reads[HOST] - before, 1, "a plain page is one read");
+    audit(&mut device);
+}
+
+/// I17: a flush writes what waits, as a short chunk; a naive device keeps it in RAM and acknowledges.
+#[test]
+fn a_flush_writes_a_short_chunk() {
+    for members in 1..4 {
+        let mut device = device(false);
+        (0..members).for_each(|lpn| write(&mut device, lpn, &page(lpn, 10)));
+        assert_eq!(stats(&device).total_programs(), 0, "the pages wait for company");
+        device.flush().expect("there is room");
+        assert_eq!(stats(&device).total_programs(), 1, "{members} pages at a tenth fit one");
+        device.flush().expect("nothing waits");
+        assert_eq!(stats(&device).total_programs(), 1);
+        (0..members).for_each(|lpn| assert_eq!(read(&mut device, lpn), page(lpn, 10)));
+        audit(&mut device);
+    }
+}
+
+/// I18: a page written again while it waits replaces itself; a naive chunk holds it twice and reads the older one.
+#[test]
+fn a_waiting_page_is_replaced() {
+    let mut device = device(false);
+    write(&mut device, 0, &page(1, 30));
+    write(&mut device, 1, &page(2, 30));
+    write(&mut device, 0, &page(3, 30));
+    assert_eq!(read(&mut device, 0), page(3, 30));
+    (2..4).for_each(|lpn| write(&mut device, lpn, &page(lpn, 30)));
+    assert_eq!(device.ftl().chunk_statistics().map(|counts| counts.members), Some(4));
+    assert_eq!(read(&mut device, 0), page(3, 30));
+    audit(&mut device);
+}
+
+/// A trim of a waiting page is not undone when its chunk is written.
+#[test]
+fn a_trimmed_waiting_page_stays_trimmed() {
+    let mut device = device(false);
+    write(&mut device, 0, &page(1, 30));
+    device.trim(0, PAGE as u64).expect("a trim");
+    (1..6).for_each(|lpn| write(&mut device, lpn, &page(lpn, 30)));
+    device.flush().expect("there is room");
+    assert_eq!(read(&mut device, 0), vec![0; PAGE]);
+    audit(&mut device);
+}
+
+/// I19: a member costs the pages of its chunk, and the decompression of all of it.
+#[test]
+fn a_member_costs_its_whole_chunk() {
+    let mut device = device(false);
+    (0..4).for_each(|lpn| write(&mut device, lpn, &page(lpn, 60)));
+    let (before, work) = (stats(&device).reads[HOST], stats(&device).work.decompressed_pages);
+    assert_eq!(stats(&device).programs[CONTENT], 3);
+    assert_eq!(read(&mut device, 1), page(1, 60));
+    assert_eq!(stats(&device).reads[HOST] - before, 3);
+    assert_eq!(stats(&device).work.decompressed_pages - work, 4);
+}
+
+/// I20: while deduplication is off nothing is learned, but what dies is forgotten; a naive index binds to it later.
+#[test]
+fn an_index_that_is_off_forgets_what_dies() {
+    let mut device = device(true);
+    let (old, new) = (page(1, 100), page(2, 100));
+    (0..4).for_each(|lpn| write(&mut device, lpn, &page(10 + lpn, 100)));
+    (4..8).for_each(|lpn| write(&mut device, lpn, if lpn == 4 { &old } else { &new }));
+    device.ftl_mut().switch_schemes(false, true).expect("nothing waits");
+    (4..8).for_each(|lpn| write(&mut device, lpn, &page(20 + lpn, 100)));
+    audit(&mut device);
+    device.ftl_mut().switch_schemes(true, true).expect("nothing waits");
+    let hits = stats(&device).deduplicated_writes;
+    write(&mut device, 9, &old);
+    device.flush().expect("there is room");
+    assert_eq!(stats(&device).deduplicated_writes, hits, "the only copy was overwritten");
+    assert_eq!(read(&mut device, 9), old);
+    audit(&mut device);
+}
+
+/// A duplicate of a chunk member is bound to the member, and outlives the page that wrote it.
+#[test]
+fn members_are_shared_and_outlive_their_writer() {
+    let mut device = device(true);
+    (0..4).for_each(|lpn| write(&mut device, lpn, &page(lpn, 30)));
+    write(&mut device, 20, &page(2, 30));
+    assert_eq!(stats(&device).deduplicated_writes, 1);
+    for round in 1..40 {
+        (0..16)
+            .filter(|&lpn| lpn != 2 || round == 1)
+            .for_each(|lpn| write(&mut device, lpn, &page(100 * round + lpn, 30)));
+        audit(&mut device);
+    }
+    assert!(stats(&device).gc_victims > 0);
+    assert_eq!(read(&mut device, 20), page(2, 30));
+}

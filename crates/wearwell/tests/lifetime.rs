@@ -1,0 +1,625 @@
+//! The lifetime manager: energies, predictions, algorithm 1, the token bucket, and the machine over the epochs.
+//!
+//! Figures of the paper ("integrated lifetime management", IL) are named by their place in it.
+
+#![expect(clippy::float_cmp, reason = "sums and quotients of small integers and binary fractions are exact")]
+
+use proptest::prelude::*;
+use wearwell::content::Fingerprint;
+use wearwell::lifetime::{
+    Activity, Configuration, Counters, EnergyModel, History, Lifetime, LifetimeOptions, Observed,
+    RatioEstimate, Sampler, SchemeEstimate, SchemeSet, Throttle, chunk_pages, chunk_write_ratio, decide,
+    dedup_write_ratio, epoch_capacity_bytes, remaining_bytes,
+};
+
+const MIB: f64 = 1_048_576.0;
+const EPOCH_NS: u64 = 300_000_000_000;
+
+/// The figure as a paper would print it.
+#[track_caller]
+fn assert_prints(value: f64, printed: &str) {
+    let decimals = printed.split('.').nth(1).map_or(0, str::len);
+    assert_eq!(format!("{value:.decimals$}"), printed);
+}
+
+// Energy (section IV, figure 2).
+
+/// Section IV: 64 us at 60 mW, 8.6 us at 49 mW, 600 us at 48.5 mW.
+#[test]
+fn energies_follow_from_power_and_time() {
+    let model = EnergyModel::STATED;
+    assert_eq!(model.compress.energy_pj(), 3_840_000);
+    assert_eq!(model.hash.energy_pj(), 421_400);
+    assert_eq!(model.program.energy_pj(), 29_100_000);
+    assert_prints(model.compression_overhead(), "0.132");
+    assert_prints(model.dedup_overhead(), "0.0145");
+    assert_prints(EnergyModel::FITTED.compression_overhead(), "0.264");
+    assert_eq!(EnergyModel::FITTED.hash, model.hash);
+    assert_eq!(EnergyModel::FITTED.program, model.program);
+}
+
+/// Figure 2a: below a ratio of 0.25 compression of four pages saves nothing.
+#[test]
+fn a_chunk_saves_whole_pages() {
+    let steps = [
+        (0.0, 1.0),
+        (0.249, 1.0),
+        (0.25, 0.75),
+        (0.499, 0.75),
+        (0.5, 0.5),
+        (0.749, 0.5),
+        (0.75, 0.25),
+        (1.0, 0.25),
+    ];
+    for (removed, kept) in steps {
+        assert_eq!(chunk_write_ratio(removed, 4), kept, "ratio {removed}");
+    }
+    assert_eq!(chunk_write_ratio(2.0 / 3.0, 3), 1.0 / 3.0, "a third is not a hair more than a page");
+    assert_eq!(chunk_write_ratio(0.99, 1), 1.0, "a page alone cannot become less than a page");
+    assert_eq!(chunk_write_ratio(-0.1, 4), 1.0, "what grows is stored raw");
+    assert_eq!([1, 4096, 4097, 16_384].map(|bytes| chunk_pages(bytes, 4096)), [1, 1, 2, 4]);
+}
+
+/// Figure 2a: the smallest ratio at which compression saves energy. The paper's text says 0.5; its own figures for time
+/// and power say 0.25, and twice the energy of compression says 0.5.
+#[test]
+fn compression_saves_energy_from_a_quarter_as_stated_and_from_a_half_as_fitted() {
+    let energy = |removed, model: EnergyModel| {
+        SchemeEstimate::new(chunk_write_ratio(removed, 4), model.compression_overhead()).energy_ratio
+    };
+    let threshold = |model| (0..=100).map(|percent| percent as f64 / 100.0).find(|&r| energy(r, model) < 1.0);
+    assert_eq!(threshold(EnergyModel::STATED), Some(0.25));
+    assert_eq!(threshold(EnergyModel::FITTED), Some(0.5));
+    assert_prints(energy(0.25, EnergyModel::STATED), "0.882");
+    assert_prints(energy(0.25, EnergyModel::FITTED), "1.014");
+    assert_prints(energy(0.5, EnergyModel::FITTED), "0.764");
+}
+
+/// Figure 2b: deduplication saves writes and energy in proportion, from a ratio of 1.45 % on.
+#[test]
+fn deduplication_is_linear() {
+    let overhead = EnergyModel::STATED.dedup_overhead();
+    let estimate = |duplicates| SchemeEstimate::new(dedup_write_ratio(duplicates), overhead);
+    for percent in 0..=100 {
+        let duplicates = percent as f64 / 100.0;
+        assert!((estimate(duplicates).write_ratio - (1.0 - duplicates)).abs() < 1e-12);
+        assert!((estimate(duplicates).energy_ratio - (1.0 - duplicates + overhead)).abs() < 1e-12);
+    }
+    assert_prints(100.0 * overhead, "1.45");
+    assert!(estimate(0.0144).energy_ratio > 1.0 && estimate(0.0145).energy_ratio < 1.0);
+}
+
+// Epochs (section III-B1).
+
+/// 64 GiB and 3000 cycles for five years: capacity of an epoch of a new device.
+#[test]
+fn epoch_capacity_of_a_new_device() {
+    let options = LifetimeOptions::of(Configuration::Integrated, &EnergyModel::STATED);
+    assert_eq!(options.target_epochs(), 525_600);
+    let blocks = 131_072;
+    let left = remaining_bytes(blocks, 3000, 0, 128 * 4096);
+    assert_prints(left as f64 / (MIB * MIB), "187.5");
+    let capacity = epoch_capacity_bytes(left, options.target_epochs());
+    assert_prints(capacity / MIB, "374.06");
+    assert_prints(capacity / 1e6, "392.2");
+    assert_prints(capacity / 4096.0, "95760");
+    assert_prints(capacity / 300.0 / 1e6, "1.307");
+}
+
+/// Table I: the flash write rates behind the baseline lifetimes of 6.8, 3.8 and 3.04 years. (77, 138 and 173 GiB a day.)
+#[test]
+fn lifetimes_of_the_paper_imply_write_rates() {
+    let left = remaining_bytes(131_072, 3000, 0, 128 * 4096) as f64;
+    let rates = [(6.8, "0.961", "77"), (3.8, "1.720", "138"), (3.04, "2.150", "173")];
+    for (years, megabytes_per_s, gib_per_day) in rates {
+        let rate = left / (years * wearwell::lifetime::YEAR_S as f64);
+        assert_prints(rate / 1e6, megabytes_per_s);
+        assert_prints(rate * 86_400.0 / (MIB * 1024.0), gib_per_day);
+    }
+}
+
+#[test]
+fn capacity_follows_what_is_left() {
+    assert_eq!(epoch_capacity_bytes(1000, 10), 100.0);
+    assert_eq!(epoch_capacity_bytes(1000, 1), 1000.0);
+    assert_eq!(epoch_capacity_bytes(1000, 0), 1000.0, "after the target all that is left may be used");
+    assert_eq!(remaining_bytes(10, 100, 990, 64), 640);
+    assert_eq!(remaining_bytes(10, 100, 1001, 64), 0, "more erases than rated");
+}
+
+#[test]
+fn the_newest_epoch_counts_ten_times_the_oldest() {
+    let mut history = History::default();
+    assert_eq!(history.average(), None);
+    history.push(7.0);
+    assert_eq!(history.average(), Some(7.0));
+    history.push(26.0);
+    assert_eq!(history.average(), Some((10.0 * 26.0 + 9.0 * 7.0) / 19.0));
+    for _ in 0..9 {
+        history.push(0.0);
+    }
+    assert_eq!(history.average(), Some(26.0 / 55.0), "the second of eleven is the oldest of ten");
+    history.push(55.0);
+    assert_eq!(history.average(), Some(10.0));
+}
+
+/// Two hosts alike but for the schemes and the throttling have the same demand.
+#[test]
+fn demand_is_that_of_an_ssd_without_schemes_and_without_throttling() {
+    let plain = Activity { host_bytes: 1000, stored_bytes: 1000, flash_bytes: 1500, held_ns: 0 };
+    assert_eq!(plain.demand_bytes(EPOCH_NS, EPOCH_NS), 1500.0);
+    let halved = Activity { stored_bytes: 500, flash_bytes: 750, ..plain };
+    assert_eq!(halved.demand_bytes(EPOCH_NS, EPOCH_NS), 1500.0);
+    let held = Activity { held_ns: EPOCH_NS, ..plain };
+    assert_eq!(held.demand_bytes(2 * EPOCH_NS, EPOCH_NS), 1500.0);
+    assert_eq!(plain.demand_bytes(3 * EPOCH_NS, EPOCH_NS), 500.0, "three epochs took it");
+    let all_duplicates = Activity { stored_bytes: 0, flash_bytes: 0, ..plain };
+    assert_eq!(all_duplicates.demand_bytes(EPOCH_NS, EPOCH_NS), 1000.0);
+}
+
+// Algorithm 1.
+
+/// The listing, statement by statement, for the two schemes that it names; written down without a look at the
+/// implementation. Returns dedup, compression, throttling.
+fn listing(dedup: (f64, f64), comp: (f64, f64), demand: f64, capacity: f64) -> (bool, bool, bool) {
+    let (d_dedup, e_dedup) = dedup;
+    let (d_comp, e_comp) = comp;
+    let (mut is_dedup_enabled, mut is_compr_enabled, mut is_throttling_enabled) = (false, false, false);
+    let mut w = demand;
+    if d_dedup < 1.0 && e_dedup < 1.0 {
+        w *= d_dedup;
+        is_dedup_enabled = true;
+    }
+    if d_comp < 1.0 && e_comp < 1.0 {
+        w *= d_comp;
+        is_compr_enabled = true;
+    }
+    if w < capacity {
+        // Finished.
+    } else {
+        if !is_compr_enabled && (1.0 - d_comp) > (e_comp - 1.0) {
+            w *= d_comp;
+            is_compr_enabled = true;
+        }
+        if !is_dedup_enabled && (1.0 - d_dedup) > (e_dedup - 1.0) {
+            w *= d_dedup;
+            is_dedup_enabled = true;
+        }
+        if w > capacity {
+            is_throttling_enabled = true;
+        }
+    }
+    (is_dedup_enabled, is_compr_enabled, is_throttling_enabled)
+}
+
+/// Every region that the conditions of the listing cut out, borders included. Ratios are binary fractions, so that
+/// products are exact and borders are hit.
+#[test]
+fn decision_table() {
+    let ratios = [0.25, 0.5, 0.75, 1.0, 1.25];
+    let overheads = [0.0, 0.0625, 0.25, 0.5, 1.0];
+    let pairs = ratios.iter().flat_map(|&d| overheads.iter().map(move |&e| (d, d + e)));
+    let pairs: Vec<(f64, f64)> = pairs.collect();
+    let mut seen = std::collections::BTreeMap::new();
+    for &dedup in &pairs {
+        for &comp in &pairs {
+            for factor in [0.0625, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0, 1.5, 4.0] {
+                let (demand, capacity) = (65_536.0, 65_536.0 * factor);
+                let estimates =
+                    [dedup, comp].map(|(d, e)| SchemeEstimate { write_ratio: d, energy_ratio: e });
+                let decision = decide(&estimates, demand, capacity);
+                let throttled = decision.throttle_bytes_per_epoch;
+                let outcome =
+                    (decision.enabled.contains(0), decision.enabled.contains(1), throttled.is_some());
+                assert_eq!(
+                    outcome,
+                    listing(dedup, comp, demand, capacity),
+                    "dedup {dedup:?}, compression {comp:?}, capacity {factor} of the demand"
+                );
+                assert!(throttled.is_none_or(|bytes| bytes == capacity as u64));
+                *seen.entry(outcome).or_insert(0) += 1;
+            }
+        }
+    }
+    assert_eq!(seen.len(), 8, "every combination of switches occurs: {seen:?}");
+}
+
+/// All 2^k outcomes of the conditions for one and for three schemes: the algorithm is not written for two.
+#[test]
+fn any_number_of_schemes() {
+    let throttled = |demand: f64, schemes: &[SchemeEstimate]| {
+        let decision = decide(schemes, demand, 100.0);
+        (decision.enabled, decision.throttle_bytes_per_epoch.is_some())
+    };
+    assert_eq!(throttled(99.0, &[]), (SchemeSet::NONE, false));
+    assert_eq!(throttled(100.0, &[]), (SchemeSet::NONE, false), "what fits exactly is not throttled");
+    assert_eq!(throttled(101.0, &[]), (SchemeSet::NONE, true));
+
+    let free = SchemeEstimate::new(0.5, 0.1);
+    let dear = SchemeEstimate::new(0.5, 0.75);
+    let useless = SchemeEstimate::new(1.0, 0.1);
+    let kinds = [free, dear, useless];
+    for first in kinds {
+        for second in kinds {
+            for third in kinds {
+                let schemes = [first, second, third];
+                let cheap = schemes.iter().filter(|&&scheme| scheme == free).count();
+                let all = schemes.iter().filter(|&&scheme| scheme != useless).count();
+                for demand in [60.0, 150.0, 250.0, 500.0, 1000.0] {
+                    let (enabled, is_throttled) = throttled(demand, &schemes);
+                    let is_enough = demand / f64::from(1 << cheap) < 100.0;
+                    assert_eq!(enabled.len(), if is_enough { cheap } else { all });
+                    assert_eq!(is_throttled, !is_enough && demand / f64::from(1 << all) > 100.0);
+                }
+            }
+        }
+    }
+}
+
+/// The three traces of table I by the ratios that its lifetimes imply, against a new device of 64 GiB.
+#[test]
+fn decisions_for_the_traces_of_table_one() {
+    let capacity = 392.2e6;
+    let demand = |years: f64| capacity * 5.0 / years;
+    let schemes = |d_dedup, d_comp, model: EnergyModel| {
+        [
+            SchemeEstimate::new(d_dedup, model.dedup_overhead()),
+            SchemeEstimate::new(d_comp, model.compression_overhead()),
+        ]
+    };
+    for model in [EnergyModel::STATED, EnergyModel::FITTED] {
+        // WKSN: both help and five years are no question.
+        let wksn = decide(&schemes(0.819, 0.325, model), demand(6.8), capacity);
+        assert_eq!((wksn.enabled, wksn.throttle_bytes_per_epoch), (SchemeSet::first(2), None));
+        // DVMT: compression helps, with the fit only because writes are short; throttled.
+        let dvmt = decide(&schemes(0.99, 0.833, model), demand(3.04), capacity);
+        assert!(dvmt.enabled.contains(1) && dvmt.throttle_bytes_per_epoch.is_some());
+        let lightly_used = decide(&schemes(0.99, 0.833, model), demand(10.0), capacity);
+        assert_eq!(lightly_used.enabled.contains(1), model == EnergyModel::STATED);
+    }
+    // Media: with the fit compression is not worth its energy (D = 0.987); deduplication hardly matters.
+    let media = decide(&schemes(0.997, 0.987, EnergyModel::FITTED), demand(3.8), capacity);
+    assert!(!media.enabled.contains(1) && media.throttle_bytes_per_epoch.is_some());
+}
+
+fn schemes() -> impl Strategy<Value = Vec<SchemeEstimate>> {
+    let scheme = (0.01..1.3_f64, 0.0..1.2_f64).prop_map(|(d, e)| SchemeEstimate::new(d, e));
+    prop::collection::vec(scheme, 0..6)
+}
+
+proptest! {
+    /// More capacity never enables more, and never throttles what was not.
+    #[test]
+    fn decisions_are_monotone_in_the_capacity(
+        schemes in schemes(), demand in 1.0..1e12_f64, share in 0.001..3.0_f64, more in 1.0..3.0_f64,
+    ) {
+        let tight = decide(&schemes, demand, demand * share);
+        let ample = decide(&schemes, demand, demand * share * more);
+        for k in 0..schemes.len() {
+            prop_assert!(tight.enabled.contains(k) || !ample.enabled.contains(k));
+        }
+        prop_assert!(tight.throttle_bytes_per_epoch.is_some() || ample.throttle_bytes_per_epoch.is_none());
+    }
+
+    #[test]
+    fn an_endless_device_is_never_throttled(schemes in schemes(), demand in 0.0..1e15_f64) {
+        prop_assert_eq!(decide(&schemes, demand, f64::INFINITY).throttle_bytes_per_epoch, None);
+    }
+
+    /// Also with an energy ratio that no real scheme has.
+    #[test]
+    fn a_scheme_that_saves_no_writes_is_never_enabled(
+        others in schemes(), energy in 0.0..2.0_f64, ratio in 1.0..2.0_f64, share in 0.001..3.0_f64,
+    ) {
+        let mut all = others.clone();
+        all.push(SchemeEstimate { write_ratio: ratio, energy_ratio: energy });
+        let decision = decide(&all, 1e9, 1e9 * share);
+        prop_assert!(!decision.enabled.contains(others.len()));
+        prop_assert_eq!(decision, decide(&others, 1e9, 1e9 * share), "and changes nothing for the others");
+    }
+
+    /// After the decision either the writes fit, or they are throttled to the capacity with all that is worth it on.
+    #[test]
+    fn a_decision_meets_the_capacity(schemes in schemes(), demand in 1.0..1e12_f64, share in 0.001..3.0_f64) {
+        let capacity = demand * share;
+        let decision = decide(&schemes, demand, capacity);
+        let kept: f64 = (0..schemes.len()).filter(|&k| decision.enabled.contains(k)).map(|k| schemes[k].write_ratio).product();
+        let fits = demand * kept <= capacity * (1.0 + 1e-12);
+        prop_assert!(fits || decision.throttle_bytes_per_epoch == Some(capacity as u64));
+    }
+}
+
+// Shadow sampling.
+
+#[test]
+fn one_group_in_sixty_four_is_sampled_as_a_whole() {
+    let sampler = Sampler::default();
+    let taken: Vec<u64> = (0..1 << 20).filter(|&n| sampler.takes_write(n)).collect();
+    let share = taken.len() as f64 / (1 << 20) as f64 * 64.0;
+    // 4096 groups are expected, so that the standard deviation is 1.6 %.
+    assert!((share - 1.0).abs() < 0.06, "{share} of what was asked for");
+    assert!(taken.chunks(4).all(|group| group[0] % 4 == 0 && group[3] == group[0] + 3));
+    let steps: std::collections::BTreeSet<u64> = taken.windows(5).map(|w| w[4] - w[0]).collect();
+    assert!(steps.len() > 50, "the sample has a period");
+}
+
+#[test]
+fn contents_are_sampled_all_or_none() {
+    let sampler = Sampler::new(16, 1);
+    let taken = (0..1 << 16).filter(|&n| sampler.takes_content(Fingerprint(n))).count();
+    assert!((taken as f64 / 4096.0 - 1.0).abs() < 0.1, "{taken} of 4096");
+    assert!(
+        (0..100)
+            .all(|n| Sampler::new(1, 4).takes_write(n) && Sampler::new(1, 4).takes_content(Fingerprint(n)))
+    );
+}
+
+#[test]
+fn a_ratio_weighs_epochs_by_what_they_saw() {
+    let mut ratio = RatioEstimate::default();
+    ratio.push(Observed::default());
+    assert_eq!(ratio.write_ratio(), None, "nothing was seen");
+    ratio.push(Observed { offered_bytes: 900, kept_bytes: 450 });
+    assert_eq!(ratio.write_ratio(), Some(0.5));
+    ratio.push(Observed { offered_bytes: 100, kept_bytes: 100 });
+    let expected = (9.0 * 450.0 + 10.0 * 100.0) / (9.0 * 900.0 + 10.0 * 100.0);
+    assert!((ratio.write_ratio().unwrap() - expected).abs() < 1e-12, "two divisions round on their own");
+}
+
+/// Of 100 pages 40 are duplicates, and all duplicates compress to half, the others not at all. Each scheme alone looks
+/// useful; together compression adds nothing.
+#[test]
+fn conditional_ratios_do_not_save_a_page_twice() {
+    let ratio = |offered, kept| {
+        let mut ratio = RatioEstimate::default();
+        ratio.push(Observed { offered_bytes: offered, kept_bytes: kept });
+        ratio.write_ratio().unwrap()
+    };
+    let dedup = ratio(100, 60);
+    let (alone, after_dedup) = (ratio(100, 80), ratio(60, 60));
+    assert!((dedup * after_dedup - 0.6).abs() < 1e-12, "60 pages are written");
+    assert!((dedup * alone - 0.48).abs() < 1e-12, "a product of ratios measured alone says 48");
+}
+
+// Token bucket.
+
+#[test]
+fn bytes_are_earned_evenly_and_paid_afterwards() {
+    let throttle = Throttle::new(1000, EPOCH_NS, 0, 0);
+    assert_eq!(throttle.delay_ns(0, 0), 0, "the first write does not wait");
+    assert_eq!(throttle.delay_ns(0, 100), EPOCH_NS / 10);
+    assert_eq!(throttle.delay_ns(EPOCH_NS / 20, 100), EPOCH_NS / 20);
+    assert_eq!(throttle.delay_ns(EPOCH_NS / 10, 100), 0);
+    assert_eq!(throttle.delay_ns(EPOCH_NS, 100), 0, "no less than 0");
+    assert_eq!(throttle.delay_ns(0, 5000), 5 * EPOCH_NS, "a debt of several epochs");
+}
+
+/// Per-page delay of the requirement for a host that always writes: epoch x page / capacity, service time included.
+#[test]
+fn a_greedy_host_is_paced_to_the_capacity() {
+    let throttle = Throttle::new(95_760 * 4096, EPOCH_NS, 0, 0);
+    let (mut now_ns, mut written) = (0, 0);
+    for _ in 0..1000 {
+        now_ns += throttle.delay_ns(now_ns, written);
+        written += 4096;
+        now_ns += 600_000;
+    }
+    let pace_ns = EPOCH_NS as f64 * 4096.0 / (95_760.0 * 4096.0);
+    assert!((now_ns as f64 / (999.0 * pace_ns + 600_000.0) - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn unused_bytes_end_with_the_epoch_and_debts_do_not() {
+    let throttle = Throttle::new(1000, EPOCH_NS, 0, 0);
+    let idle = throttle.renewed(1000, EPOCH_NS, 200);
+    assert_eq!(idle, Throttle::new(1000, EPOCH_NS, EPOCH_NS, 200));
+    let indebted = throttle.renewed(500, EPOCH_NS, 1250);
+    assert_eq!(indebted.delay_ns(EPOCH_NS, 1250), EPOCH_NS / 2, "250 bytes at 500 per epoch");
+    let later = throttle.renewed(500, 2 * EPOCH_NS, 1250);
+    assert_eq!(later.delay_ns(2 * EPOCH_NS, 1250), 0, "an epoch without requests paid it");
+}
+
+#[test]
+fn the_ends_of_the_number_range_do_not_overflow() {
+    let throttle = Throttle::new(0, u64::MAX, 0, 0);
+    assert_eq!(throttle.delay_ns(0, u64::MAX), u64::MAX);
+    let rich = Throttle::new(u64::MAX, 1, 0, 0);
+    assert_eq!(rich.delay_ns(0, u64::MAX), 1);
+    assert_eq!(rich.renewed(1, u64::MAX, 5).delay_ns(u64::MAX, 5), 0);
+}
+
+/// A host that writes `bytes` after each `gap_ns`, waiting whenever it is told to.
+#[derive(Clone, Debug)]
+struct HostWrite {
+    gap_ns: u64,
+    bytes: u64,
+}
+
+fn writes(most_bytes: u64) -> impl Strategy<Value = Vec<HostWrite>> {
+    let write = (0..EPOCH_NS / 20, 1..=most_bytes).prop_map(|(gap_ns, bytes)| HostWrite { gap_ns, bytes });
+    prop::collection::vec(write, 1..400)
+}
+
+proptest! {
+    /// Whatever the host does, no epoch and no row of epochs exceeds its budgets by more than one write.
+    #[test]
+    fn epochs_stay_within_their_budget_and_one_write(
+        writes in writes(5000), budgets in prop::collection::vec(1000..40_000_u64, 64),
+    ) {
+        let mut throttle = Throttle::new(budgets[0], EPOCH_NS, 0, 0);
+        let (mut now_ns, mut flash_bytes, mut epoch) = (0_u64, 0_u64, 0_usize);
+        let (mut used, mut allowed) = (0, budgets[0]);
+        for write in writes {
+            now_ns += write.gap_ns;
+            loop {
+                let current = (now_ns / EPOCH_NS) as usize;
+                if current > epoch {
+                    // Every epoch that passed had its budget; those passed over had the one before.
+                    allowed += budgets[epoch % 64] * (current - epoch - 1) as u64 + budgets[current % 64];
+                    epoch = current;
+                    used = 0;
+                    throttle = throttle.renewed(budgets[epoch % 64], epoch as u64 * EPOCH_NS, flash_bytes);
+                }
+                match throttle.delay_ns(now_ns, flash_bytes) {
+                    0 => break,
+                    delay_ns => now_ns += delay_ns,
+                }
+            }
+            prop_assert!(used <= budgets[epoch % 64], "epoch {} had used {} of {}", epoch, used, budgets[epoch % 64]);
+            prop_assert!(flash_bytes <= allowed, "{flash_bytes} of {allowed} over all epochs");
+            used += write.bytes;
+            flash_bytes += write.bytes;
+        }
+    }
+
+    /// A wait is exactly as long as needed.
+    #[test]
+    fn delays_are_exact(
+        budget in 1..1_000_000_000_u64, now in 0..2 * EPOCH_NS, bytes in 0..4_000_000_000_u64,
+    ) {
+        let throttle = Throttle::new(budget, EPOCH_NS, 0, 0);
+        let delay = throttle.delay_ns(now, bytes);
+        let earned = |at_ns: u64| at_ns as u128 * budget as u128 / EPOCH_NS as u128;
+        prop_assert!(earned(now + delay) >= bytes as u128);
+        prop_assert!(delay == 0 || earned(now + delay - 1) < bytes as u128);
+    }
+}
+
+// The state machine.
+
+/// A device of 1000 blocks of 4096 bytes with as many cycles as give the paper's epochs 1 MiB each.
+fn device(activity: Activity, schemes: Vec<Observed>) -> Counters {
+    let budget_bytes = 525_600 << 20;
+    Counters { activity, remaining_bytes: budget_bytes - activity.flash_bytes, schemes }
+}
+
+fn wrote(bytes: u64) -> Activity {
+    Activity { host_bytes: bytes, stored_bytes: bytes, flash_bytes: bytes, held_ns: 0 }
+}
+
+fn manager(configuration: Configuration) -> Lifetime {
+    Lifetime::new(LifetimeOptions::of(configuration, &EnergyModel::STATED))
+}
+
+#[test]
+fn epochs_are_numbered_from_the_first_request_on() {
+    let lifetime = manager(Configuration::Baseline);
+    let numbers = [0, EPOCH_NS - 1, EPOCH_NS, 5 * EPOCH_NS + 1].map(|now_ns| lifetime.epoch_of(now_ns));
+    assert_eq!(numbers, [0, 0, 1, 5]);
+}
+
+#[test]
+fn an_epoch_is_decided_once_at_its_first_request() {
+    let mut lifetime = manager(Configuration::Throttling);
+    let idle = device(wrote(0), vec![]);
+    let decided = [0, 1, EPOCH_NS - 1, EPOCH_NS, EPOCH_NS, 5 * EPOCH_NS + 3, 6 * EPOCH_NS - 1]
+        .map(|now_ns| lifetime.advance(now_ns, &idle).is_some());
+    assert_eq!(decided, [true, false, false, true, false, true, false]);
+}
+
+#[test]
+fn without_history_all_schemes_run_and_writes_are_throttled() {
+    let mut lifetime = manager(Configuration::Integrated);
+    let first = lifetime.advance(0, &device(wrote(0), vec![Observed::default(); 2])).unwrap();
+    assert_eq!(first.enabled, SchemeSet::first(2));
+    assert_eq!(first.throttle_bytes_per_epoch, Some(1 << 20));
+}
+
+#[test]
+fn single_schemes_run_always_and_never_throttle() {
+    for configuration in [Configuration::Baseline, Configuration::Compression, Configuration::Dedup] {
+        let mut lifetime = manager(configuration);
+        let schemes = lifetime.options().schemes.len();
+        for epoch in 0..12 {
+            // Ten times what the device can take, and nothing saved.
+            let bytes = epoch * (10 << 20);
+            let useless = Observed { offered_bytes: bytes, kept_bytes: bytes };
+            let decision =
+                lifetime.advance(epoch * EPOCH_NS, &device(wrote(bytes), vec![useless; schemes])).unwrap();
+            assert_eq!(decision.enabled, SchemeSet::first(schemes), "{configuration:?}");
+            assert_eq!(lifetime.delay_ns(epoch * EPOCH_NS, bytes + 1000), 0, "{configuration:?}");
+        }
+    }
+}
+
+#[test]
+fn throttling_ends_when_the_demand_falls_and_returns_with_it() {
+    let mut lifetime = manager(Configuration::Throttling);
+    let mut bytes = 0;
+    let mut throttled = Vec::new();
+    for epoch in 0..40 {
+        let decision = lifetime.advance(epoch * EPOCH_NS, &device(wrote(bytes), vec![])).unwrap();
+        throttled.push(decision.throttle_bytes_per_epoch.is_some());
+        bytes += if (12..26).contains(&epoch) { 2 << 20 } else { 1 << 19 };
+    }
+    assert!(throttled[0], "nothing is known yet");
+    assert!(!throttled[1] && !throttled[12], "half of the capacity");
+    assert!(throttled[16..26].iter().all(|&on| on), "twice the capacity");
+    assert!(!throttled[39]);
+}
+
+/// A host that is throttled to the capacity looks modest. If the manager believed it, it would let go every other epoch.
+#[test]
+fn a_throttled_host_stays_throttled() {
+    let mut lifetime = manager(Configuration::Throttling);
+    let (mut now_ns, mut activity) = (0, Activity::default());
+    let mut released = 0;
+    for _ in 0..20_000 {
+        // 64 KiB every two seconds are 9.4 MiB per epoch.
+        now_ns += 2_000_000_000;
+        loop {
+            if let Some(decision) = lifetime.advance(now_ns, &device(activity, vec![])) {
+                released += u32::from(decision.throttle_bytes_per_epoch.is_none());
+            }
+            match lifetime.delay_ns(now_ns, activity.flash_bytes) {
+                0 => break,
+                delay_ns => {
+                    now_ns += delay_ns;
+                    activity.held_ns += delay_ns;
+                }
+            }
+        }
+        activity = Activity { held_ns: activity.held_ns, ..wrote(activity.host_bytes + 65_536) };
+    }
+    assert_eq!(released, 0);
+    let per_epoch = activity.flash_bytes as f64 / (now_ns as f64 / EPOCH_NS as f64);
+    assert!(
+        per_epoch <= 1_048_576.0 * 1.001 && per_epoch > 1_048_576.0 * 0.99,
+        "{per_epoch} bytes per epoch"
+    );
+    let demand_bytes = lifetime.demand_bytes().unwrap();
+    assert!((demand_bytes / (150.0 * 65_536.0) - 1.0).abs() < 0.01, "{demand_bytes} bytes of demand");
+}
+
+/// A scheme that saves nothing goes off after the first epoch, and comes back when its sample says so.
+#[test]
+fn schemes_follow_what_is_observed() {
+    let mut lifetime = manager(Configuration::Integrated);
+    let (mut bytes, mut dedup, mut comp) = (0, Observed::default(), Observed::default());
+    let mut enabled = Vec::new();
+    for epoch in 0..40 {
+        let decision = lifetime.advance(epoch * EPOCH_NS, &device(wrote(bytes), vec![dedup, comp])).unwrap();
+        enabled.push((decision.enabled.contains(0), decision.enabled.contains(1)));
+        bytes += 1 << 19;
+        let sampled = if decision.enabled.contains(1) { 1 << 19 } else { 1 << 13 };
+        dedup = Observed {
+            offered_bytes: dedup.offered_bytes + (1 << 19),
+            kept_bytes: dedup.kept_bytes + (1 << 18),
+        };
+        let kept = if epoch < 20 { sampled } else { sampled / 2 };
+        comp = Observed { offered_bytes: comp.offered_bytes + sampled, kept_bytes: comp.kept_bytes + kept };
+    }
+    assert!(enabled.iter().all(|&(dedup, _)| dedup), "half of the pages are duplicates");
+    assert!(enabled[0].1, "nothing is known yet");
+    assert!(enabled[1..=20].iter().all(|&(_, comp)| !comp), "incompressible");
+    assert!(enabled[39].1, "compressible since epoch 20");
+}
+
+#[test]
+fn a_worn_out_device_is_slow_and_not_stopped() {
+    let mut lifetime = manager(Configuration::Throttling);
+    let worn = Counters { activity: wrote(1 << 40), remaining_bytes: 0, schemes: vec![] };
+    lifetime.advance(0, &worn);
+    let delay_ns = lifetime.delay_ns(0, (1 << 40) + 4096);
+    assert!((4096 * EPOCH_NS..u64::MAX).contains(&delay_ns));
+}

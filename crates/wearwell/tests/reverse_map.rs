@@ -1,0 +1,613 @@
+//! The reverse maps against a plain model, under loss of power at every store, and against the paper's figures.
+//!
+//! The model is a map of what binds and which pages are dead, and the list of everything ever recorded. It shares no
+//! code with the product but the entry. A reverse map may return more than the model needs, never less, and nothing
+//! that was not recorded.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::flat_geometry;
+use proptest::prelude::*;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use wearwell::address::{BlockId, Lpn, Ppn};
+use wearwell::nand::{CutOutcome, Geometry, PowerCut, Retain, SimNand};
+use wearwell::reverse_map::{
+    AnyReverseMap, ENTRY_BYTES, Entry, MAX_SEQUENCE, Need, ReverseMap, ReverseMapPart, SEGMENT_BYTES,
+    Segments,
+};
+use wearwell::store::{BlockState, FreeOrder, Moves, Store, Stream};
+use wearwell::timing::Cause;
+use wearwell::{Error, Result};
+
+type Io = Store<PowerCut<SimNand>>;
+type Key = (u32, Option<u32>, Option<u32>, u64);
+
+const BLOCKS: u32 = 6;
+const BLOCK_PAGES: u32 = 4;
+const LOGICAL: u32 = 48;
+
+fn key(entry: &Entry) -> Key {
+    (entry.lpn.0, entry.place.map(|place| place.0), entry.source.map(|lpn| lpn.0), entry.sequence)
+}
+
+/// What is true, and what was ever recorded.
+#[derive(Clone, Default)]
+struct Model {
+    binds: BTreeMap<Lpn, (Ppn, u64)>,
+    dead: BTreeMap<Lpn, u64>,
+    recorded: BTreeSet<Key>,
+}
+
+impl Model {
+    fn need(&self, entry: &Entry) -> Need {
+        let buried = if entry.place.is_some() { entry.source } else { Some(entry.lpn) };
+        Need {
+            bind: entry.place.is_some() && self.binds.get(&entry.lpn).map(|bind| bind.0) == entry.place,
+            tombstone: buried.is_some_and(|lpn| self.dead.contains_key(&lpn)),
+        }
+    }
+
+    /// What was recorded anew when power was lost counts from now on.
+    fn adopt(&mut self, found: &[Entry]) {
+        for entry in found {
+            if let Some((place, sequence)) = self.binds.get_mut(&entry.lpn) {
+                *sequence =
+                    if Some(*place) == entry.place { entry.sequence.max(*sequence) } else { *sequence };
+            }
+            let buried = if entry.place.is_some() { entry.source } else { Some(entry.lpn) };
+            if let Some(sequence) = buried.and_then(|lpn| self.dead.get_mut(&lpn)) {
+                *sequence = entry.sequence.max(*sequence);
+            }
+        }
+    }
+
+    /// Everything needed is there, and nothing was made up.
+    fn verify(&self, found: &[Entry]) {
+        let mut binds = BTreeMap::new();
+        let mut dead = BTreeMap::new();
+        for entry in found {
+            let newest = binds.entry((entry.lpn, entry.place)).or_insert(0);
+            *newest = entry.sequence.max(*newest);
+            let Some(buried) = (if entry.place.is_some() { entry.source } else { Some(entry.lpn) }) else {
+                continue;
+            };
+            let newest = dead.entry(buried).or_insert(0);
+            *newest = entry.sequence.max(*newest);
+        }
+        // A newer entry was recorded, but power was lost before the model heard of it.
+        for (&lpn, &(place, sequence)) in &self.binds {
+            let newest = binds.get(&(lpn, Some(place))).copied();
+            assert!(newest >= Some(sequence), "bind of {lpn} to {place}: {newest:?}, not {sequence}");
+        }
+        for (&lpn, &sequence) in &self.dead {
+            let newest = dead.get(&lpn).copied();
+            assert!(newest >= Some(sequence), "tombstone of {lpn}: {newest:?}, not {sequence}");
+        }
+        let rests: BTreeSet<_> =
+            self.recorded.iter().filter_map(|&(_, _, source, seq)| Some((source?, seq))).collect();
+        for entry in found {
+            let rest = entry.place.is_none() && rests.contains(&(entry.lpn.0, entry.sequence));
+            assert!(rest || self.recorded.contains(&key(entry)), "{entry:?} was never recorded");
+        }
+    }
+}
+
+/// A reverse map with just enough engine around it.
+struct World {
+    io: Io,
+    map: AnyReverseMap,
+    model: Model,
+    rng: Xoshiro256PlusPlus,
+    sequence: u64,
+    refused: u32,
+}
+
+fn geometry() -> Geometry {
+    flat_geometry([1, BLOCKS, BLOCK_PAGES, 512])
+}
+
+fn store(part: ReverseMapPart, cut_at: Option<u64>, outcome: CutOutcome) -> Io {
+    let nand = SimNand::new(geometry(), Retain::default()).with_nvram(part.nvram_bytes(512));
+    Store::new(PowerCut::new(nand, cut_at, outcome), FreeOrder::Fifo)
+}
+
+impl World {
+    fn new(part: ReverseMapPart, seed: u64, cut_at: Option<u64>, outcome: CutOutcome) -> Self {
+        let io = store(part, cut_at, outcome);
+        let map = AnyReverseMap::new(part, &io).expect("the part fits");
+        let rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        Self { io, map, model: Model::default(), rng, sequence: 0, refused: 0 }
+    }
+
+    fn lpn(&mut self) -> Lpn {
+        Lpn(self.rng.random_range(0..LOGICAL))
+    }
+
+    /// Room for the log pages that the next call may append: collects log blocks, as the engine would.
+    fn room(&mut self) -> Result<()> {
+        while self.map.pages_per_record() > 0 && self.io.total_free_blocks() < 3 {
+            let closed = |&block: &BlockId| self.io.blocks().state(block) == BlockState::Closed;
+            let blocks = (0..BLOCKS).map(BlockId).filter(closed);
+            let victim =
+                blocks.min_by_key(|&block| self.io.blocks().valid(block)).expect("a block is closed");
+            let pages = victim.0 * BLOCK_PAGES..(victim.0 + 1) * BLOCK_PAGES;
+            let live = |&ppn: &Ppn| self.map.owns(self.io.owner(ppn).0, ppn);
+            let from: Vec<Ppn> = pages.map(Ppn).filter(live).collect();
+            let owners: Vec<Lpn> = from.iter().map(|&ppn| self.io.owner(ppn)).collect();
+            let mut to = Vec::new();
+            let moves = Moves { from: &from, owners: &owners };
+            self.io.copy(moves, Stream::RemapLog, 0, Cause::RemapLog, &mut to)?;
+            owners.iter().zip(to).for_each(|(id, to)| self.map.relocate_own(id.0, to));
+            for ppn in from {
+                self.io.discard(ppn);
+            }
+            self.io.erase(victim, Cause::RemapLog)?;
+        }
+        Ok(())
+    }
+
+    /// What a recovering engine does for log pages: finds the newest copy of each, before the map is recovered.
+    fn scan(&mut self) -> Result<Vec<(u32, Ppn)>> {
+        for block in (0..BLOCKS).map(BlockId) {
+            if self.io.blocks().state(block) == BlockState::Erasing {
+                self.io.erase(block, Cause::Recovery)?;
+            }
+        }
+        let mut newest: BTreeMap<u32, (u64, Ppn)> = BTreeMap::new();
+        for ppn in (0..BLOCKS * BLOCK_PAGES).map(Ppn) {
+            let Ok(Some(oob)) = self.io.probe(ppn) else { continue };
+            let known = newest.entry(oob.owner).or_insert((oob.sequence, ppn));
+            *known = (*known).max((oob.sequence, ppn));
+        }
+        Ok(newest.into_iter().map(|(id, (_, ppn))| (id, ppn)).collect())
+    }
+
+    /// Valid counts follow from what the map owns.
+    fn count_valid(&mut self, found: &[(u32, Ppn)]) {
+        for block in (0..BLOCKS).map(BlockId) {
+            let owned = |&&(id, ppn): &&(u32, Ppn)| ppn.0 / BLOCK_PAGES == block.0 && self.map.owns(id, ppn);
+            let (owned, counted) = (found.iter().filter(owned).count() as u32, self.io.blocks().valid(block));
+            let first = Ppn(block.0 * BLOCK_PAGES);
+            (counted..owned).for_each(|_| self.io.revive(first));
+            (owned..counted).for_each(|_| self.io.discard(first));
+        }
+    }
+
+    fn admit(&mut self) -> Result<bool> {
+        self.room()?;
+        let model = &self.model;
+        let admitted = self.map.admit(&mut self.io, &|entry| model.need(entry))?;
+        self.refused += u32::from(!admitted);
+        Ok(admitted)
+    }
+
+    fn record(&mut self, entry: Entry) -> Result<()> {
+        self.room()?;
+        self.model.recorded.insert(key(&entry));
+        let model = &self.model;
+        self.map.record(&mut self.io, entry, &|entry| model.need(entry))
+    }
+
+    /// The page has no bind from now on.
+    fn unbind(&mut self, lpn: Lpn) {
+        if let Some((place, _)) = self.model.binds.remove(&lpn) {
+            self.map.supersede(&mut self.io, lpn, place);
+        }
+    }
+
+    fn bind(&mut self) -> Result<()> {
+        if !self.admit()? {
+            return Ok(());
+        }
+        self.sequence += 1;
+        let (lpn, other) = (self.lpn(), self.lpn());
+        let place = Ppn(self.rng.random_range(0..BLOCKS * BLOCK_PAGES));
+        let source = Some(other).filter(|_| lpn != other && self.rng.random_bool(0.3));
+        self.record(Entry { lpn, place: Some(place), source, sequence: self.sequence })?;
+        self.unbind(lpn);
+        self.model.dead.remove(&lpn);
+        self.model.binds.insert(lpn, (place, self.sequence));
+        if let Some(source) = source {
+            self.unbind(source);
+            self.model.dead.insert(source, self.sequence);
+        }
+        self.every_victim_fits()
+    }
+
+    /// What an admission promises: after the host's entry GC can take any one victim.
+    fn every_victim_fits(&mut self) -> Result<()> {
+        let model = &self.model;
+        for block in (0..BLOCKS).map(BlockId) {
+            let fits = self.map.make_room_for(&mut self.io, block, &|entry| model.need(entry))?;
+            assert!(fits, "the entries of block {block} do not fit after an admitted bind");
+        }
+        Ok(())
+    }
+
+    fn trim(&mut self) -> Result<()> {
+        if !self.admit()? {
+            return Ok(());
+        }
+        self.sequence += 1;
+        let lpn = self.lpn();
+        self.record(Entry { lpn, place: None, source: None, sequence: self.sequence })?;
+        self.unbind(lpn);
+        self.model.dead.insert(lpn, self.sequence);
+        Ok(())
+    }
+
+    /// A program is newer evidence on flash: nothing is needed for the page any more.
+    fn write(&mut self) {
+        let lpn = self.lpn();
+        self.unbind(lpn);
+        self.model.dead.remove(&lpn);
+    }
+
+    /// Moves the entries of a block to the two blocks after it, and erases it.
+    fn collect(&mut self) -> Result<()> {
+        let block = BlockId(self.rng.random_range(0..BLOCKS));
+        self.room()?;
+        let model = &self.model;
+        let fits = self.map.make_room_for(&mut self.io, block, &|entry| model.need(entry))?;
+        if fits {
+            self.move_entries(block)?;
+        } else {
+            self.store_copies(block);
+        }
+        self.map.erased(&mut self.io, block)
+    }
+
+    fn move_entries(&mut self, block: BlockId) -> Result<()> {
+        let mut entries = Vec::new();
+        self.map.entries_of(&mut self.io, block, &mut entries)?;
+        let mut moved = BTreeSet::new();
+        let mut next = self.model.clone();
+        for entry in entries {
+            let need = self.model.need(&entry);
+            let newest = self.model.binds.get(&entry.lpn).is_some_and(|bind| bind.1 == entry.sequence);
+            let Some(rest) = (Need { bind: need.bind && newest, ..need }).rest_of(entry) else { continue };
+            if !moved.insert((rest.lpn, rest.place, rest.sequence)) {
+                continue;
+            }
+            let Some(place) = rest.place else {
+                self.record(rest)?;
+                continue;
+            };
+            self.sequence += 1;
+            let place =
+                Ppn((place.0 + BLOCK_PAGES + u32::from(place.0 % 2 == 0) * BLOCK_PAGES)
+                    % (BLOCKS * BLOCK_PAGES));
+            self.record(Entry { place: Some(place), sequence: self.sequence, ..rest })?;
+            next.binds.insert(rest.lpn, (place, self.sequence));
+            if let Some(source) = rest.source.filter(|_| need.tombstone) {
+                next.dead.insert(source, self.sequence);
+            }
+        }
+        self.model = Model { recorded: std::mem::take(&mut self.model.recorded), ..next };
+        Ok(())
+    }
+
+    /// Every referrer of the block's pages gets a page of its own; tombstones of relocations are given up, as their
+    /// pages are written too.
+    fn store_copies(&mut self, block: BlockId) {
+        let in_block = |place: Ppn| place.0 / BLOCK_PAGES == block.0;
+        let moved: Vec<Lpn> =
+            self.model.binds.iter().filter(|(_, b)| in_block(b.0)).map(|(&lpn, _)| lpn).collect();
+        for lpn in moved {
+            self.unbind(lpn);
+        }
+        let of_block =
+            |&&(_, place, source, _): &&Key| source.is_some() && place.is_some_and(|p| in_block(Ppn(p)));
+        let sources: Vec<Key> = self.model.recorded.iter().filter(of_block).copied().collect();
+        for (_, _, source, sequence) in sources {
+            let source = Lpn(source.expect("filtered"));
+            if self.model.dead.get(&source) == Some(&sequence) {
+                self.model.dead.remove(&source);
+            }
+        }
+    }
+
+    fn step(&mut self) -> Result<()> {
+        match self.rng.random_range(0..100) {
+            0..55 => self.bind(),
+            55..65 => self.trim(),
+            65..90 => {
+                self.write();
+                Ok(())
+            }
+            _ => self.collect(),
+        }
+    }
+
+    /// The entries of every block and the tombstones, as recovery would find them, leave the map as it was.
+    fn verify(&mut self) {
+        self.map.check().expect("the part's own rules hold");
+        let mut found = Vec::new();
+        for block in (0..BLOCKS).map(BlockId) {
+            let from = found.len();
+            self.map.entries_of(&mut self.io, block, &mut found).expect("power is on");
+            let foreign = found[from..].iter().find(|e| e.place.is_none_or(|p| p.0 / BLOCK_PAGES != block.0));
+            assert_eq!(foreign, None, "entry of another block in block {block}");
+        }
+        let binds = Model { dead: BTreeMap::new(), ..self.model.clone() };
+        binds.verify(&found);
+    }
+
+    fn recover(&mut self) -> Result<()> {
+        let pages = self.scan()?;
+        self.map.adopt_pages(&pages);
+        let found = self.map.recover(&mut self.io)?;
+        self.count_valid(&pages);
+        let distinct = found.iter().map(key).collect::<BTreeSet<_>>().len();
+        let is_flash = matches!(self.map, AnyReverseMap::FlashLog(_));
+        assert!(distinct == found.len() || !is_flash, "the flash log returned copies");
+        self.model.verify(&found);
+        self.model.adopt(&found);
+        for entry in found.iter().filter(|entry| entry.place.is_some()) {
+            let newest = self.model.binds.get(&entry.lpn).is_some_and(|bind| bind.1 == entry.sequence);
+            if !newest {
+                self.map.supersede(&mut self.io, entry.lpn, entry.place.expect("filtered"));
+            }
+        }
+        self.map.check().expect("the part's own rules hold");
+        Ok(())
+    }
+}
+
+fn segments(nvram_bytes: u64, segment_bytes: u32) -> ReverseMapPart {
+    ReverseMapPart::Segments { nvram_bytes, segment_bytes }
+}
+
+const FLOG: ReverseMapPart = ReverseMapPart::FlashLog { log_pages: 2 };
+const NLOG: ReverseMapPart = ReverseMapPart::NvramLog { nvram_bytes: 400 };
+
+fn parts() -> Vec<ReverseMapPart> {
+    vec![segments(1024, 64), segments(512, 32), segments(1280, 128), segments(720, 48), NLOG, FLOG]
+}
+
+#[test]
+fn agrees_with_the_model() {
+    for part in parts() {
+        let mut refused = 0;
+        for seed in 0..40 {
+            let mut world = World::new(part, seed, None, CutOutcome::Before);
+            for _ in 0..400 {
+                world.step().expect("power is on");
+                world.verify();
+            }
+            world.recover().expect("power is on");
+            world.verify();
+            refused += world.refused;
+        }
+        assert!(refused > 0, "{part:?} never ran full: the test is too easy");
+    }
+}
+
+/// One run with power cut at operation `cut_at` and once more during recovery; `false` if the run was over before.
+fn survives(part: ReverseMapPart, seed: u64, cut_at: u64, again_at: u64, outcome: CutOutcome) -> bool {
+    let mut world = World::new(part, seed, Some(cut_at), outcome);
+    let cut = (0..200).find_map(|_| world.step().err());
+    let Some(error) = cut else { return false };
+    assert!(error.is_power_loss(), "{error}");
+    world.io.nand_mut().restore(Some(again_at));
+    if let Err(error) = world.recover() {
+        assert!(error.is_power_loss(), "{error}");
+        world.io.nand_mut().restore(None);
+        world.recover().expect("power is on");
+    }
+    world.io.nand_mut().restore(None);
+    for _ in 0..20 {
+        world.step().expect("power is on");
+        world.verify();
+    }
+    world.recover().expect("power is on");
+    true
+}
+
+#[test]
+fn survives_a_cut_at_every_store() {
+    for part in parts() {
+        let mut stores = 0;
+        for seed in 0..6 {
+            let outcome = if seed % 2 == 0 { CutOutcome::Torn } else { CutOutcome::AfterUnacknowledged };
+            let cuts =
+                (0..u64::MAX).take_while(|&cut| survives(part, seed, cut, u64::MAX, outcome)).count() as u64;
+            (0..cuts).for_each(|cut| assert!(survives(part, seed, cut, cut * 7 % 23, outcome)));
+            stores += cuts;
+        }
+        assert!(stores > 600, "{part:?}: only {stores} stores in all scenarios");
+    }
+}
+
+#[test]
+fn a_stale_group_is_adopted_and_freed_by_the_next_erase() {
+    let part = segments(1024, 64);
+    let mut world = World::new(part, 1, None, CutOutcome::Before);
+    let bind =
+        |lpn, place, sequence| Entry { lpn: Lpn(lpn), place: Some(Ppn(place)), source: None, sequence };
+    let free = |world: &World| match &world.map {
+        AnyReverseMap::Segments(map) => map.free_segments(),
+        _ => unreachable!(),
+    };
+    for k in 0..5 {
+        world.record(bind(k, 4 + k % 4, 1 + k as u64)).unwrap();
+    }
+    // The block is erased, and power is lost before its group is freed.
+    assert_eq!(world.map.recover(&mut world.io).unwrap().len(), 5);
+    // The block's next life.
+    world.record(bind(9, 4, 50)).unwrap();
+    let mut found = Vec::new();
+    world.map.entries_of(&mut world.io, BlockId(1), &mut found).unwrap();
+    assert_eq!(found.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 50]);
+    world.map.erased(&mut world.io, BlockId(1)).unwrap();
+    assert_eq!(free(&world), 16);
+    assert!(world.io.nvram().iter().all(|&word| word == 0));
+}
+
+#[test]
+fn sizes_that_cannot_work_are_refused() {
+    let io = store(segments(1024, 64), None, CutOutcome::Before);
+    let refused = |bytes, segment| matches!(Segments::new(&io, bytes, segment), Err(Error::Options(_)));
+    assert!(refused(2048, 64), "more NVRAM than the medium has");
+    assert!(refused(1024, 16) && refused(1024, 0) && refused(1024, 40), "odd segments");
+    assert!(refused(1024, 512), "too few segments");
+    assert!(!refused(1024, 256));
+}
+
+/// RM-05, RM-06 and RM-07: sizes for 4-KiB pages.
+#[test]
+fn sizes_are_the_papers() {
+    const GIB: u64 = 1 << 30;
+    const PAGE_BYTES: u64 = 4096;
+    assert_eq!(GIB / PAGE_BYTES * ENTRY_BYTES, 4 << 20, "entries for 1 GiB of duplicates");
+    let nvram = 1 << 20;
+    let nand = SimNand::new(geometry(), Retain::default()).with_nvram(nvram);
+    let map = Segments::new(&Store::new(nand, FreeOrder::Fifo), nvram, SEGMENT_BYTES).unwrap();
+    let per_gib = map.capacity_entries() * (GIB / nvram) * PAGE_BYTES;
+    assert_eq!(per_gib, 252 * GIB, "duplicates that 1 GiB of NVRAM serves, heads included");
+    assert_eq!(GIB / ENTRY_BYTES * PAGE_BYTES, 256 * GIB, "the same without heads");
+    assert_eq!((map.segment_entries() + 1) * 100, 64 * 100);
+    let overhead_percent = 100.0 / (map.segment_entries() + 1) as f64;
+    assert!((overhead_percent - 1.5625).abs() < 1e-12, "segment heads take {overhead_percent} %");
+}
+
+/// An empty map on a device of `blocks` blocks of 16 pages of 4 KiB.
+fn fresh(part: ReverseMapPart, blocks: u32) -> (Store<SimNand>, AnyReverseMap) {
+    let nand = SimNand::new(flat_geometry([1, blocks, 16, 4096]), Retain::default());
+    let io = Store::new(nand.with_nvram(part.nvram_bytes(4096)), FreeOrder::Fifo);
+    let map = AnyReverseMap::new(part, &io).expect("the part fits");
+    (io, map)
+}
+
+/// Records `count` binds to pages of `block`.
+fn fill(io: &mut Store<SimNand>, map: &mut AnyReverseMap, block: u32, count: u32) {
+    for k in 0..count {
+        let entry =
+            Entry { lpn: Lpn(k), place: Some(Ppn(block * 16 + k % 16)), source: None, sequence: k as u64 };
+        map.record(io, entry, &|_| Need { bind: true, tombstone: false }).expect("the part is large enough");
+    }
+}
+
+/// RM-43: bytes of NVRAM and pages of flash that one victim with 50 entries costs, with so many other entries.
+#[test]
+fn only_the_segments_do_not_feel_the_size_of_the_log() {
+    let costs = |part, others: u32| {
+        let (mut io, mut map) = fresh(part, 64);
+        fill(&mut io, &mut map, 5, 50);
+        (0..others / 100).for_each(|k| fill(&mut io, &mut map, 6 + k % 50, 100));
+        let before = io.stats.clone();
+        let mut found = Vec::new();
+        map.entries_of(&mut io, BlockId(5), &mut found).unwrap();
+        assert_eq!(found.len(), 50);
+        let pages = io.stats.total_reads() - before.total_reads();
+        (io.stats.work.nvram_read_bytes - before.work.nvram_read_bytes, pages)
+    };
+    for others in [1000, 10_000, 20_000] {
+        let entries = 50 + others as u64;
+        assert_eq!(costs(segments(1 << 20, SEGMENT_BYTES), others), (1024, 0));
+        assert_eq!(costs(ReverseMapPart::NvramLog { nvram_bytes: 1 << 20 }, others), (16 * entries, 0));
+        // A full buffer stays until the next entry.
+        let pages = (entries - 1) / 256;
+        let flash = costs(ReverseMapPart::FlashLog { log_pages: 256 }, others);
+        assert_eq!(flash, (16 * (entries - 256 * pages), pages));
+    }
+}
+
+/// RM-36: the largest group of the paper, 117 KiB, is scanned in 94 us at 50 ns per 64 bytes.
+#[test]
+fn the_largest_group_of_the_paper_takes_94_us() {
+    let (mut io, mut map) = fresh(segments(1 << 20, SEGMENT_BYTES), 8);
+    fill(&mut io, &mut map, 3, 117 * 63);
+    let before = io.stats.work.nvram_read_bytes;
+    map.entries_of(&mut io, BlockId(3), &mut Vec::new()).unwrap();
+    let bytes = io.stats.work.nvram_read_bytes - before;
+    assert_eq!(bytes, 117 << 10);
+    assert_eq!((bytes / 64 * 50 + 500) / 1000, 94);
+}
+
+/// RM-29: each group wastes half a segment on average, so larger segments waste more.
+#[test]
+fn groups_waste_half_a_segment() {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(29);
+    for segment_bytes in [256, 1024, 4096] {
+        let entries = segment_bytes / 16 - 1;
+        let (mut io, mut map) = fresh(segments(16 << 20, segment_bytes), 600);
+        let counts: Vec<u32> = (0..600).map(|_| rng.random_range(1..=4 * entries)).collect();
+        counts.iter().zip(0..).for_each(|(&count, block)| fill(&mut io, &mut map, block, count));
+        let AnyReverseMap::Segments(map) = map else { unreachable!() };
+        let taken = (16 << 20) / segment_bytes - map.free_segments();
+        let unused = (taken * entries - counts.iter().sum::<u32>()) as f64 / 600.0;
+        // A uniform remainder leaves 0 to e - 1 unused; three standard errors of the mean of 600 are 0.036 e.
+        let (expected, error) = ((entries - 1) as f64 / 2.0, 0.036 * entries as f64);
+        assert!((unused - expected).abs() < error, "{segment_bytes} bytes: {unused} unused, not {expected}");
+    }
+}
+
+/// A cut anywhere between the program of a full buffer and its last word zeroed costs neither entries nor room.
+#[test]
+fn an_interrupted_flush_is_finished() {
+    let page_entries = 512 / 16;
+    let bind = |k: u32| Entry { lpn: Lpn(k), place: Some(Ppn(k % 24)), source: None, sequence: 1 + k as u64 };
+    for outcome in [CutOutcome::Torn, CutOutcome::AfterUnacknowledged] {
+        // The program, two words zeroed per entry, two stored for the next.
+        for cut in 0..1 + 2 * page_entries as u64 + 2 {
+            let mut world = World::new(FLOG, 1, None, outcome);
+            (0..page_entries).for_each(|k| world.record(bind(k)).expect("power is on"));
+            world.io.nand_mut().restore(Some(cut));
+            world.record(bind(page_entries)).expect_err("power is cut");
+            world.io.nand_mut().restore(None);
+            let pages = world.scan().expect("power is on");
+            world.map.adopt_pages(&pages);
+            let found = world.map.recover(&mut world.io).expect("power is on");
+            let last_survives =
+                cut == 2 * page_entries as u64 + 2 && outcome == CutOutcome::AfterUnacknowledged;
+            let expected = page_entries + u32::from(last_survives);
+            assert!(found.into_iter().eq((0..expected).map(bind)), "{outcome:?} at {cut}");
+            let is_flushed = cut > 0 || outcome == CutOutcome::AfterUnacknowledged;
+            let AnyReverseMap::FlashLog(log) = &world.map else { unreachable!() };
+            assert_eq!(log.live_pages(), u32::from(is_flushed), "{outcome:?} at {cut}");
+            let words = world.io.nvram().iter().skip(2).filter(|&&word| word != 0).count() as u32;
+            assert_eq!(words, if is_flushed { 0 } else { 2 * (page_entries - 1) }, "{outcome:?} at {cut}");
+        }
+    }
+}
+
+/// Every mechanism of the flash log runs in the random scenarios: flushes, cleaning, collection of its blocks.
+#[test]
+fn the_flash_log_is_cleaned_and_collected() {
+    let mut world = World::new(FLOG, 3, None, CutOutcome::Torn);
+    (0..2000).for_each(|_| world.step().expect("power is on"));
+    let stats = &world.io.stats;
+    let cause = Cause::RemapLog as usize;
+    assert!(stats.erases[cause] > 10, "{} erases", stats.erases[cause]);
+    let pages = stats.programs[cause];
+    assert!(pages >= 4 * stats.erases[cause], "{pages} programs for {} erases", stats.erases[cause]);
+    let AnyReverseMap::FlashLog(log) = &world.map else { unreachable!() };
+    assert!(log.live_pages() <= 2);
+}
+
+prop_compose! {
+    fn any_entry()(
+        lpn in 0..(1u32 << 31) - 1,
+        offset in prop::option::of(0..65_535u32),
+        source in prop::option::of(0..(1u32 << 31) - 1),
+        sequence in 0..=MAX_SEQUENCE,
+    ) -> (Entry, u32) {
+        let first = 1_000_000;
+        let place = offset.map(|offset| Ppn(first + offset));
+        (Entry { lpn: Lpn(lpn), place, source: source.map(Lpn), sequence }, first)
+    }
+}
+
+proptest! {
+    #[test]
+    fn entries_survive_encoding((entry, first) in any_entry()) {
+        let words = entry.encode(Ppn(first));
+        prop_assert_eq!(Entry::decode(words, Ppn(first)), Some(entry));
+        prop_assert_eq!(Entry::decode([words[0], 0], Ppn(first)), None);
+        prop_assert_eq!(Entry::decode([0, words[1]], Ppn(first)), None);
+    }
+}

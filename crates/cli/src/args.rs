@@ -92,7 +92,7 @@ pub(crate) struct ReproduceArgs {
     /// Run again what is finished already
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Only make the pages and figures again from results.json
+    /// Only evaluate the rows and make the pages and figures again from results.json
     #[arg(long, conflicts_with_all = ["quick", "full", "traces", "seed", "fresh"])]
     pub(crate) render: bool,
     /// No summary, no progress

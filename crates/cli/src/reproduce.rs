@@ -19,7 +19,9 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
         let describe =
             |error: &dyn std::fmt::Display| Failure::of_usage(format!("{}: {error}", path.display()));
         let text = std::fs::read_to_string(&path).map_err(|error| describe(&error))?;
-        let results = Results::from_json(&text).map_err(|error| describe(&error))?;
+        let mut results = Results::from_json(&text).map_err(|error| describe(&error))?;
+        results.evaluate(paper);
+        std::fs::write(&path, results.to_json()).map_err(written)?;
         session::write_views(&results, paper, &folder).map_err(written)?;
         return Ok(Outcome::Done);
     }
@@ -68,10 +70,11 @@ struct Watch {
 }
 
 impl Observer for Watch {
-    fn begins(&mut self, number: usize, total: usize, name: &str, left: Option<Duration>) {
+    fn begins(&mut self, number: usize, total: usize, name: &str, left: Option<Duration>) -> ControlFlow<()> {
         let left = left.map_or_else(String::new, |left| format!(", about {} s left", left.as_secs() + 1));
         self.reporter.say(&format!("[{number}/{total}] {name}{left}"));
         self.running = Some(Box::new(self.reporter.of_design(name)));
+        if self.reporter.is_interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     fn goes_on(&mut self, progress: Progress) -> ControlFlow<()> {

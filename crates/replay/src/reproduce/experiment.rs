@@ -133,6 +133,22 @@ impl Experiment {
         hasher.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
+    /// Whether this binary knows the workload, the design and the settings.
+    ///
+    /// # Errors
+    /// What it does not know.
+    pub fn availability(&self) -> Result<(), String> {
+        let input = self.source.input()?;
+        if let Work::Replay { design, settings } = &self.work {
+            require_design(design)?;
+            let config = config_of(settings)?;
+            if matches!(input, Input::Workload(_) | Input::Host(_)) {
+                config.resolve(1 << 20).map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
     /// Runs it.
     ///
     /// # Errors
@@ -176,11 +192,8 @@ fn replay(
     settings: &[String],
     on_progress: OnProgress<'_>,
 ) -> Result<RunRecord, Trouble> {
-    let is_known = wearwell::design::ALL.iter().any(|known| known.name == design);
-    if !is_known {
-        return Err(Trouble::NotRun(format!("design {design} not available")));
-    }
-    let config = Config::from_parts(None, settings).map_err(|error| refused(&error))?;
+    require_design(design).map_err(Trouble::NotRun)?;
+    let config = config_of(settings).map_err(Trouble::NotRun)?;
     let plan = Plan::new(&config, input).map_err(|error| failed(&error))?;
     let mut interrupted = false;
     let record = plan.run(design, &mut |progress| {
@@ -197,14 +210,19 @@ fn replay(
     }
 }
 
+fn require_design(name: &str) -> Result<(), String> {
+    let is_known = wearwell::design::ALL.iter().any(|design| design.name == name);
+    if is_known { Ok(()) } else { Err(format!("design {name} not available")) }
+}
+
 /// A setting that no configuration has belongs to a part that is not there.
-fn refused(error: &ConfigError) -> Trouble {
-    match error {
+fn config_of(settings: &[String]) -> Result<Config, String> {
+    Config::from_parts(None, settings).map_err(|error| match error {
         ConfigError::Toml { place, message } if message.starts_with("unknown") => {
-            Trouble::NotRun(format!("{place} not available"))
+            format!("{place} not available")
         }
-        error => Trouble::NotRun(error.to_string()),
-    }
+        error => error.to_string(),
+    })
 }
 
 fn failed(error: &ReplayError) -> Trouble {

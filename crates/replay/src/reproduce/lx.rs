@@ -160,17 +160,19 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
         "LX-19" => each(runs, &["web"], "infinite", reduction),
         "LX-20" => each(runs, &traces, "64k", reduction),
         "LX-21" => each(runs, &traces, "128k", reduction)
-            .map(|values| [values, beside(runs, "fitted-128k", reduction)].concat()),
+            .map(|values| [values, beside(runs, "fitted-128k", "fitted", reduction)].concat()),
         "LX-22" => each(runs, &traces, "256k", reduction),
         "LX-23" => each(runs, &["mail"], "counts", |run| run.figure("writes") / run.figure("addresses")),
-        "LX-24" => erase_reductions(runs, "infinite"),
+        "LX-24" => against(runs, "baseline", "infinite", erases_saved),
         "LX-25" => stores(runs, "web", &["64k", "128k", "256k", "infinite"]),
         "LX-26" => stores(runs, "mail", &["256k", "64k"]),
-        "LX-27" => erase_reductions(runs, "128k"),
+        "LX-27" => erase_reductions(runs, "")
+            .map(|values| [values, erase_reductions(runs, "fitted-").unwrap_or_default()].concat()),
         "LX-28" => response(runs, "timed-lru", 1.0),
         "LX-29" => response(runs, "timed-prob", 1.0),
         "LX-30" => response(runs, "timed-prob", -1.0),
-        "LX-31" => each(runs, &traces, "128k", comparisons),
+        "LX-31" => each(runs, &traces, "128k", comparisons)
+            .map(|values| [values, beside(runs, "128k-lru", "LRU", comparisons)].concat()),
         "LX-32" => {
             against(runs, "128k", "128k-fl", |prob, fl| percent(1.0 - comparisons(&fl) / comparisons(&prob)))
         }
@@ -265,17 +267,26 @@ fn erases(run: &Run<'_>, baseline: &Run<'_>) -> f64 {
     percent(run.figure("erases") / baseline.figure("erases"))
 }
 
-/// Values of another drive, which no target names; none where the run is missing.
-fn beside(runs: &Runs, variant: &str, value: impl Fn(&Run<'_>) -> f64) -> Vec<Value> {
+/// Values of another variant, which no target names; none where the run is missing.
+fn beside(runs: &Runs, variant: &str, name: &str, value: impl Fn(&Run<'_>) -> f64) -> Vec<Value> {
     let of = |(trace, ..): (&str, &str, u32)| {
         let run = runs.get(&format!("{trace}/{variant}")).ok()?;
-        Some(Value::new(format!("{trace} fitted"), value(&run)))
+        Some(Value::new(format!("{trace} {name}"), value(&run)))
     };
     TRACES.into_iter().filter_map(of).collect()
 }
 
-fn erase_reductions(runs: &Runs, variant: &str) -> Result<Vec<Value>> {
-    against(runs, "baseline", variant, |baseline, run| 100.0 - erases(&run, &baseline))
+fn erases_saved(baseline: Run<'_>, run: Run<'_>) -> f64 {
+    100.0 - erases(&run, &baseline)
+}
+
+/// Erases saved with the standard store, on the paper's drive or on the fitted one.
+fn erase_reductions(runs: &Runs, drive: &str) -> Result<Vec<Value>> {
+    let mut values = against(runs, &format!("{drive}baseline"), &format!("{drive}128k"), erases_saved)?;
+    if !drive.is_empty() {
+        values.iter_mut().for_each(|value| value.of += " fitted");
+    }
+    Ok(values)
 }
 
 /// Erases with several stores relative to the baseline.

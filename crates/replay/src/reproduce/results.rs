@@ -112,7 +112,8 @@ fn evaluated(paper: Paper, target: &Target, runs: &Runs) -> Row {
         verdict: String::new(),
     };
     match closed_forms::row(&target.id).map(Ok).or_else(|| measure(paper, &target.id, runs)) {
-        Some(Ok(ours)) => row.ours = ours,
+        // What is divided by a count of zero is no result, and JSON has no word for it.
+        Some(Ok(ours)) => row.ours = ours.into_iter().filter(|value| value.value.is_finite()).collect(),
         Some(Err(why)) => row.not_run = why,
         None => {}
     }

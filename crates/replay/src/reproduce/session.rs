@@ -28,8 +28,9 @@ pub struct Options {
 
 /// Who watches a run.
 pub trait Observer {
-    /// An experiment begins. `left` is an estimate for all that are left, if one can be made.
-    fn begins(&mut self, number: usize, total: usize, name: &str, left: Option<Duration>);
+    /// An experiment begins; `Break` ends the run before it. `left` is an estimate for all that are left, if one can be
+    /// made.
+    fn begins(&mut self, number: usize, total: usize, name: &str, left: Option<Duration>) -> ControlFlow<()>;
 
     /// An experiment goes on; `Break` ends the run.
     fn goes_on(&mut self, progress: Progress) -> ControlFlow<()>;
@@ -38,44 +39,63 @@ pub trait Observer {
     fn not_run(&mut self, name: &str, why: &str);
 }
 
-/// Runs what is not in the folder yet and writes all views. What is finished is written after each experiment.
+/// Runs a paper's experiments as far as the folder lacks them, and writes all views. What is finished is written after
+/// each experiment.
 ///
 /// # Errors
 /// Files that cannot be written.
 pub fn run(paper: Paper, options: &Options, observer: &mut dyn Observer) -> std::io::Result<Results> {
-    std::fs::create_dir_all(&options.folder)?;
     let setting = Setting { size: options.size, seed: options.seed, traces: options.traces.clone() };
-    let wanted = experiments(paper, &setting);
+    run_experiments(paper, &experiments(paper, &setting), options, observer)
+}
+
+/// Like [`run`], for these experiments instead of the paper's.
+///
+/// # Errors
+/// Files that cannot be written.
+pub fn run_experiments(
+    paper: Paper,
+    wanted: &[Experiment],
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> std::io::Result<Results> {
+    std::fs::create_dir_all(&options.folder)?;
     let mut results = Results::empty(paper, options.size, options.seed);
-    let done = if options.fresh { Vec::new() } else { finished(&options.folder) };
-    let is_done = |experiment: &Experiment| done.iter().any(|record| record.key == experiment.key());
-    results.experiments =
-        done.iter().filter(|record| wanted.iter().any(|one| one.key() == record.key)).cloned().collect();
-    let to_do: Vec<&Experiment> = wanted.iter().filter(|one| !is_done(one)).collect();
+    results.experiments = if options.fresh { Vec::new() } else { finished(&options.folder) };
+    results.experiments.retain(|record| wanted.iter().any(|experiment| experiment.key() == record.key));
+    let is_done = |experiment: &&Experiment| {
+        let key = experiment.key();
+        results.experiments.iter().any(|record| record.key == key)
+    };
+    let to_do: Vec<&Experiment> = wanted.iter().filter(|experiment| !is_done(experiment)).collect();
     let started = Instant::now();
     for (k, experiment) in to_do.iter().enumerate() {
         let left = (k > 0).then(|| started.elapsed() / k as u32 * (to_do.len() - k) as u32);
-        observer.begins(k + 1, to_do.len(), &experiment.name, left);
-        match experiment.run(&mut |progress| observer.goes_on(progress)) {
-            Ok(record) => {
-                results.experiments.push(record);
-                write_record(&mut results, paper, &options.folder)?;
-            }
-            Err(Trouble::Interrupted) => {
-                results.partial = true;
-                break;
-            }
-            Err(Trouble::NotRun(why)) => {
-                observer.not_run(&experiment.name, &why);
-                results.not_run.insert(experiment.name.clone(), why);
-            }
+        let flow = observer.begins(k + 1, to_do.len(), &experiment.name, left);
+        results.partial = flow.is_break() || !add(experiment, &mut results, observer);
+        if results.partial {
+            break;
         }
+        write_record(&mut results, paper, &options.folder)?;
     }
-    let place = |name: &str| wanted.iter().position(|one| one.name == name);
+    let place = |name: &str| wanted.iter().position(|experiment| experiment.name == name);
     results.experiments.sort_by_key(|record| place(&record.name));
     write_record(&mut results, paper, &options.folder)?;
     write_views(&results, paper, &options.folder)?;
     Ok(results)
+}
+
+/// Runs one experiment; false if it was interrupted.
+fn add(experiment: &Experiment, results: &mut Results, observer: &mut dyn Observer) -> bool {
+    match experiment.run(&mut |progress| observer.goes_on(progress)) {
+        Ok(record) => results.experiments.push(record),
+        Err(Trouble::Interrupted) => return false,
+        Err(Trouble::NotRun(why)) => {
+            observer.not_run(&experiment.name, &why);
+            results.not_run.insert(experiment.name.clone(), why);
+        }
+    }
+    true
 }
 
 /// Experiments of an earlier run; none if there is no readable record.

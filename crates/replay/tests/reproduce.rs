@@ -1,0 +1,549 @@
+//! Papers measured again: targets are complete, every row is measured or says why not, verdicts follow the rule, pages are
+//! made from records, and an interrupted run goes on where it stopped.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use wearwell_replay::replay::Progress;
+use wearwell_replay::reproduce::experiment::{Experiment, Record, Runs, Source};
+use wearwell_replay::reproduce::results::Row;
+use wearwell_replay::reproduce::target::{Class, Kind, Target, Targets};
+use wearwell_replay::reproduce::verdict::{self, Outcome, Value};
+use wearwell_replay::reproduce::{
+    Observer, Options, Paper, Results, Setting, Size, Traces, closed_forms, experiments, figures, measure,
+    render, session,
+};
+
+fn setting(size: Size) -> Setting {
+    Setting { size, seed: 1, traces: Traces::default() }
+}
+
+fn papers_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers")
+}
+
+// Targets.
+
+#[test]
+fn every_row_is_there_once_and_in_order() {
+    for (paper, rows) in Paper::ALL.into_iter().zip([39, 33, 45, 18]) {
+        let targets = paper.targets();
+        assert_eq!(targets.paper.key, paper.name());
+        let prefix = paper.name().to_uppercase();
+        let expected: Vec<String> = (1..=rows).map(|number| format!("{prefix}-{number:02}")).collect();
+        let ids: Vec<String> = targets.rows.iter().map(|row| row.id.clone()).collect();
+        assert_eq!(ids, expected);
+    }
+}
+
+#[test]
+fn targets_can_be_compared() {
+    for target in Paper::ALL.into_iter().flat_map(|paper| paper.targets().rows) {
+        let Target { id, values, compare, .. } = &target;
+        let names: BTreeSet<&str> = values.iter().map(|value| value.of.as_str()).collect();
+        assert_eq!(names.len(), values.len(), "{id} names a value twice");
+        assert_eq!(
+            values.is_empty(),
+            compare.kind == Kind::Context,
+            "{id} has values exactly if they are compared"
+        );
+        for value in values {
+            let has_number = value.value.is_some() || value.low.is_some() || value.high.is_some();
+            assert_eq!(has_number, compare.kind != Kind::Ordering, "{id} {}", value.of);
+            assert!(
+                value.low.is_none_or(|low| value.high.is_none_or(|high| low <= high)),
+                "{id} is upside down"
+            );
+        }
+        assert!(compare.kind != Kind::Within || compare.percent > 0.0, "{id} tolerates nothing");
+    }
+}
+
+#[test]
+fn contradictions_exist_and_are_touched() {
+    for paper in Paper::ALL {
+        let targets = paper.targets();
+        for name in targets.rows.iter().flat_map(|row| &row.contradictions) {
+            assert!(targets.contradictions.contains_key(name), "{paper} does not explain {name}");
+        }
+    }
+}
+
+#[test]
+fn unknown_keys_of_a_target_are_refused() {
+    let text = include_str!("../../../papers/lx/targets.toml").replacen("metric =", "metrik =", 1);
+    assert!(Targets::parse(&text).is_err());
+}
+
+// Experiments.
+
+/// Rows that nothing measures, and why.
+const UNMEASURED: [&str; 3] = [
+    "IL-07", // records do not say which schemes an epoch ran
+    "IL-15", // a property of a private trace
+    "IL-17", // decisions are compared where they are made
+];
+
+/// Runs in which every experiment has finished with no more than the figures that rows insist on.
+fn hollow_runs(experiments: &[Experiment]) -> Runs {
+    let insisted = [
+        "latency_us.write.mean",
+        "lifetime.energy_uj_per_page",
+        "first_erase.share",
+        "parts.largest_group_bytes",
+    ];
+    let mut runs = Runs::default();
+    for experiment in experiments {
+        let figures = insisted.map(|name| (name.to_owned(), 1.0)).into();
+        runs.add(Record { name: experiment.name.clone(), scale: 1.0, figures, ..Record::default() });
+    }
+    runs
+}
+
+#[test]
+fn every_row_is_measured_or_says_why_not() {
+    for paper in Paper::ALL {
+        let runs = hollow_runs(&experiments(paper, &setting(Size::Quick)));
+        for target in paper.targets().rows {
+            let is_computed = closed_forms::row(&target.id).is_some();
+            let is_measured = measure(paper, &target.id, &runs).is_some();
+            let has_reason = target.compare.kind == Kind::Context
+                || target.class == Class::Priv
+                || UNMEASURED.contains(&target.id.as_str());
+            assert!(is_computed || is_measured || has_reason, "{} is forgotten", target.id);
+            assert!(!(is_computed && is_measured), "{} is both computed and measured", target.id);
+        }
+    }
+}
+
+#[test]
+fn rows_and_experiments_need_each_other() {
+    for paper in Paper::ALL {
+        let experiments = experiments(paper, &setting(Size::Quick));
+        let names: BTreeSet<String> = experiments.iter().map(|experiment| experiment.name.clone()).collect();
+        assert_eq!(names.len(), experiments.len(), "{paper} names an experiment twice");
+        let runs = hollow_runs(&experiments);
+        for target in paper.targets().rows {
+            measure(paper, &target.id, &runs);
+        }
+        let asked: BTreeSet<String> = runs.take_asked().0.into_iter().collect();
+        let unknown: Vec<_> = asked.difference(&names).collect();
+        let idle: Vec<_> = names.difference(&asked).collect();
+        assert!(unknown.is_empty() && idle.is_empty(), "{paper}: not defined {unknown:?}; not used {idle:?}");
+    }
+}
+
+#[test]
+fn measured_values_have_the_names_of_the_targets() {
+    for paper in Paper::ALL {
+        let runs = hollow_runs(&experiments(paper, &setting(Size::Quick)));
+        for target in paper.targets().rows {
+            let computed = closed_forms::row(&target.id).map(Ok);
+            let Some(Ok(ours)) = computed.or_else(|| measure(paper, &target.id, &runs)) else { continue };
+            for reported in &target.values {
+                assert!(
+                    ours.iter().any(|value| value.of == reported.of),
+                    "{} lacks `{}`",
+                    target.id,
+                    reported.of
+                );
+            }
+        }
+    }
+}
+
+/// Misspelt settings would otherwise pass for parts that are not there yet.
+#[test]
+fn experiments_can_run_or_wait_for_a_part() {
+    for paper in Paper::ALL {
+        for experiment in
+            [Size::Quick, Size::Full].into_iter().flat_map(|size| experiments(paper, &setting(size)))
+        {
+            match experiment.availability() {
+                Ok(()) => {}
+                Err(why) => assert!(
+                    paper != Paper::Lx && why.ends_with("not available"),
+                    "{}: {why}",
+                    experiment.name
+                ),
+            }
+        }
+    }
+}
+
+#[test]
+fn quick_is_smaller_than_full() {
+    for paper in Paper::ALL {
+        let scale = |size| experiments(paper, &setting(size)).iter().map(|one| one.scale).fold(0.0, f64::max);
+        assert!(scale(Size::Quick) < scale(Size::Full), "{paper}");
+        assert!((scale(Size::Full) - 1.0).abs() < 1e-9, "{paper} is as large as the paper's");
+    }
+}
+
+#[test]
+fn originals_replace_substitutes() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("FIU-Mail.blkparse.zst"), "").unwrap();
+    std::fs::write(folder.path().join("notes.txt"), "").unwrap();
+    let traces = Traces::find(folder.path()).unwrap();
+    assert_eq!(traces.len(), 1);
+    let with = experiments(Paper::Lx, &Setting { traces, ..setting(Size::Quick) });
+    let of = |name: &str| with.iter().find(|experiment| experiment.name == name).unwrap().clone();
+    let mail = of("mail/128k");
+    assert!(!mail.is_substitute() && matches!(mail.source, Source::Original(_)));
+    assert!((mail.scale - 1.0).abs() < 1e-9, "an original is not scaled down");
+    assert!(format!("{mail:?}").contains("recycle.entries=131072"), "{mail:?}");
+    assert!(of("web/128k").is_substitute());
+}
+
+// Verdicts.
+
+fn target(text: &str) -> Target {
+    let text = format!(
+        "[paper]\nkey = \"lx\"\ntitle = \"\"\nsource = \"\"\n[[target]]\nid = \"X-01\"\nplace = \"\"\nmetric = \"\"\n\
+         configuration = \"\"\nclass = \"PUB\"\nreported = \"\"\n{text}"
+    );
+    Targets::parse(&text).unwrap().rows.remove(0)
+}
+
+fn verdict_of(target: &Target, ours: &[(&str, f64)], substitute: bool) -> String {
+    let ours: Vec<Value> = ours.iter().map(|(of, value)| Value::new(*of, *value)).collect();
+    verdict::judge(target, &ours, substitute).to_string()
+}
+
+#[test]
+fn within_quotes_the_worst_value() {
+    let both = target(
+        "values = [{ of = \"a\", value = 50.0 }, { of = \"b\", value = 20.0 }]\n\
+         compare = { kind = \"within\", percent = 10.0, neutral = 0.0 }",
+    );
+    assert_eq!(verdict_of(&both, &[("a", 50.0), ("b", 20.0)], false), "reproduced within 0 %");
+    assert_eq!(verdict_of(&both, &[("a", 51.0), ("b", 18.5)], false), "reproduced within 7.5 %");
+    assert_eq!(verdict_of(&both, &[("a", 51.0), ("b", 18.0)], false), "reproduced within 10 %");
+    assert_eq!(verdict_of(&both, &[("a", 50.0), ("b", 17.9)], false), "direction only");
+    assert_eq!(verdict_of(&both, &[("a", 50.0), ("b", -1.0)], false), "not reproduced: off by 105 %");
+    assert_eq!(verdict_of(&both, &[("a", 51.0), ("b", 20.0)], true), "substitute input; within 2 %");
+    assert_eq!(verdict_of(&both, &[("a", 51.0), ("b", 1.0)], true), "substitute input; direction only");
+    assert_eq!(verdict_of(&both, &[("a", 50.0)], false), "not run: b was not measured");
+    assert_eq!(verdict_of(&both, &[("a", 50.0), ("b", f64::NAN)], false), "not run: no figure for b");
+}
+
+#[test]
+fn a_reduction_below_neutral_has_a_direction_too() {
+    let normalised = target(
+        "values = [{ value = 58.0 }]\ncompare = { kind = \"within\", percent = 10.0, neutral = 100.0 }",
+    );
+    assert_eq!(verdict_of(&normalised, &[("", 90.0)], false), "direction only");
+    assert_eq!(verdict_of(&normalised, &[("", 101.0)], false), "not reproduced: off by 75 %");
+    let no_neutral = target("values = [{ value = 58.0 }]\ncompare = { kind = \"within\", percent = 10.0 }");
+    assert_eq!(verdict_of(&no_neutral, &[("", 90.0)], false), "not reproduced: off by 56 %");
+}
+
+#[test]
+fn ranges_contain_or_deviate() {
+    let range =
+        target("values = [{ low = 10.0, high = 20.0 }]\ncompare = { kind = \"range\", percent = 5.0 }");
+    assert_eq!(verdict_of(&range, &[("", 10.0)], false), "reproduced within 0 %");
+    assert_eq!(verdict_of(&range, &[("", 20.9)], false), "reproduced within 4.5 %");
+    assert_eq!(verdict_of(&range, &[("", 5.0)], false), "not reproduced: off by 50 %");
+    let open = target("values = [{ high = 1.0 }]\ncompare = { kind = \"range\" }");
+    assert_eq!(verdict_of(&open, &[("", -5.0)], false), "reproduced within 0 %");
+    assert_eq!(verdict_of(&open, &[("", 1.01)], false), "not reproduced: off by 1 %");
+}
+
+#[test]
+fn digits_round() {
+    let digits = target("values = [{ value = 89.5, digits = 1 }]\ncompare = { kind = \"digits\" }");
+    assert_eq!(verdict_of(&digits, &[("", 89.51)], false), "reproduced exactly");
+    assert_eq!(verdict_of(&digits, &[("", 89.549)], false), "reproduced exactly");
+    assert_eq!(verdict_of(&digits, &[("", 89.57)], false), "not reproduced: off by 0.1 %");
+    let nothing = target("values = [{ value = 0.0, digits = 1 }]\ncompare = { kind = \"digits\" }");
+    assert_eq!(verdict_of(&nothing, &[("", 0.04)], false), "reproduced exactly");
+    assert_eq!(verdict_of(&nothing, &[("", 0.06)], false), "not reproduced");
+}
+
+#[test]
+fn orders_and_statements_hold_or_do_not() {
+    let order = target(
+        "values = [{ of = \"a\" }, { of = \"b\" }, { of = \"c\" }]\ncompare = { kind = \"ordering\" }",
+    );
+    assert_eq!(verdict_of(&order, &[("c", 1.0), ("b", 2.0), ("a", 3.0)], false), "holds");
+    assert_eq!(verdict_of(&order, &[("a", 3.0), ("b", 2.0), ("c", 2.0)], false), "not reproduced");
+    let holds = target("values = [{ value = 1.0 }]\ncompare = { kind = \"holds\" }");
+    assert_eq!(verdict_of(&holds, &[("", 1.0)], true), "substitute input; holds");
+    assert_eq!(verdict_of(&holds, &[("", 0.0)], false), "not reproduced");
+    let direction = target("values = [{ value = 2.8 }]\ncompare = { kind = \"direction\", neutral = 0.0 }");
+    assert_eq!(verdict_of(&direction, &[("", 40.0)], false), "direction only");
+    assert_eq!(verdict_of(&direction, &[("", -0.1)], false), "not reproduced");
+}
+
+#[test]
+fn what_a_substitute_is_made_of_is_no_result() {
+    let given = target(
+        "values = [{ value = 9.3 }]\ncompare = { kind = \"within\", percent = 2.0 }\ngiven_to_substitute = true",
+    );
+    assert_eq!(verdict_of(&given, &[("", 9.3)], true), "substitute input, made from these figures");
+    assert_eq!(verdict_of(&given, &[("", 9.3)], false), "reproduced within 0 %");
+    assert_eq!(verdict_of(&given, &[("", 5.0)], false), "not reproduced: off by 47 %");
+}
+
+#[test]
+fn rows_without_values_say_why() {
+    let public = target("values = [{ value = 1.0 }]\ncompare = { kind = \"within\", percent = 2.0 }");
+    assert_eq!(
+        verdict::not_run(&public, "design x not available").to_string(),
+        "not run: design x not available"
+    );
+    let mut private = public;
+    private.class = Class::Priv;
+    assert!(matches!(verdict::not_run(&private, "").outcome, Outcome::NotReproducible(_)));
+    assert!(matches!(verdict::not_run(&private, "design x not available").outcome, Outcome::NotRun(_)));
+    private.not_reproducible = "secret".into();
+    assert_eq!(verdict::not_run(&private, "anything").to_string(), "not reproducible: secret");
+}
+
+// Sessions.
+
+/// Notes what ran, and ends the run before the experiment of that number.
+#[derive(Default)]
+struct Watch {
+    ran: Vec<String>,
+    not_run: Vec<String>,
+    stop_before: usize,
+}
+
+impl Observer for Watch {
+    fn begins(&mut self, number: usize, _: usize, name: &str, left: Option<Duration>) -> ControlFlow<()> {
+        assert_eq!(left.is_some(), number > 1, "an estimate needs something to go by");
+        if number == self.stop_before {
+            return ControlFlow::Break(());
+        }
+        self.ran.push(name.to_owned());
+        ControlFlow::Continue(())
+    }
+
+    fn goes_on(&mut self, _: Progress) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn not_run(&mut self, name: &str, _: &str) {
+        self.not_run.push(name.to_owned());
+    }
+}
+
+fn small(name: &str, design: &'static str, seed: u64) -> Experiment {
+    let load = format!("uniform:pages=4000,requests=20000,seed={seed}+dup:share=0.3");
+    Experiment::replay(name, (Source::Generated(load), 0.5), design, vec!["device.fit=0.9".to_owned()])
+}
+
+fn options(folder: &Path) -> Options {
+    Options { size: Size::Quick, seed: 1, folder: folder.into(), traces: Traces::default(), fresh: false }
+}
+
+fn run(wanted: &[Experiment], options: &Options, stop_before: usize) -> (Results, Watch) {
+    let mut watch = Watch { stop_before, ..Watch::default() };
+    let results = session::run_experiments(Paper::Lx, wanted, options, &mut watch).unwrap();
+    (results, watch)
+}
+
+#[test]
+fn an_interrupted_run_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(folder.path());
+    let wanted = [small("a", "page-map", 1), small("b", "recyclable", 1), small("c", "recyclable", 2)];
+    let (partial, watch) = run(&wanted, &options, 2);
+    assert!(partial.partial);
+    assert_eq!(watch.ran, ["a"]);
+    assert_eq!(partial.experiments.len(), 1);
+    let page = std::fs::read_to_string(folder.path().join("RESULTS.md")).unwrap();
+    assert!(page.contains("PARTIAL"), "{page}");
+
+    let (complete, watch) = run(&wanted, &options, 0);
+    assert!(!complete.partial);
+    assert_eq!(watch.ran, ["b", "c"], "what was finished is not run again");
+    assert_eq!(complete.experiments[0], partial.experiments[0]);
+    let names: Vec<&str> = complete.experiments.iter().map(|record| record.name.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+
+    assert!(run(&wanted, &options, 0).1.ran.is_empty());
+    let changed = [wanted[0].clone(), small("b", "recyclable", 7), wanted[2].clone()];
+    let (rerun, watch) = run(&changed, &options, 0);
+    assert_eq!(watch.ran, ["b"], "what changed is run again");
+    assert_ne!(rerun.experiments[1].figures, complete.experiments[1].figures);
+    let fresh = Options { fresh: true, ..options };
+    assert_eq!(run(&changed, &fresh, 0).1.ran, ["a", "b", "c"]);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_record() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let records = folders.map(|folder| {
+        run(&[small("a", "recyclable", 3)], &options(folder.path()), 0);
+        std::fs::read_to_string(folder.path().join("results.json")).unwrap()
+    });
+    assert_eq!(records[0], records[1]);
+    assert!(records[0].contains("\"recycled_writes\""), "figures are in the record");
+    assert!(!records[0].contains("cpu_seconds"), "figures of the machine are not");
+}
+
+#[test]
+fn a_missing_part_is_not_a_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut unknown_setting = small("b", "page-map", 1);
+    if let wearwell_replay::reproduce::experiment::Work::Replay { settings, .. } = &mut unknown_setting.work {
+        settings.push("nothing.at_all=1".to_owned());
+    }
+    let unknown_load = Experiment::count("c", (Source::Generated("nothing:pages=4".into()), 1.0));
+    let wanted = [small("a", "no-such-design", 1), unknown_setting, unknown_load, small("d", "page-map", 1)];
+    let (results, watch) = run(&wanted, &options(folder.path()), 0);
+    assert_eq!(watch.not_run, ["a", "b", "c"]);
+    assert_eq!(results.experiments.len(), 1);
+    assert_eq!(results.not_run["a"], "design no-such-design not available");
+    assert!(results.not_run["b"].ends_with("not available"), "{}", results.not_run["b"]);
+    assert!(results.not_run["c"].contains("not available"), "{}", results.not_run["c"]);
+}
+
+#[test]
+fn counts_are_those_of_the_trace() {
+    let substitute = Source::Substitute("fiu-web:scale=0.01".into());
+    let count = Experiment::count("web/counts", (substitute, 0.01));
+    let record = count.run(&mut |_| ControlFlow::Continue(())).unwrap();
+    let figure = |name: &str| record.figures.get(name).copied().unwrap_or(0.0);
+    assert!(record.substitute);
+    assert!((figure("requests") - 59_000.0).abs() < 2.0, "{}", figure("requests"));
+    assert!((figure("addresses") - 8_000.0).abs() < 2.0);
+    assert!((figure("invalid") - (figure("pages_written") - figure("addresses"))).abs() < 0.5);
+    // 2.5 of 15.5 GB.
+    assert!((figure("recycled") / figure("invalid") - 2.5 / 15.5).abs() < 0.01, "{}", figure("recycled"));
+    let versions: f64 = (0..16).map(|version| figure(&format!("recycled_by_version.{version}"))).sum();
+    assert!((versions - figure("recycled")).abs() < 0.5);
+}
+
+/// Counted by hand: two addresses, a content that dies and comes back, with a read in between.
+#[test]
+fn a_recycled_page_keeps_its_reads_and_leaves_its_list() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("small.csv");
+    let lines = [
+        "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes",
+        "0,W,0,4096,0,a,",    // page 0 holds a
+        "1,R,0,4096,0,,",     // and is read once
+        "2,W,0,4096,0,b,",    // a dies with popularity 1
+        "3,W,0,4096,0,c,",    // b dies, newer than a
+        "4,W,4096,4096,0,a,", // a comes back, second of its list: version 14
+        "5,W,4096,4096,0,b,", // b comes back as the newest: version 15; a dies again
+        "6,W,8192,4096,0,c,", // c is valid and no dead page: new
+    ];
+    std::fs::write(&path, lines.join("\n") + "\n").unwrap();
+    let count = Experiment::count("small", (Source::Original(path), 1.0));
+    let record = count.run(&mut |_| ControlFlow::Continue(())).unwrap();
+    let figure = |name: &str| record.figures.get(name).copied().unwrap_or(0.0);
+    assert_eq!([figure("reads"), figure("writes"), figure("addresses")].map(|n| n as u64), [1, 6, 3]);
+    assert_eq!([figure("invalid"), figure("recycled")].map(|n| n as u64), [3, 2]);
+    assert_eq!(
+        [figure("recycled_by_version.14"), figure("recycled_by_version.15")].map(|n| n as u64),
+        [1, 1]
+    );
+    // a died twice with its read, b once without.
+    let dead = [figure("invalid_by_popularity.0"), figure("invalid_by_popularity.1")];
+    assert_eq!(dead.map(|n| n as u64), [1, 2]);
+}
+
+// Pages.
+
+fn made_up() -> Results {
+    let mut results = Results::empty(Paper::Lx, Size::Quick, 1);
+    results.evaluate(Paper::Lx);
+    results
+}
+
+#[test]
+fn a_page_has_a_line_for_every_row() {
+    let (targets, mut results) = (Paper::Lx.targets(), made_up());
+    let row = results.rows.iter_mut().find(|row| row.id == "LX-17").unwrap();
+    row.ours = vec![Value::new("mail", 30.0)];
+    row.substitute = true;
+    let page = render::markdown(&targets, &results, &[]);
+    assert!(page.starts_with("<!-- Generated by `wearwell reproduce`"), "{page}");
+    for target in &targets.rows {
+        assert_eq!(page.matches(&format!("| {} |", target.id)).count(), 1, "{}", target.id);
+    }
+    let line = page.lines().find(|line| line.contains("LX-17")).unwrap();
+    assert!(line.contains("| 31.1 % | mail 30 % | 0.965 | substitute input; within 3.6 % |"), "{line}");
+    assert!(line.contains("X11") && page.contains("- **X11**: "), "{line}");
+    assert!(page.contains("| LX-20 |") && page.contains("not run: experiment homes/64k was not run yet"));
+}
+
+#[test]
+fn the_html_page_escapes_and_says_the_same() {
+    let (targets, mut results) = (Paper::Lx.targets(), made_up());
+    results.not_run.insert("a<b".into(), "x & y".into());
+    let page = render::html(&targets, &results, &[]);
+    assert!(page.contains("<b>a&lt;b</b>: x &amp; y"));
+    assert!(page.contains("LRU &gt; PROB &gt; PROB+FL"));
+    let rows = page.matches("<tr class=").count();
+    assert_eq!(rows, targets.rows.len());
+}
+
+#[test]
+fn figures_need_values() {
+    let (targets, mut results) = (Paper::Lx.targets(), made_up());
+    assert!(figures::draw(&targets, &results).is_empty());
+    let values = [("homes", 14.0), ("mail", 20.0), ("web", 10.0)].map(|(of, value)| Value::new(of, value));
+    results.rows.iter_mut().find(|row| row.id == "LX-28").unwrap().ours = values.to_vec();
+    let drawn = figures::draw(&targets, &results);
+    assert_eq!(drawn.len(), 1);
+    assert_eq!(drawn[0].file_name(), "lx-fig12.svg");
+    assert!(drawn[0].svg.contains("<svg") && drawn[0].svg.contains("LRU homes"));
+    assert!(render::markdown(&targets, &results, &drawn).contains("](figures/lx-fig12.svg)"));
+}
+
+#[test]
+fn records_survive_json() {
+    let results = made_up();
+    assert!(Results::from_json(&results.to_json()).unwrap() == results, "a record read back is the record");
+    let Row { verdict, .. } = &results.rows[4];
+    assert_eq!(verdict, "reproduced exactly", "LX-05 is a closed form");
+}
+
+/// The pages in the repository are what their records say, and the records' rows are what their experiments say.
+#[test]
+fn committed_pages_are_made_from_their_records() {
+    for paper in Paper::ALL {
+        let folder = papers_folder().join(paper.name());
+        let read = |name: &str| {
+            let path = folder.join(name);
+            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        };
+        let results = Results::from_json(&read("results.json")).unwrap();
+        let again = format!("; make it again with `wearwell reproduce {paper} --render`");
+        let mut evaluated = results.clone();
+        evaluated.evaluate(paper);
+        for (ours, written) in evaluated.rows.iter().zip(&results.rows) {
+            assert_eq!(ours, written, "rows of {paper}{again}");
+        }
+        assert_eq!(evaluated.rows.len(), results.rows.len(), "rows of {paper}{again}");
+        let targets = paper.targets();
+        let drawn = figures::draw(&targets, &results);
+        assert_eq!(
+            read("RESULTS.md"),
+            render::markdown(&targets, &results, &drawn),
+            "RESULTS.md of {paper}{again}"
+        );
+        assert_eq!(
+            read("RESULTS.html"),
+            render::html(&targets, &results, &drawn),
+            "RESULTS.html of {paper}{again}"
+        );
+        for figure in drawn {
+            assert_eq!(
+                read(&format!("figures/{}", figure.file_name())),
+                figure.svg,
+                "{}{again}",
+                figure.name
+            );
+        }
+    }
+}

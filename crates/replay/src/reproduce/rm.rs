@@ -112,8 +112,11 @@ fn deduplication(setting: &Setting) -> Vec<Experiment> {
     for bytes in [1024, 8192] {
         // A superblock that is scaled down has a share of NVRAM that is, and so must be its segments.
         let scaled_bytes = (f64::from(bytes) * scale * 576.0 / superblocks(setting)).max(32.0) as u32;
-        let settings =
-            [base.clone(), sized("segments", 40.0 * scale), vec![format!("remap.segment_bytes={scaled_bytes}")]];
+        let settings = [
+            base.clone(),
+            sized("segments", 40.0 * scale),
+            vec![format!("remap.segment_bytes={scaled_bytes}")],
+        ];
         let input = (load("random writes", logical, 0.9, setting.seed), scale);
         experiments.push(Experiment::replay(format!("segment/{bytes}"), input, "remap", settings.concat()));
     }

@@ -464,10 +464,28 @@ impl<N: Nand> Ftl<N> {
     /// # Errors
     /// As [`Ftl::read`].
     pub fn trim(&mut self, lpn: Lpn) -> Result<()> {
-        self.require_in_range(lpn)?;
+        self.trim_range(lpn, 1)
+    }
+
+    /// Deallocates `pages` pages from `first` on; a design that records trims records one for all of them.
+    ///
+    /// # Errors
+    /// As [`Ftl::trim`]; pages before the one that failed may be deallocated.
+    pub fn trim_range(&mut self, first: Lpn, pages: u32) -> Result<()> {
+        if pages == 0 {
+            return Ok(());
+        }
+        let last = Lpn(first.0.saturating_add(pages - 1));
+        self.require_in_range(last)?;
+        self.make_room_for_metadata()?;
+        let is_recorded = self.bury(first, last)?;
+        (first.0..=last.0).map(Lpn).try_for_each(|lpn| self.trim_page(lpn, is_recorded))
+    }
+
+    fn trim_page(&mut self, lpn: Lpn, is_recorded: bool) -> Result<()> {
         self.make_room_for_metadata()?;
         self.store.stats.host_page_trims += 1;
-        if !self.bury(lpn)? {
+        if !is_recorded && self.mapping.peek(&mut self.store, lpn)?.is_some() {
             return self.overwrite_with_zeros(lpn);
         }
         self.unstage(lpn);

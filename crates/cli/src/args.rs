@@ -70,6 +70,7 @@ pub(crate) struct CompareArgs {
 }
 
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub(crate) struct ReproduceArgs {
     /// Paper: lx (Recyclable SSD), df (Delta-FTL), rm (Remap-SSD), il (integrated lifetime management)
     #[arg(value_parser = ["lx", "df", "rm", "il"])]

@@ -496,3 +496,29 @@ mod interruption {
         assert!(stderr(&output).contains("interrupted before the first request"), "{}", stderr(&output));
     }
 }
+
+#[test]
+fn reproduce_refuses_what_it_does_not_know() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    is_refused(USAGE, &["reproduce", "xx", "--out", out], &["xx", "lx", "df", "rm", "il"]);
+    is_refused(USAGE, &["reproduce", "il", "--out", out, "--render"], &["results.json"]);
+    is_refused(USAGE, &["reproduce", "il", "--out", out, "--traces", out], &["docs/reproduce.md"]);
+    is_refused(USAGE, &["reproduce", "il", "--quick", "--full"], &["--full"]);
+}
+
+#[test]
+fn reproduce_makes_the_pages_of_a_record_again() {
+    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers/il");
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("il")).unwrap();
+    fs::copy(committed.join("results.json"), folder.path().join("il/results.json")).unwrap();
+    ends_with(DONE, &["reproduce", "il", "--render", "--out", folder.path().to_str().unwrap()]);
+    for page in ["RESULTS.md", "RESULTS.html", "results.json"] {
+        let text = |folder: &Path| fs::read_to_string(folder.join(page)).unwrap();
+        assert!(
+            text(&folder.path().join("il")) == text(&committed),
+            "{page} is another than the committed one"
+        );
+    }
+}

@@ -43,8 +43,8 @@ fn delta_ftl() {
 
 #[test]
 fn delta_packing_loses_what_small_pages_lose() {
-    // From a separate simulation with another generator: 0.7084, 0.4343, 0.2256.
-    for (ratio, expected) in [(0.50, 0.7084), (0.35, 0.4343), (0.20, 0.2256)] {
+    // From a separate simulation with another generator.
+    for (ratio, expected) in [(0.50, 0.708), (0.35, 0.434), (0.20, 0.226)] {
         let packed = packed_pages_per_delta(ratio);
         assert!((packed - expected).abs() < 0.002, "at {ratio}: {packed}, not {expected}");
     }
@@ -110,15 +110,27 @@ fn integrated_lifetime_management() {
 
 #[test]
 fn chunks_keep_whole_pages() {
-    let left = [0.0, 0.2499, 0.25, 0.4999, 0.5, 0.7499, 0.75, 1.0].map(chunk_share);
-    assert_eq!(left, [1.0, 1.0, 0.75, 0.75, 0.5, 0.5, 0.25, 0.0]);
+    let pages = |ratio: f64| (4.0 * chunk_share(ratio)).round() as u32;
+    assert_eq!([0.0, 0.2499, 0.25, 0.4999, 0.5, 0.7499, 0.75, 1.0].map(pages), [4, 4, 3, 3, 2, 2, 1, 0]);
 }
 
-/// IL-17 compares decisions with an implementation and has its own test.
+#[test]
+fn decisions_are_those_of_the_printed_algorithm() {
+    use wearwell_replay::reproduce::closed_forms::algorithm_1;
+    // Free schemes run whatever the demand.
+    assert_eq!(algorithm_1((0.8, 0.81), (0.5, 0.63), 1.0, 10.0), [true, true, false]);
+    // One that costs energy joins only when the epoch does not suffice, ...
+    assert_eq!(algorithm_1((1.0, 1.01), (0.9, 1.03), 0.9, 1.0), [false, false, false]);
+    assert_eq!(algorithm_1((1.0, 1.01), (0.9, 1.03), 1.05, 1.0), [false, true, false]);
+    // ... and never if it costs more than it saves; then only throttling is left.
+    assert_eq!(algorithm_1((1.0, 1.01), (0.9, 1.2), 1.05, 1.0), [false, false, true]);
+    assert_eq!(printed("IL-17", 1), ["100.0"]);
+}
+
 #[test]
 fn every_closed_form_row_is_computed() {
     for paper in Paper::ALL {
-        for target in paper.targets().rows.iter().filter(|row| row.class == Class::Cf && row.id != "IL-17") {
+        for target in paper.targets().rows.iter().filter(|row| row.class == Class::Cf) {
             assert!(row(&target.id).is_some(), "{} has no closed form", target.id);
         }
     }

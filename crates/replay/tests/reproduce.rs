@@ -80,10 +80,8 @@ fn unknown_keys_of_a_target_are_refused() {
 // Experiments.
 
 /// Rows that nothing measures, and why.
-const UNMEASURED: [&str; 3] = [
-    "IL-07", // records do not say which schemes an epoch ran
+const UNMEASURED: [&str; 1] = [
     "IL-15", // a property of a private trace
-    "IL-17", // decisions are compared where they are made
 ];
 
 /// Runs in which every experiment has finished with no more than the figures that rows insist on.

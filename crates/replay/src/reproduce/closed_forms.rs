@@ -1,11 +1,13 @@
 //! Rows that follow from a paper's parameters by arithmetic.
 //!
-//! Every function takes the parameters and returns the result; none holds a result. The parameters stand in [`rows`],
+//! Every function takes the parameters and returns the result; none holds a result. The parameters stand in `rows`,
 //! each as the paper prints it. Formulas of steady states are in [`crate::theory`]. The tests of this module compare
 //! with figures that were computed independently.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+
+use wearwell::lifetime::{SchemeEstimate, decide};
 
 use super::verdict::Value;
 use crate::theory;
@@ -194,6 +196,57 @@ pub fn rate_of_lifetime(budget_bytes: f64, years: f64) -> f64 {
     budget_bytes / (years * theory::DAYS_PER_YEAR * 86_400.0)
 }
 
+/// Algorithm 1 of IL as it is printed, for ratios of deduplication and compression `(D, E)`: whether each is enabled, and
+/// whether writes are throttled.
+pub fn algorithm_1(dedup: (f64, f64), compression: (f64, f64), demand: f64, capacity: f64) -> [bool; 3] {
+    let (mut dedup_on, mut compression_on, mut left) = (false, false, demand);
+    if dedup.0 < 1.0 && dedup.1 < 1.0 {
+        left *= dedup.0;
+        dedup_on = true;
+    }
+    if compression.0 < 1.0 && compression.1 < 1.0 {
+        left *= compression.0;
+        compression_on = true;
+    }
+    if left < capacity {
+        return [dedup_on, compression_on, false];
+    }
+    if !compression_on && 1.0 - compression.0 > compression.1 - 1.0 {
+        left *= compression.0;
+        compression_on = true;
+    }
+    if !dedup_on && 1.0 - dedup.0 > dedup.1 - 1.0 {
+        left *= dedup.0;
+        dedup_on = true;
+    }
+    [dedup_on, compression_on, left > capacity]
+}
+
+/// How often the lifetime part decides as the printed algorithm does, over a grid of ratios, energies and demands; percent.
+pub fn decisions_that_agree() -> f64 {
+    const RATIOS: [f64; 6] = [0.25, 0.5, 0.75, 0.99, 1.0, 1.05];
+    const OVERHEADS: [f64; 5] = [0.0, 0.0145, 0.132, 0.264, 0.6];
+    const DEMANDS: [f64; 6] = [0.5, 0.99, 1.0, 1.3, 2.0, 20.0];
+    let schemes = || RATIOS.iter().flat_map(|&d| OVERHEADS.map(|e| (d, d + e)));
+    let (mut agree, mut all) = (0.0, 0.0);
+    for (dedup, compression, demand) in schemes()
+        .flat_map(|dedup| schemes().map(move |compression| (dedup, compression)))
+        .flat_map(|(dedup, compression)| DEMANDS.map(|demand| (dedup, compression, demand)))
+    {
+        let estimates = [dedup, compression]
+            .map(|(write_ratio, energy_ratio)| SchemeEstimate { write_ratio, energy_ratio });
+        let decision = decide(&estimates, demand, 1.0);
+        let ours = [
+            decision.enabled.contains(0),
+            decision.enabled.contains(1),
+            decision.throttle_bytes_per_epoch.is_some(),
+        ];
+        agree += f64::from(u8::from(ours == algorithm_1(dedup, compression, demand, 1.0)));
+        all += 1.0;
+    }
+    percent(agree / all)
+}
+
 /// Values of a closed-form row, or `None` if the row is not one.
 pub fn row(id: &str) -> Option<Vec<Value>> {
     rows::lx(id).or_else(|| rows::df(id)).or_else(|| rows::rm(id)).or_else(|| rows::il(id))
@@ -201,6 +254,7 @@ pub fn row(id: &str) -> Option<Vec<Value>> {
 
 /// The papers' parameters, row by row.
 mod rows {
+    #[allow(clippy::wildcard_imports, reason = "every formula of the module is used here")]
     use super::*;
 
     /// LX, Table I, and the recyclable GB of section III-B.
@@ -420,6 +474,7 @@ mod rows {
                 ("MB/s", target / 1e6),
                 ("epochs", 5.0 * theory::DAYS_PER_YEAR * 86_400.0 / EPOCH_S),
             ]),
+            "IL-17" => named([("agree", decisions_that_agree())]),
             "IL-14" => named(
                 [("WKSN", 6.8), ("Media", 3.8), ("DVMT", 3.04)]
                     .map(|(name, years)| (name, rate_of_lifetime(budget, years) / 1e6)),

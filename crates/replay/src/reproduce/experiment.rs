@@ -130,7 +130,8 @@ impl Experiment {
             _ => 0,
         };
         hasher.update(format!("{} {bytes} {self:?}", env!("CARGO_PKG_VERSION")));
-        hasher.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        let digest = hasher.finalize();
+        format!("{:016x}", u64::from_be_bytes(std::array::from_fn(|k| digest[k])))
     }
 
     /// Whether this binary knows the workload, the design and the settings.
@@ -363,12 +364,12 @@ pub struct Run<'a>(&'a Record);
 
 impl Run<'_> {
     /// A counter; absent means zero.
-    pub fn figure(&self, name: &str) -> f64 {
+    pub fn figure(self, name: &str) -> f64 {
         self.0.figures.get(name).copied().unwrap_or(0.0)
     }
 
     /// A counter as if the whole input had been run: divided by the scale.
-    pub fn extrapolated(&self, name: &str) -> f64 {
+    pub fn extrapolated(self, name: &str) -> f64 {
         self.figure(name) / self.0.scale
     }
 
@@ -376,13 +377,13 @@ impl Run<'_> {
     ///
     /// # Errors
     /// The record has no such figure.
-    pub fn required(&self, name: &str) -> Result<f64, String> {
+    pub fn required(self, name: &str) -> Result<f64, String> {
         let missing = || format!("{} reports no {name}", self.0.name);
         self.0.figures.get(name).copied().ok_or_else(missing)
     }
 
     /// Programs for one cause.
-    pub fn programs(&self, cause: &str) -> f64 {
+    pub fn programs(self, cause: &str) -> f64 {
         self.figure(&format!("programs_by_cause.{cause}"))
     }
 }

@@ -206,5 +206,23 @@ fn drawing(plan: &Plan, bars: &[Bars]) -> String {
         .with_x_label(plan.axis)
         .with_width(760.0)
         .with_height(120.0 + 34.0 * bars.len() as f64);
-    SvgBackend.render_scene(&render_multiple(plots, layout))
+    renumbered(&SvgBackend.render_scene(&render_multiple(plots, layout)))
+}
+
+/// The drawing with its clip paths numbered from 0: `kuva` goes on counting from figure to figure, and the same figure
+/// should be the same file whatever was drawn before.
+fn renumbered(svg: &str) -> String {
+    const PREFIX: &str = "kuva-clip-";
+    let mut parts = svg.split(PREFIX);
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    let mut numbers: Vec<&str> = Vec::new();
+    for part in parts {
+        let (number, rest) = part.split_at(part.bytes().take_while(u8::is_ascii_digit).count());
+        let place = numbers.iter().position(|&known| known == number).unwrap_or_else(|| {
+            numbers.push(number);
+            numbers.len() - 1
+        });
+        text += &[PREFIX, &place.to_string(), rest].concat();
+    }
+    text
 }

@@ -139,7 +139,7 @@ type Result<T> = std::result::Result<T, String>;
 
 /// What a row measures; `None` if no experiment is about it.
 pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
-    let reduction = |run: &Run<'_>| 100.0 * run.figure("write_reduction");
+    let reduction = |run: Run<'_>| 100.0 * run.figure("write_reduction");
     let traces = ["homes", "mail", "web"];
     Some(match id {
         "LX-02" => table(runs, "homes"),
@@ -174,16 +174,16 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
         "LX-31" => each(runs, &traces, "128k", comparisons)
             .map(|values| [values, beside(runs, "128k-lru", "LRU", comparisons)].concat()),
         "LX-32" => {
-            against(runs, "128k", "128k-fl", |prob, fl| percent(1.0 - comparisons(&fl) / comparisons(&prob)))
+            against(runs, "128k", "128k-fl", |prob, fl| percent(1.0 - comparisons(fl) / comparisons(prob)))
         }
         "LX-33" => each(runs, &["web"], "128k-fl", comparisons),
         "LX-34" => comparison_order(runs),
-        "LX-36" => against(runs, "recyclable", "128k", |all, got| percent(recycled(&got) / recycled(&all))),
+        "LX-36" => against(runs, "recyclable", "128k", |all, got| percent(recycled(got) / recycled(all))),
         "LX-37" => {
-            against(runs, "recyclable", "128k-rc-gc", |all, got| percent(recycled(&got) / recycled(&all)))
+            against(runs, "recyclable", "128k-rc-gc", |all, got| percent(recycled(got) / recycled(all)))
         }
         "LX-38" => {
-            against(runs, "128k", "128k-rc-gc", |greedy, rc| percent(recycled(&rc) / recycled(&greedy) - 1.0))
+            against(runs, "128k", "128k-rc-gc", |greedy, rc| percent(recycled(rc) / recycled(greedy) - 1.0))
         }
         "LX-39" => diminishing_return(runs),
         _ => return None,
@@ -191,8 +191,8 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
 }
 
 /// One value per trace from the run of one variant.
-fn each(runs: &Runs, traces: &[&str], variant: &str, value: impl Fn(&Run<'_>) -> f64) -> Result<Vec<Value>> {
-    let of = |trace: &&str| Ok(Value::new(*trace, value(&runs.get(&format!("{trace}/{variant}"))?)));
+fn each(runs: &Runs, traces: &[&str], variant: &str, value: impl Fn(Run<'_>) -> f64) -> Result<Vec<Value>> {
+    let of = |trace: &&str| Ok(Value::new(*trace, value(runs.get(&format!("{trace}/{variant}"))?)));
     traces.iter().map(of).collect()
 }
 
@@ -224,67 +224,69 @@ fn gib(pages: f64) -> f64 {
     pages * 4096.0 / f64::from(1 << 30)
 }
 
-fn class(run: &Run<'_>, histogram: &str, class: usize) -> f64 {
+fn class(run: Run<'_>, histogram: &str, class: usize) -> f64 {
     run.figure(&format!("{histogram}.{class}"))
 }
 
-fn classes(run: &Run<'_>, histogram: &str, range: std::ops::Range<usize>) -> f64 {
+fn classes(run: Run<'_>, histogram: &str, range: std::ops::Range<usize>) -> f64 {
     range.map(|k| class(run, histogram, k)).sum()
 }
 
 /// The fullest class.
-fn mode(run: &Run<'_>, histogram: &str) -> f64 {
+fn mode(run: Run<'_>, histogram: &str) -> f64 {
     let fullest = (0..16).max_by(|&a, &b| class(run, histogram, a).total_cmp(&class(run, histogram, b)));
     fullest.unwrap_or(0) as f64
 }
 
-fn share_from_8(run: &Run<'_>, histogram: &str) -> f64 {
+fn share_from_8(run: Run<'_>, histogram: &str) -> f64 {
     percent(classes(run, histogram, 8..16) / classes(run, histogram, 0..16))
 }
 
-fn recyclable_at(run: &Run<'_>, popularity: usize) -> f64 {
+fn recyclable_at(run: Run<'_>, popularity: usize) -> f64 {
     let dead = class(run, "invalid_by_popularity", popularity);
     percent(class(run, "recycled_by_popularity", popularity) / dead.max(1.0))
 }
 
-fn largest_recyclable(run: &Run<'_>) -> f64 {
+fn largest_recyclable(run: Run<'_>) -> f64 {
     (0..16).map(|popularity| recyclable_at(run, popularity)).fold(0.0, f64::max)
 }
 
-fn newest_four(run: &Run<'_>) -> f64 {
+fn newest_four(run: Run<'_>) -> f64 {
     percent(classes(run, "recycled_by_version", 12..16) / run.figure("recycled"))
 }
 
-fn recycled(run: &Run<'_>) -> f64 {
+fn recycled(run: Run<'_>) -> f64 {
     run.figure("recycled_writes")
 }
 
-fn comparisons(run: &Run<'_>) -> f64 {
+fn comparisons(run: Run<'_>) -> f64 {
     run.figure("parts.mean_comparisons_on_hit")
 }
 
-fn erases(run: &Run<'_>, baseline: &Run<'_>) -> f64 {
+fn erases(run: Run<'_>, baseline: Run<'_>) -> f64 {
     percent(run.figure("erases") / baseline.figure("erases"))
 }
 
 /// Values of another variant, which no target names; none where the run is missing.
-fn beside(runs: &Runs, variant: &str, name: &str, value: impl Fn(&Run<'_>) -> f64) -> Vec<Value> {
+fn beside(runs: &Runs, variant: &str, name: &str, value: impl Fn(Run<'_>) -> f64) -> Vec<Value> {
     let of = |(trace, ..): (&str, &str, u32)| {
         let run = runs.get(&format!("{trace}/{variant}")).ok()?;
-        Some(Value::new(format!("{trace} {name}"), value(&run)))
+        Some(Value::new(format!("{trace} {name}"), value(run)))
     };
     TRACES.into_iter().filter_map(of).collect()
 }
 
 fn erases_saved(baseline: Run<'_>, run: Run<'_>) -> f64 {
-    100.0 - erases(&run, &baseline)
+    100.0 - erases(run, baseline)
 }
 
 /// Erases saved with the standard store, on the paper's drive or on the fitted one.
 fn erase_reductions(runs: &Runs, drive: &str) -> Result<Vec<Value>> {
     let mut values = against(runs, &format!("{drive}baseline"), &format!("{drive}128k"), erases_saved)?;
     if !drive.is_empty() {
-        values.iter_mut().for_each(|value| value.of += " fitted");
+        for value in &mut values {
+            value.of += " fitted";
+        }
     }
     Ok(values)
 }
@@ -294,36 +296,34 @@ fn stores(runs: &Runs, trace: &str, stores: &[&str]) -> Result<Vec<Value>> {
     let baseline = runs.get(&format!("{trace}/baseline"))?;
     let of = |store: &&str| {
         let name = if *store == "infinite" { (*store).to_owned() } else { store.to_uppercase() };
-        Ok(Value::new(name, erases(&runs.get(&format!("{trace}/{store}"))?, &baseline)))
+        Ok(Value::new(name, erases(runs.get(&format!("{trace}/{store}"))?, baseline)))
     };
     stores.iter().map(of).collect()
 }
 
 /// Mean response time over reads and writes, against the baseline, percent; `sign` -1 makes it a reduction.
 fn response(runs: &Runs, variant: &str, sign: f64) -> Result<Vec<Value>> {
-    let mean = |run: &Run<'_>| {
+    let mean = |run: Run<'_>| {
         let sum = |kind: &str| {
             run.figure(&format!("latency_us.{kind}.count")) * run.figure(&format!("latency_us.{kind}.mean"))
         };
         let count = run.figure("latency_us.read.count") + run.figure("latency_us.write.count");
         (sum("read") + sum("write")) / count
     };
-    against(runs, "timed-baseline", variant, |baseline, run| {
-        sign * percent(mean(&run) / mean(&baseline) - 1.0)
-    })
+    against(runs, "timed-baseline", variant, |baseline, run| sign * percent(mean(run) / mean(baseline) - 1.0))
 }
 
 fn comparison_order(runs: &Runs) -> Result<Vec<Value>> {
     [("LRU", "128k-lru"), ("PROB", "128k"), ("PROB+FL", "128k-fl")]
         .into_iter()
-        .map(|(name, variant)| Ok(Value::new(name, comparisons(&runs.get(&format!("synthetic/{variant}"))?))))
+        .map(|(name, variant)| Ok(Value::new(name, comparisons(runs.get(&format!("synthetic/{variant}"))?))))
         .collect()
 }
 
 /// Erases that each doubling of the store saves, percent of the baseline's.
 fn diminishing_return(runs: &Runs) -> Result<Vec<Value>> {
     let baseline = runs.get("synthetic/baseline")?;
-    let left = |store: &str| Ok::<_, String>(erases(&runs.get(&format!("synthetic/{store}"))?, &baseline));
+    let left = |store: &str| Ok::<_, String>(erases(runs.get(&format!("synthetic/{store}"))?, baseline));
     Ok(vec![
         Value::new("64K to 128K", left("64k")? - left("128k")?),
         Value::new("128K to 256K", left("128k")? - left("256k")?),

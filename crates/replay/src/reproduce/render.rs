@@ -31,39 +31,38 @@ const EXPERIMENT_COLUMNS: [&str; 4] = ["experiment", "design", "input", "setting
 /// The page in Markdown.
 pub fn markdown(targets: &Targets, results: &Results, figures: &[Figure]) -> String {
     let page = page(targets, results);
-    let mut text = format!("<!-- {HEADER} -->\n\n# {}\n\n", page.title);
-    for paragraph in &page.paragraphs {
-        text += &format!("{paragraph}\n\n");
-    }
-    text += &markdown_table(&COLUMNS, &page.table);
-    for figure in figures {
-        text += &format!("\n![{}](figures/{})\n", figure.title, figure.file_name());
-    }
-    text += &markdown_list("Contradictions in the paper, and how they are read", &page.notes);
-    text += &markdown_list("Experiments that were not run", &page.not_run);
+    let mut parts = vec![format!("<!-- {HEADER} -->\n\n# {}\n\n", page.title)];
+    parts.extend(page.paragraphs.iter().map(|paragraph| format!("{paragraph}\n\n")));
+    parts.push(markdown_table(&COLUMNS, &page.table));
+    parts.extend(
+        figures.iter().map(|figure| format!("\n![{}](figures/{})\n", figure.title, figure.file_name())),
+    );
+    parts.push(markdown_list("Contradictions in the paper, and how they are read", &page.notes));
+    parts.push(markdown_list("Experiments that were not run", &page.not_run));
     if !page.experiments.is_empty() {
-        text += "\n## Experiments\n\n";
-        text += &markdown_table(&EXPERIMENT_COLUMNS, &page.experiments);
+        parts.push("\n## Experiments\n\n".to_owned());
+        parts.push(markdown_table(&EXPERIMENT_COLUMNS, &page.experiments));
     }
-    text
+    parts.concat()
 }
 
 fn markdown_table<const N: usize>(columns: &[&str; N], rows: &[[String; N]]) -> String {
     let line = |cells: &[String]| {
-        format!("| {} |\n", cells.iter().map(|cell| cell.replace('|', "\\|")).collect::<Vec<_>>().join(" | "))
+        let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+        format!("| {} |\n", cells.join(" | "))
     };
-    let mut text = line(&columns.map(str::to_owned));
-    text += &format!("|{}\n", "---|".repeat(N));
-    rows.iter().for_each(|row| text += &line(row));
-    text
+    let mut lines = vec![line(&columns.map(str::to_owned)), format!("|{}\n", "---|".repeat(N))];
+    lines.extend(rows.iter().map(|row| line(row)));
+    lines.concat()
 }
 
 fn markdown_list(title: &str, items: &[(String, String)]) -> String {
     if items.is_empty() {
         return String::new();
     }
-    let items: String = items.iter().map(|(name, text)| format!("- **{name}**: {text}\n")).collect();
-    format!("\n## {title}\n\n{items}")
+    let mut lines = vec![format!("\n## {title}\n\n")];
+    lines.extend(items.iter().map(|(name, text)| format!("- **{name}**: {text}\n")));
+    lines.concat()
 }
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:80rem;padding:0 1rem}\
@@ -75,40 +74,37 @@ tr.bad td:nth-child(6){background:#fdd}code{font-size:12px}img{max-width:100%}";
 pub fn html(targets: &Targets, results: &Results, figures: &[Figure]) -> String {
     let page = page(targets, results);
     let title = escaped(&page.title);
-    let mut text = format!(
+    let mut parts = vec![format!(
         "<!doctype html>\n<!-- {HEADER} -->\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
          <style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n"
-    );
-    for paragraph in &page.paragraphs {
-        text += &format!("<p>{}</p>\n", escaped(paragraph));
-    }
-    let classes: Vec<&str> = results
-        .rows
-        .iter()
-        .map(|row| targets.row(&row.id).map_or("", |target| class_of(target, row)))
-        .collect();
-    text += &html_table(&COLUMNS, &page.table, &classes);
+    )];
+    parts.extend(page.paragraphs.iter().map(|paragraph| format!("<p>{}</p>\n", escaped(paragraph))));
+    let class = |row: &Row| targets.row(&row.id).map_or("", |target| class_of(target, row));
+    let classes: Vec<&str> = results.rows.iter().map(class).collect();
+    parts.push(html_table(&COLUMNS, &page.table, &classes));
     for figure in figures {
-        let title = escaped(&figure.title);
-        text += &format!("<p><img src=\"figures/{}\" alt=\"{title}\"></p>\n", figure.file_name());
+        let title = escaped(figure.title);
+        parts.push(format!("<p><img src=\"figures/{}\" alt=\"{title}\"></p>\n", figure.file_name()));
     }
-    text += &html_list("Contradictions in the paper, and how they are read", &page.notes);
-    text += &html_list("Experiments that were not run", &page.not_run);
+    parts.push(html_list("Contradictions in the paper, and how they are read", &page.notes));
+    parts.push(html_list("Experiments that were not run", &page.not_run));
     if !page.experiments.is_empty() {
-        text += "<h2>Experiments</h2>\n";
-        text += &html_table(&EXPERIMENT_COLUMNS, &page.experiments, &[]);
+        parts.push("<h2>Experiments</h2>\n".to_owned());
+        parts.push(html_table(&EXPERIMENT_COLUMNS, &page.experiments, &[]));
     }
-    text + "</body></html>\n"
+    parts.push("</body></html>\n".to_owned());
+    parts.concat()
 }
 
 fn html_table<const N: usize>(columns: &[&str; N], rows: &[[String; N]], classes: &[&str]) -> String {
-    let head: String = columns.iter().map(|name| format!("<th>{name}</th>")).collect();
-    let mut text = format!("<table><tr>{head}</tr>\n");
-    for (k, row) in rows.iter().enumerate() {
-        let cells: String = row.iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect();
-        text += &format!("<tr class=\"{}\">{cells}</tr>\n", classes.get(k).copied().unwrap_or_default());
-    }
-    text + "</table>\n"
+    let row = |(k, row): (usize, &[String; N])| {
+        let class = classes.get(k).copied().unwrap_or_default();
+        let cells = row.each_ref().map(|cell| format!("<td>{}</td>", escaped(cell)));
+        format!("<tr class=\"{class}\">{}</tr>\n", cells.concat())
+    };
+    let head = columns.map(|name| format!("<th>{name}</th>")).concat();
+    let rows: Vec<String> = rows.iter().enumerate().map(row).collect();
+    format!("<table><tr>{head}</tr>\n{}</table>\n", rows.concat())
 }
 
 fn html_list(title: &str, items: &[(String, String)]) -> String {
@@ -117,7 +113,8 @@ fn html_list(title: &str, items: &[(String, String)]) -> String {
     }
     let item =
         |(name, text): &(String, String)| format!("<li><b>{}</b>: {}</li>\n", escaped(name), escaped(text));
-    format!("<h2>{title}</h2>\n<ul>\n{}</ul>\n", items.iter().map(item).collect::<String>())
+    let items: Vec<String> = items.iter().map(item).collect();
+    format!("<h2>{title}</h2>\n<ul>\n{}</ul>\n", items.concat())
 }
 
 fn escaped(text: &str) -> String {
@@ -254,10 +251,7 @@ fn ratios(target: &Target, values: &[Value]) -> String {
 fn number(value: f64) -> String {
     let decimals = if value == 0.0 { 0.0 } else { (3.0 - value.abs().log10().floor()).clamp(0.0, 6.0) };
     let text = format!("{value:.*}", decimals as usize);
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 fn experiment_cells(record: &Record) -> [String; 4] {

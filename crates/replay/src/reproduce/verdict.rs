@@ -158,7 +158,7 @@ fn digits(pairs: &[(&Reported, f64)]) -> Outcome {
 
 /// Whether a number rounded to so many decimals is the printed one; exact halves may go either way.
 fn rounds_to(ours: f64, printed: f64, digits: u32) -> bool {
-    let half_unit = 0.5 * 10f64.powi(-(digits as i32));
+    let half_unit = 0.5 * 10f64.powf(-f64::from(digits));
     (ours - printed).abs() <= half_unit * (1.0 + 1e-9)
 }
 

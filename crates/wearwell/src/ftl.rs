@@ -628,6 +628,17 @@ impl<N: Nand> Ftl<N> {
         self.remap_by_writing(target, source, mode)
     }
 
+    /// Writes what could not be bound. Deduplication would find the same page and be refused again; the new copy serves the
+    /// next writes of this content.
+    fn write_demoted(&mut self, lpn: Lpn, content: Content<'_>, fingerprint: Fingerprint) -> Result<()> {
+        if self.sharing.is_none() {
+            return self.write(lpn, content);
+        }
+        let pool = self.make_room_for_write()?;
+        self.unstage(lpn);
+        self.write_page(lpn, pool, content, fingerprint)
+    }
+
     /// The form every design has, the one that a remap is demoted to (Remap-SSD, section 4.3): one read and one
     /// program, and a trim of the source if it is relocated, each counted as the host's. On a medium without bytes the
     /// identity is copied, not what is known of its compressed size.
@@ -637,7 +648,7 @@ impl<N: Nand> Ftl<N> {
             return self.trim(target);
         }
         let identity = self.fingerprint_of(source)?.unwrap_or(Fingerprint::ZERO_PAGE);
-        self.write(target, Content::of_page(&page, identity))?;
+        self.write_demoted(target, Content::of_page(&page, identity), identity)?;
         if mode == RemapMode::Relocate { self.trim(source) } else { Ok(()) }
     }
 }

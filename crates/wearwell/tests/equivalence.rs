@@ -6,20 +6,26 @@ mod common;
 
 use common::{BUFFERS, Mix, Op, Oracle, Random, World, device, full_medium, worlds};
 use wearwell::address::{BlockId, Lpn, Ppn};
+use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{RecycleOptions, StorePolicy};
 use wearwell::content::{Content, Descriptor, Fingerprint};
-use wearwell::design::{DftlOptions, Parts, RecycleDesign, dftl, page_map, recyclable};
+use wearwell::design::{DeltaDesign, DftlOptions, Parts, RecycleDesign, SharingDesign};
+use wearwell::design::{delta, dftl, integrated, page_map, recyclable, remap};
 use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::nand::{
     CopyRun, CutOutcome, FaultPlan, Faulty, Nand, NandError, Oob, PowerCut, Recorded, Recording,
 };
 use wearwell::nand::{PageKind, Retain, SimNand};
+use wearwell::refs::RefsPart;
+use wearwell::reverse_map::ReverseMapPart;
 use wearwell::store::BlockState;
 use wearwell::write_buffer::BufferOptions;
 use wearwell::{Device, DeviceOptions};
 
 const OPERATIONS: u64 = 12_000;
 const CONTENTS: u16 = 9;
+/// So many that deduplication leaves something to collect.
+const MANY_CONTENTS: u16 = 200;
 
 fn gc(policy: VictimPolicy) -> GcOptions {
     GcOptions { policy, ..GcOptions::default() }
@@ -83,6 +89,64 @@ fn recycling_with_an_empty_store_is_page_map() {
 fn dftl_with_everything_cached_is_page_map() {
     for policy in POLICIES {
         assert_equal_logs(&page_map(gc(policy)), &everything_cached(gc(policy)));
+    }
+}
+
+fn sharing(reverse_map: ReverseMapPart, index_entries: Option<u32>) -> Parts {
+    let dedup = Some(DedupOptions { capacity_entries: index_entries, verify_on_hit: true });
+    remap(gc(VictimPolicy::Greedy), SharingDesign { reverse_map, refs: RefsPart::Dense, dedup })
+}
+
+/// Every remap becomes a write, whether the design keeps counts or not.
+#[test]
+fn remapping_without_a_reverse_map_is_page_map() {
+    assert_equal_logs(&page_map(GcOptions::default()), &sharing(ReverseMapPart::OobOnly, None));
+}
+
+#[test]
+fn delta_encoding_of_nothing_is_page_map() {
+    let never_hot = DeltaDesign { heat_entries: 0, ..DeltaDesign::default() };
+    let no_space = DeltaDesign { area_share: 0.0, ..DeltaDesign::default() };
+    for design in [never_hot, no_space] {
+        assert_equal_logs(&page_map(GcOptions::default()), &delta(GcOptions::default(), design, None));
+    }
+}
+
+#[test]
+fn integrated_without_schemes_is_page_map() {
+    assert_equal_logs(&page_map(GcOptions::default()), &integrated(GcOptions::default(), None, false));
+}
+
+/// With room for every entry it does not matter where entries are kept: the same mappings, programs and erases.
+#[test]
+fn reverse_maps_with_room_agree() {
+    const NVRAM_BYTES: u64 = 1 << 18;
+    let segments = |segment_bytes| ReverseMapPart::Segments { nvram_bytes: NVRAM_BYTES, segment_bytes };
+    let log = ReverseMapPart::NvramLog { nvram_bytes: NVRAM_BYTES };
+    for (number, world) in (0u64..).zip(worlds()) {
+        let logical = world.logical_pages(&sharing(ReverseMapPart::Ideal, None));
+        let run = |part: ReverseMapPart| {
+            let medium = SimNand::new(world.geometry.clone(), Retain::ALL).with_nvram(NVRAM_BYTES);
+            let parts = sharing(part, None);
+            let options = DeviceOptions { buffer: BUFFERS[0] };
+            let mut device = Device::new(Recording::new(medium), logical, &parts, options).expect("it fits");
+            let mut oracle = Oracle::of(&device, MANY_CONTENTS as usize);
+            let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
+            let random = Random::new(number);
+            let mut mix = Mix { random, sectors, page_sectors, contents: MANY_CONTENTS, switches: false };
+            for _ in 0..OPERATIONS {
+                oracle.apply(&mut device, mix.draw()).expect("there is room");
+            }
+            oracle.compare_all(&mut device).expect("a healthy medium reads");
+            let stats = device.ftl().stats();
+            assert_eq!(stats.demoted_full, 0, "there is room for every entry");
+            assert!(stats.deduplicated_writes > 100 && stats.gc_victims > 10, "world {}", world.name);
+            device.ftl().store().nand().log().to_vec()
+        };
+        let ideal = run(ReverseMapPart::Ideal);
+        for part in [segments(64), segments(1024), log] {
+            assert!(run(part) == ideal, "{part:?} on world {}", world.name);
+        }
     }
 }
 

@@ -60,13 +60,22 @@ impl Sharing {
             refs: Refs::new(design.refs, store.geometry().pages()),
             reverse: AnyReverseMap::new(design.reverse_map, store)?,
             bound: PageSet::new(logical_pages as u64),
-            index: design.dedup.map(|dedup| ContentIndex::new(dedup.capacity_entries)),
+            // Without a reverse map nothing can be bound, so nothing is looked up.
+            index: design
+                .dedup
+                .filter(|_| design.reverse_map != ReverseMapPart::OobOnly)
+                .map(|dedup| ContentIndex::new(dedup.capacity_entries)),
             deduplicates: true,
             design,
             oldest_evidence: 0,
             entries: Vec::new(),
             recordable: true,
         })
+    }
+
+    /// Whether anything can be bound at all.
+    fn binds(&self) -> bool {
+        self.design.reverse_map != ReverseMapPart::OobOnly
     }
 
     #[inline]
@@ -223,7 +232,7 @@ impl<N: Nand> Ftl<N> {
     /// Power loss.
     pub(crate) fn bind(&mut self, lpn: Lpn, unit: Unit, source: Option<Lpn>) -> Result<bool> {
         let Self { sharing, mapping, store, .. } = self;
-        let Some(sharing) = sharing else { return Ok(false) };
+        let Some(sharing) = sharing.as_mut().filter(|sharing| sharing.binds()) else { return Ok(false) };
         if source.is_none() && flat_place(mapping, lpn) == Some(unit) {
             return Ok(true);
         }

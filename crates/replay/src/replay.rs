@@ -7,7 +7,7 @@
 //!
 //! Time: open loop issues at the trace's times, closed loop keeps a number of requests in flight, think time keeps
 //! the gap after the previous completion. Without a timing engine arrival means nothing and the loop only counts.
-//! Throttled writes start later than they arrive ([`crate::lifetime`]).
+//! Throttled writes start later than they arrive (`lifetime.rs`).
 
 use std::ops::ControlFlow::{self, Break, Continue};
 

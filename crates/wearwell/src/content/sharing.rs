@@ -1,7 +1,7 @@
 //! Sharing: several logical pages live from one stored page.
 //!
 //! A *bind* gives a logical page a place without a program. Deduplication and the host's remap command (Remap-SSD) are
-//! two ways to ask for the same step, so both end in [`Ftl::bind`]: one entry in the reverse map (the commit point),
+//! two ways to ask for the same step, so both end in `Ftl::bind`: one entry in the reverse map (the commit point),
 //! one change of the map, one count up. A bind that cannot be recorded, or that would give a page too many referrers,
 //! is *demoted*: the caller writes instead, and nobody but the counters notices.
 //!

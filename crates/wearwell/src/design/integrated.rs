@@ -8,7 +8,7 @@ use crate::reverse_map::ReverseMapPart;
 
 pub(super) const DESIGN: Design = Design {
     name: "integrated",
-    source: "Lee, Kim, Integrated Management of Multiple Lifetime-Enhancement Schemes for NAND Flash Storage",
+    source: "Lee, Kim, Park, Kim, An Integrated Approach for Managing the Lifetime of Flash-Based SSDs, DATE 2013",
     modelled: "deduplication, compression in chunks of four pages with partial liveness, throttling by a token bucket, epochs, predictors and the choice of schemes per epoch",
     not_modelled: "persistence, which the paper leaves open: a battery keeps map, counts, directory and chunk buffer; reads cost what they cost, though the paper leaves them out",
 };

@@ -1,8 +1,8 @@
 //! Compression: the pages of up to four host writes are compressed together and stored in fewer flash pages.
 //!
 //! Source: "An Integrated Approach for Managing the Lifetime of Flash-Based SSDs", Lee, Kim, Park, Kim, DATE 2013: a
-//! chunk of four pages is the unit of compression and of decompression, because a page compressed alone still takes a page. Modelled here: the chunk
-//! buffer with replacement of pending members and short chunks at a flush, storage of incompressible members as plain
+//! chunk of four pages is the unit of compression and of decompression, because a page compressed alone still takes a
+//! page. Modelled here: the chunk buffer with replacement of pending members and short chunks at a flush, storage of incompressible members as plain
 //! pages, reading one member by reading and decompressing the chunk, partial liveness, and taking chunks apart or
 //! together again in garbage collection.
 //!

@@ -249,13 +249,13 @@ impl<N: Nand> Device<N> {
     /// As [`Device::write`].
     pub fn trim(&mut self, offset: u64, len: u64) -> Result<()> {
         self.require_request(offset, len)?;
-        for piece in self.pieces(offset, len) {
-            if piece.mask.is_full(self.page_sectors()) {
-                self.buffer.remove(piece.lpn);
-                self.ftl.trim(piece.lpn)?;
-            }
+        let page_bytes = self.page_bytes;
+        let (first, end) = (offset.div_ceil(page_bytes), (offset + len) / page_bytes);
+        let pages = end.saturating_sub(first) as u32;
+        for lpn in (first as u32..).take(pages as usize).map(Lpn) {
+            self.buffer.remove(lpn);
         }
-        Ok(())
+        self.ftl.trim_range(Lpn(first as u32), pages)
     }
 
     /// Gives the `len` bytes at `target_offset` the contents of those at `source_offset`, by changing the map where the

@@ -464,10 +464,28 @@ impl<N: Nand> Ftl<N> {
     /// # Errors
     /// As [`Ftl::read`].
     pub fn trim(&mut self, lpn: Lpn) -> Result<()> {
-        self.require_in_range(lpn)?;
+        self.trim_range(lpn, 1)
+    }
+
+    /// Deallocates `pages` pages from `first` on; a design that records trims records one for all of them.
+    ///
+    /// # Errors
+    /// As [`Ftl::trim`]; pages before the one that failed may be deallocated.
+    pub fn trim_range(&mut self, first: Lpn, pages: u32) -> Result<()> {
+        if pages == 0 {
+            return Ok(());
+        }
+        let last = Lpn(first.0.saturating_add(pages - 1));
+        self.require_in_range(last)?;
+        self.make_room_for_metadata()?;
+        let is_recorded = self.bury(first, last)?;
+        (first.0..=last.0).map(Lpn).try_for_each(|lpn| self.trim_page(lpn, is_recorded))
+    }
+
+    fn trim_page(&mut self, lpn: Lpn, is_recorded: bool) -> Result<()> {
         self.make_room_for_metadata()?;
         self.store.stats.host_page_trims += 1;
-        if !self.bury(lpn)? {
+        if !is_recorded && self.mapping.peek(&mut self.store, lpn)?.is_some() {
             return self.overwrite_with_zeros(lpn);
         }
         self.unstage(lpn);
@@ -610,6 +628,17 @@ impl<N: Nand> Ftl<N> {
         self.remap_by_writing(target, source, mode)
     }
 
+    /// Writes what could not be bound. Deduplication would find the same page and be refused again; the new copy serves the
+    /// next writes of this content.
+    fn write_demoted(&mut self, lpn: Lpn, content: Content<'_>, fingerprint: Fingerprint) -> Result<()> {
+        if self.sharing.is_none() {
+            return self.write(lpn, content);
+        }
+        let pool = self.make_room_for_write()?;
+        self.unstage(lpn);
+        self.write_page(lpn, pool, content, fingerprint)
+    }
+
     /// The form every design has, the one that a remap is demoted to (Remap-SSD, section 4.3): one read and one
     /// program, and a trim of the source if it is relocated, each counted as the host's. On a medium without bytes the
     /// identity is copied, not what is known of its compressed size.
@@ -619,7 +648,7 @@ impl<N: Nand> Ftl<N> {
             return self.trim(target);
         }
         let identity = self.fingerprint_of(source)?.unwrap_or(Fingerprint::ZERO_PAGE);
-        self.write(target, Content::of_page(&page, identity))?;
+        self.write_demoted(target, Content::of_page(&page, identity), identity)?;
         if mode == RemapMode::Relocate { self.trim(source) } else { Ok(()) }
     }
 }

@@ -55,12 +55,13 @@ impl Newest {
 /// Adds what entries know to what the pages told; returns which logical pages owe their place to an entry.
 fn apply_entries(newest: &mut Newest, entries: &[Entry], programmed: &[u64]) -> Vec<bool> {
     for entry in entries {
-        if let Some(source) = entry.source {
-            newest.learn(source.0, Ppn::NONE, entry.sequence);
+        for lpn in entry.buried() {
+            newest.learn(lpn.0, Ppn::NONE, entry.sequence);
         }
-        match entry.place {
-            Some(place) if !(1..entry.sequence).contains(&programmed[place.index()]) => {}
-            place => newest.learn(entry.lpn.0, place.unwrap_or(Ppn::NONE), entry.sequence),
+        if let Some(place) = entry.place
+            && (1..entry.sequence).contains(&programmed[place.index()])
+        {
+            newest.learn(entry.lpn.0, place, entry.sequence);
         }
     }
     let mut bound = vec![false; newest.place.len()];

@@ -80,6 +80,8 @@ struct Chunk {
     pages: Vec<Ppn>,
     members: Vec<Member>,
     compressed_bytes: u32,
+    /// Not if a member came without bytes, of which a capture may know sizes only.
+    has_bytes: bool,
 }
 
 impl Chunk {
@@ -374,7 +376,9 @@ impl<N: Nand> Ftl<N> {
         let members = members.iter().map(live).collect();
         let stage = self.chunks.as_mut().expect("only the chunk stage packs");
         let page_bytes = stage.page_bytes as usize;
-        let number = stage.allocate(Chunk { pages: Vec::with_capacity(pages), members, compressed_bytes });
+        let has_bytes = !payload.is_empty();
+        let pages_of_chunk = Vec::with_capacity(pages);
+        let number = stage.allocate(Chunk { pages: pages_of_chunk, members, compressed_bytes, has_bytes });
         for k in 0..pages {
             let mut page = payload.get(k * page_bytes..).unwrap_or_default().to_vec();
             page.resize(page_bytes, 0);
@@ -440,7 +444,7 @@ impl<N: Nand> Ftl<N> {
         let stage = self.chunks.as_ref().expect("only the chunk stage has chunks");
         let chunk = stage.chunks[number as usize].clone();
         let page_bytes = stage.page_bytes as usize;
-        let wants_bytes = wants_bytes && self.store.nand().keeps_bytes();
+        let wants_bytes = wants_bytes && chunk.has_bytes && self.store.nand().keeps_bytes();
         let mut compressed = vec![0; if wants_bytes { chunk.pages.len() * page_bytes } else { 0 }];
         for (k, &ppn) in chunk.pages.iter().enumerate() {
             let into =

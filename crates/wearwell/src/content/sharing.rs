@@ -179,8 +179,7 @@ fn judge(mapping: &AnyMapping, bound: &PageSet, oldest_evidence: u64, entry: &En
     let bind = entry.place.is_some_and(|place| {
         bound.contains(Ppn(entry.lpn.0)) && map.get(entry.lpn) == Some(Unit::from(place))
     });
-    let buried = if entry.place.is_some() { entry.source } else { Some(entry.lpn) };
-    let tombstone = entry.sequence > oldest_evidence && buried.is_some_and(|lpn| map.get(lpn).is_none());
+    let tombstone = entry.sequence > oldest_evidence && entry.buried().any(|lpn| map.get(lpn).is_none());
     Need { bind, tombstone }
 }
 
@@ -250,12 +249,12 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// Makes a trim durable: records a tombstone. `false` if there is no place for one. Nothing is needed where RAM
-    /// survives.
-    pub(crate) fn bury(&mut self, lpn: Lpn) -> Result<bool> {
+    /// Makes the trim of a range durable: one tombstone for all of it. `false` if there is no place for one. Nothing is
+    /// needed where RAM survives, or for pages that have no place.
+    pub(crate) fn bury(&mut self, first: Lpn, last: Lpn) -> Result<bool> {
         let Self { sharing, mapping, store, persistence, .. } = self;
         let (Some(sharing), true) = (sharing, persistence.replays_entries()) else { return Ok(true) };
-        if flat_place(mapping, lpn).is_none() {
+        if (first.0..=last.0).all(|lpn| flat_place(mapping, Lpn(lpn)).is_none()) {
             return Ok(true);
         }
         if !sharing.admit(mapping, store)? {
@@ -263,7 +262,8 @@ impl<N: Nand> Ftl<N> {
             return Ok(false);
         }
         let sequence = store.next_sequence();
-        sharing.record(mapping, store, Entry { lpn, place: None, source: None, sequence })?;
+        let source = (last != first).then_some(last);
+        sharing.record(mapping, store, Entry { lpn: first, place: None, source, sequence })?;
         Ok(true)
     }
 

@@ -54,7 +54,8 @@ pub struct Entry {
     pub lpn: Lpn,
     /// The page it is bound to; `None` = a tombstone: the logical page has no place.
     pub place: Option<Ppn>,
-    /// The logical page that lost its place to `lpn` in the same step (relocation).
+    /// Of a bind: the logical page that lost its place to `lpn` in the same step (relocation). Of a tombstone: the last
+    /// logical page of the range that it buries, if it buries more than `lpn`.
     pub source: Option<Lpn>,
     /// Position in the device's sequence of programs and entries.
     pub sequence: u64,
@@ -79,6 +80,16 @@ const NO_LPN: u64 = (1 << LPN_BITS) - 1;
 pub const MAX_SEQUENCE: u64 = (1 << SEQUENCE_BITS) - 1;
 
 impl Entry {
+    /// The logical pages that have no place since this entry.
+    pub fn buried(&self) -> impl Iterator<Item = Lpn> + use<> {
+        let range = match (self.place, self.source) {
+            (Some(_), None) => 0..0,
+            (Some(_), Some(source)) => source.0..source.0 + 1,
+            (None, last) => self.lpn.0..last.unwrap_or(self.lpn).0 + 1,
+        };
+        range.map(Lpn)
+    }
+
     /// The two 8-byte words of the paper's layout, relative to the block the entry belongs to: torn bit, page offset
     /// (21), sequence (42); torn bit, target LPN (31), remap flag, source LPN (31). `first` is the block's first page.
     pub fn encode(&self, first: Ppn) -> [u64; 2] {
@@ -176,14 +187,12 @@ impl Need {
         self.bind || self.tombstone
     }
 
-    /// What is left of an entry: itself while it binds, else the tombstone of what it buried.
+    /// What is left of an entry: itself while it binds or is a tombstone, else the tombstone of what it buried.
     pub fn rest_of(self, entry: Entry) -> Option<Entry> {
         match (self.bind, self.tombstone) {
             (true, _) => Some(entry),
-            (false, true) => {
-                let buried = entry.source.filter(|_| entry.place.is_some()).unwrap_or(entry.lpn);
-                Some(Entry { lpn: buried, place: None, source: None, sequence: entry.sequence })
-            }
+            (false, true) if entry.place.is_none() => Some(entry),
+            (false, true) => entry.source.map(|lpn| Entry { lpn, place: None, source: None, ..entry }),
             (false, false) => None,
         }
     }

@@ -1,0 +1,56 @@
+//! A table of captures and designs: `captures [--sizes] FILE...` replays each request list (`NAME.ops.zst`, with the page
+//! files beside it) through every content design and prints Markdown.
+//!
+//! Pages are replayed as the bytes that were written, so hashes, deltas and compression are real; with `--sizes` by the
+//! identities and sizes that the capture knows of every page. Devices are sized to the trace (preset `auto`), empty at the
+//! start, timed by events, arrivals as recorded.
+
+use std::ops::ControlFlow::Continue;
+use std::path::{Path, PathBuf};
+
+use wearwell_replay::config::Config;
+use wearwell_replay::input::Input;
+use wearwell_replay::record::RunRecord;
+use wearwell_replay::replay::Plan;
+use wearwell_replay::trace::OpenOptions;
+
+const DESIGNS: [&str; 5] = ["page-map", "recyclable", "remap", "delta", "integrated"];
+
+fn measure(config: &Config, input: &Input, design: &str) -> Result<RunRecord, Box<dyn std::error::Error>> {
+    Ok(Plan::new(config, input)?.run(design, &mut |_| Continue(()))?)
+}
+
+fn print_row(name: &str, record: &RunRecord, baseline: &RunRecord) {
+    println!(
+        "| {name} | {} | {} | {:.1} % | {} | {:.3} | {:.3} | {:.0} |",
+        record.design,
+        record.host_page_writes,
+        100.0 * record.write_reduction,
+        record.erases,
+        record.erases as f64 / baseline.erases.max(1) as f64,
+        record.write_amplification,
+        record.latency_us.write.p99,
+    );
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let (options, files): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|arg| arg.starts_with("--"));
+    let bytes = !options.iter().any(|option| option == "--sizes");
+    let config = Config::from_parts(None, &["timing.mode=event".to_owned()])?;
+    println!(
+        "| capture | design | host page writes | write reduction | erases | to page-map | write amplification | write p99, us |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    for path in files.into_iter().map(PathBuf::from) {
+        let name = path.file_name().map(Path::new).and_then(Path::to_str).unwrap_or("?");
+        let name = name.split('.').next().unwrap_or(name).to_owned();
+        let input = Input::Trace { path, options: OpenOptions { bytes, ..OpenOptions::default() } };
+        let baseline = measure(&config, &input, DESIGNS[0])?;
+        print_row(&name, &baseline, &baseline);
+        for design in &DESIGNS[1..] {
+            print_row(&name, &measure(&config, &input, design)?, &baseline);
+        }
+    }
+    Ok(())
+}

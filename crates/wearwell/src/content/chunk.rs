@@ -265,14 +265,24 @@ impl<N: Nand> Ftl<N> {
             self.commit_chunk()?;
         }
         let stage = self.chunks.as_mut().expect("only the chunk stage takes pages");
-        stage.pending.retain(|pending| pending.lpn != lpn);
+        let replaced =
+            stage.pending.iter().position(|pending| pending.lpn == lpn).map(|at| stage.pending.remove(at));
         stage.pending.push(page);
         self.store.stats.host_page_writes += 1;
         self.store.stats.packed_writes += 1;
         if self.chunks.as_ref().is_some_and(|stage| stage.pending.len() == CHUNK_MEMBERS) {
-            return self.commit_chunk();
+            return self.commit_chunk().inspect_err(|_| self.take_back(lpn, replaced));
         }
         Ok(())
+    }
+
+    /// The write of `lpn` is refused: what was acknowledged before is back.
+    fn take_back(&mut self, lpn: Lpn, replaced: Option<Pending>) {
+        self.store.stats.host_page_writes -= 1;
+        self.store.stats.packed_writes -= 1;
+        let stage = self.chunks.as_mut().expect("only the chunk stage takes pages");
+        stage.pending.retain(|pending| pending.lpn != lpn);
+        stage.pending.extend(replaced);
     }
 
     /// Whether the newest content of `lpn` waits for its chunk.

@@ -186,6 +186,7 @@ impl<N: Nand> Ftl<N> {
             PageKind::Data | PageKind::Delta | PageKind::Chunk => self.validity.count_valid(first, pages),
             PageKind::Translation => self.count_metadata(Stream::Translation, first, pages),
             PageKind::RemapLog => self.count_metadata(Stream::RemapLog, first, pages),
+            PageKind::Validity => self.count_metadata(Stream::Validity, first, pages),
         }
     }
 

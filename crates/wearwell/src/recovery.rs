@@ -117,9 +117,11 @@ impl<N: Nand> Ftl<N> {
         let mut data = Newest::new(self.logical_pages as usize);
         self.scan_blocks(|ppn, oob| match oob.kind {
             PageKind::Data => data.offer(ppn, &oob),
-            PageKind::Translation | PageKind::Delta | PageKind::Chunk | PageKind::RemapLog => {
-                unreachable!("a flat map writes no translation page")
-            }
+            PageKind::Translation
+            | PageKind::Delta
+            | PageKind::Chunk
+            | PageKind::RemapLog
+            | PageKind::Validity => unreachable!("a flat map with validity in RAM writes data pages only"),
         })?;
         if let Some(sharing) = &mut self.sharing {
             sharing.forget();
@@ -146,7 +148,7 @@ impl<N: Nand> Ftl<N> {
                 let newest = log_pages.entry(oob.owner).or_insert((0, ppn));
                 *newest = (*newest).max((oob.sequence, ppn));
             }
-            PageKind::Translation | PageKind::Delta | PageKind::Chunk => {
+            PageKind::Translation | PageKind::Delta | PageKind::Chunk | PageKind::Validity => {
                 unreachable!("not a part of such designs")
             }
         })?;
@@ -210,7 +212,7 @@ impl<N: Nand> Ftl<N> {
         self.scan_blocks(|ppn, oob| match oob.kind {
             PageKind::Translation => newest.offer(ppn, &oob),
             PageKind::Delta => delta_pages.push((oob.sequence, ppn)),
-            PageKind::Data | PageKind::Chunk | PageKind::RemapLog => {}
+            PageKind::Data | PageKind::Chunk | PageKind::RemapLog | PageKind::Validity => {}
         })?;
         if let Some(stage) = &mut self.delta {
             stage.forget(&self.store);

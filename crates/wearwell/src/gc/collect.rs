@@ -199,6 +199,7 @@ impl<N: Nand> Ftl<N> {
             PageKind::Data => self.move_data(victim, pool, cause)?,
             PageKind::Translation => self.move_metadata(victim, pool, Stream::Translation, cause)?,
             PageKind::RemapLog => self.move_metadata(victim, pool, Stream::RemapLog, cause)?,
+            PageKind::Validity => self.move_metadata(victim, pool, Stream::Validity, cause)?,
             PageKind::Delta => self.move_deltas(victim, pool, cause)?,
             PageKind::Chunk => self.move_chunks(victim, pool, cause)?,
         }
@@ -381,5 +382,6 @@ fn stream_of_copies(kind: PageKind) -> Stream {
         PageKind::Delta => Stream::Delta,
         PageKind::Chunk => Stream::Chunk,
         PageKind::RemapLog => Stream::RemapLog,
+        PageKind::Validity => Stream::Validity,
     }
 }

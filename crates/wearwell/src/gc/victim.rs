@@ -111,9 +111,11 @@ fn most_dead_bytes(blocks: &BlockTable, pool: u32, dead_pages: impl Fn(BlockId) 
     let invalid = |block: BlockId| blocks.block_pages() - blocks.valid(block);
     let score = |block: BlockId| match blocks.kind(block) {
         PageKind::Delta => dead_pages(block),
-        PageKind::Data | PageKind::Translation | PageKind::Chunk | PageKind::RemapLog => {
-            invalid(block) as f64
-        }
+        PageKind::Data
+        | PageKind::Translation
+        | PageKind::Chunk
+        | PageKind::RemapLog
+        | PageKind::Validity => invalid(block) as f64,
     };
     let candidates =
         blocks.of_pool(pool).filter(|&b| blocks.state(b) == BlockState::Closed && invalid(b) > 0);

@@ -77,6 +77,8 @@ pub enum PageKind {
     Chunk,
     /// A page of the log of mappings made without a program; the OOB owner is its number in the log.
     RemapLog,
+    /// A page of flash-resident page validity; the OOB owner is what its store says (bitmap page, log page, run).
+    Validity,
 }
 
 impl PageKind {
@@ -85,7 +87,7 @@ impl PageKind {
     pub fn is_host_data(self) -> bool {
         match self {
             PageKind::Data | PageKind::Delta | PageKind::Chunk => true,
-            PageKind::Translation | PageKind::RemapLog => false,
+            PageKind::Translation | PageKind::RemapLog | PageKind::Validity => false,
         }
     }
 }

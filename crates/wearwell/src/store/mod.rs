@@ -42,14 +42,23 @@ pub enum Stream {
     Chunk,
     /// Pages of the log of mappings made without a program.
     RemapLog,
+    /// Pages of flash-resident page validity.
+    Validity,
 }
 
 impl Stream {
     /// Number of streams.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 7;
     /// All streams.
-    pub const ALL: [Stream; Stream::COUNT] =
-        [Stream::Host, Stream::Gc, Stream::Translation, Stream::Delta, Stream::Chunk, Stream::RemapLog];
+    pub const ALL: [Stream; Stream::COUNT] = [
+        Stream::Host,
+        Stream::Gc,
+        Stream::Translation,
+        Stream::Delta,
+        Stream::Chunk,
+        Stream::RemapLog,
+        Stream::Validity,
+    ];
 
     /// What the stream's pages hold.
     pub fn kind(self) -> PageKind {
@@ -59,6 +68,7 @@ impl Stream {
             Stream::Delta => PageKind::Delta,
             Stream::Chunk => PageKind::Chunk,
             Stream::RemapLog => PageKind::RemapLog,
+            Stream::Validity => PageKind::Validity,
         }
     }
 }

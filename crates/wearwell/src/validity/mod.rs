@@ -1,63 +1,59 @@
 //! Page-level validity of data: which pages of a victim does GC have to move?
 //!
-//! One bit per physical page in RAM. Valid *counts* live in the block table; pages of metadata answer for
-//! themselves (their owner knows where each of them is). Flash-resident validity stores join this seam later.
+//! Valid *counts* per block live in the block table, in RAM, for every design; pages of metadata answer for themselves
+//! (their owner knows where each of them is). What is pluggable is validity page by page: one bit per page in RAM, or a
+//! structure that lives on flash and is written through the store like any metadata, so that its cost shows by itself.
+//!
+//! A store of validity on flash learns three things: a page is invalid ([`Validity::invalidate`], no flash operation), a
+//! block was opened for data, so that everything said of its pages before is void ([`Validity::opened`]), and that there
+//! is room for one page of its own ([`Validity::settle`]). It answers one question, at a price: which pages of this block
+//! were not called invalid since it was opened ([`Validity::live_pages`]).
+//!
+//! Invariant: between [`Validity::opened`] and the erase of a block a page is called invalid at most once by a device
+//! that was not cut; after a recovery it may be called so again, which changes nothing.
 
-use crate::address::Ppn;
-use crate::page_set::PageSet;
+mod ram_bitmap;
 
-/// One bit per physical page: 1 = holds data that is needed.
-#[derive(Clone, Debug)]
-pub struct RamBitmap {
-    valid: PageSet,
-}
+pub use ram_bitmap::RamBitmap;
 
-impl RamBitmap {
-    /// All pages invalid.
-    pub fn new(pages: u64) -> Self {
-        Self { valid: PageSet::new(pages) }
-    }
+use crate::address::{BlockId, Ppn};
+use crate::error::Result;
+use crate::nand::Nand;
+use crate::store::Store;
 
-    /// The page holds valid data from now on. O(1).
-    #[inline]
-    pub fn set(&mut self, ppn: Ppn) {
-        self.valid.insert(ppn);
-    }
+/// What every store of page validity answers.
+pub trait Validity {
+    /// The page's data is not needed any more. No flash operation: what must be written follows in
+    /// [`Validity::settle`].
+    fn invalidate(&mut self, ppn: Ppn);
 
-    /// The page's data is not needed any more. O(1), one random access.
-    #[inline]
-    pub fn clear(&mut self, ppn: Ppn) {
-        assert!(self.valid.remove(ppn), "page {ppn} is invalidated twice");
-    }
+    /// The block was opened for data: all its pages count as valid until they are called invalid.
+    fn opened(&mut self, block: BlockId);
 
-    /// `count` pages from `first` on hold valid data. O(count / 64).
-    pub fn set_range(&mut self, first: Ppn, count: u32) {
-        self.valid.insert_range(first, count);
-    }
+    /// Appends the pages of `block`, ascending, that were not called invalid since it was opened (programmed or not).
+    ///
+    /// # Errors
+    /// Whatever the flash answers.
+    fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()>;
 
-    /// `count` pages from `first` on hold nothing that is needed. O(count / 64).
-    pub fn clear_range(&mut self, first: Ppn, count: u32) {
-        self.valid.remove_range(first, count);
-    }
+    /// Does one step of postponed work: at most one page appended; `false` if there was nothing to do.
+    ///
+    /// # Errors
+    /// Whatever the flash answers.
+    fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
 
-    /// Whether the page holds valid data.
-    #[inline]
-    pub fn is_valid(&self, ppn: Ppn) -> bool {
-        self.valid.contains(ppn)
-    }
+    /// Whether `ppn` is in use as a page of the structure; `id` is the owner in its OOB.
+    fn owns(&self, id: u32, ppn: Ppn) -> bool;
 
-    /// Appends the valid pages of `first .. first + count` to `out`, in order. O(count / 64 + found).
-    pub fn collect_valid(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
-        self.valid.collect(first, count, out);
-    }
+    /// GC moved a page of the structure.
+    fn relocate_own(&mut self, id: u32, from: Ppn, to: Ppn);
 
-    /// Number of valid pages in `first .. first + count`.
-    pub fn count_valid(&self, first: Ppn, count: u32) -> u32 {
-        (first.0..first.0 + count).filter(|&ppn| self.is_valid(Ppn(ppn))).count() as u32
-    }
+    /// Pages that one [`Validity::settle`] may append; 0 for a store that lives in RAM.
+    fn pages_per_settle(&self) -> u32;
 
-    /// Bytes a controller holds.
-    pub fn ram_bytes(&self) -> u64 {
-        self.valid.bytes()
-    }
+    /// Flash pages that the structure occupies at the most, obsolete ones that it still needs included.
+    fn metadata_pages(&self) -> u64;
+
+    /// Bytes a controller holds in RAM, by structure.
+    fn ram_bytes(&self) -> Vec<(&'static str, u64)>;
 }

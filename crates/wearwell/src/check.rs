@@ -11,6 +11,8 @@ use crate::nand::{Nand, PageKind};
 use crate::reverse_map::ReverseMap;
 use crate::store::{BlockState, Stream};
 
+mod lazy;
+
 impl<N: Nand> Ftl<N> {
     /// Checks every law. O(pages); reads translation pages.
     ///
@@ -18,8 +20,12 @@ impl<N: Nand> Ftl<N> {
     /// The first violation, as a sentence.
     pub fn check(&mut self) -> Result<(), String> {
         let map = self.whole_map()?;
-        self.check_map(&map)?;
-        self.check_blocks(&map)?;
+        if self.learns_late() {
+            self.check_lazily(&map)?;
+        } else {
+            self.check_map(&map)?;
+            self.check_blocks(&map)?;
+        }
         self.check_counters()?;
         self.check_sharing()?;
         self.chunks.as_ref().map_or(Ok(()), |stage| stage.check())?;
@@ -158,6 +164,12 @@ impl<N: Nand> Ftl<N> {
                 self.metadata_pages() + packed
             ));
         }
+        self.check_states()
+    }
+
+    /// Free and open blocks are what the pools and the streams say.
+    fn check_states(&self) -> Result<(), String> {
+        let blocks = self.store.blocks();
         let free = blocks.census()[BlockState::Free as usize];
         if free != self.store.total_free_blocks() {
             return Err(format!(

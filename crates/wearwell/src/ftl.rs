@@ -14,7 +14,7 @@
 //! After an error that is a power loss, RAM is in a state that [`Ftl::recover`](crate::recovery) can take over:
 //! every flash operation either precedes the RAM changes that rely on it, or leaves nothing to rely on.
 
-use crate::address::{Lpn, Ppn, RemapMode, Unit};
+use crate::address::{Address, Lpn, Ppn, RemapMode, Unit};
 use crate::content::chunk::{ChunkStage, ChunkStatistics};
 use crate::content::delta::{DeltaStage, DeltaStatistics};
 use crate::content::recycle::{Recycle, RecycleStage, StorePolicy};
@@ -22,21 +22,21 @@ use crate::content::sharing::{Sharing, is_page};
 use crate::content::{Content, Descriptor, Fingerprint, Observations};
 use crate::design::{MappingPart, Parts, Persistence};
 use crate::error::{Error, Result};
-use crate::gc::{Collector, GcOptions, RESERVE_BLOCKS, VictimPolicy};
-use crate::mapping::{AnyMapping, Cached, Flat, Mapping};
+use crate::gc::{Collector, GcOptions, MetadataGc, RESERVE_BLOCKS, VictimPolicy};
+use crate::mapping::{AnyMapping, Cached, Flat, Identified, Mapping};
 use crate::nand::Nand;
 use crate::reverse_map::ReverseMap;
 use crate::stats::Stats;
 use crate::store::{Store, Stream};
 use crate::timing::Cause;
-use crate::validity::RamBitmap;
+use crate::validity::{AnyValidity, Validity};
 
 /// A flash translation layer over a medium, assembled from parts.
 #[derive(Clone, Debug)]
 pub struct Ftl<N> {
     pub(crate) store: Store<N>,
     pub(crate) mapping: AnyMapping,
-    pub(crate) validity: RamBitmap,
+    pub(crate) validity: AnyValidity,
     pub(crate) recycle: Option<Box<RecycleStage>>,
     pub(crate) sharing: Option<Box<Sharing>>,
     pub(crate) delta: Option<Box<DeltaStage>>,
@@ -45,6 +45,10 @@ pub struct Ftl<N> {
     pub(crate) collector: Collector,
     pub(crate) logical_pages: u32,
     pub(crate) persistence: Persistence,
+    /// Counts of valid pages may be too high since a recovery, beyond what a lazy map knows.
+    pub(crate) counts_lag: bool,
+    /// Counts of valid pages may be too high where a recovery could not know better.
+    pub(crate) has_recovered: bool,
 }
 
 impl<N: Nand> Ftl<N> {
@@ -55,7 +59,7 @@ impl<N: Nand> Ftl<N> {
     pub fn new(nand: N, logical_pages: u32, parts: &Parts) -> Result<Self> {
         let store = Store::new(nand, parts.gc.wear.free_order());
         let mapping = Self::new_mapping(&store, logical_pages, parts.mapping);
-        parts.content.checked(parts.mapping)?;
+        parts.checked()?;
         let recycle = parts.content.recycle.as_ref();
         let recycle = recycle.map(|design| RecycleStage::new(&store, logical_pages, design)).transpose()?;
         let sharing = parts.content.sharing;
@@ -63,7 +67,7 @@ impl<N: Nand> Ftl<N> {
         let delta = parts.content.delta.map(|design| DeltaStage::new(&store, design));
         let chunks = parts.content.chunks.map(|_| ChunkStage::new(&store)).transpose()?;
         let mut ftl = Self {
-            validity: RamBitmap::new(store.geometry().pages()),
+            validity: AnyValidity::new(&store, parts.validity)?,
             collector: Collector::new(parts.gc),
             persistence: parts.persistence,
             store,
@@ -74,8 +78,14 @@ impl<N: Nand> Ftl<N> {
             chunks: chunks.map(Box::new),
             observations: Observations::default(),
             logical_pages,
+            counts_lag: false,
+            has_recovered: false,
         };
+        ftl.watch_store();
         let spare_pages = ftl.require_spare_space()?;
+        if let AnyMapping::Cached(cached) = &mut ftl.mapping {
+            cached.limit_hidden_pages(spare_pages);
+        }
         if let Some(stage) = &mut ftl.delta {
             stage.limit_pages(spare_pages);
         }
@@ -107,7 +117,8 @@ impl<N: Nand> Ftl<N> {
         let open_blocks = 1
             + u64::from(metadata > 0)
             + u64::from(self.delta.is_some())
-            + 2 * u64::from(self.chunks.is_some());
+            + 2 * u64::from(self.chunks.is_some())
+            + u64::from(self.validity.is_on_flash());
         let pools = self.store.pools() as u64;
         let kept_blocks = pools * (RESERVE_BLOCKS as u64 + open_blocks);
         let reserve = (kept_blocks * block_pages + metadata + 1).min(good * block_pages);
@@ -122,7 +133,8 @@ impl<N: Nand> Ftl<N> {
     /// Flash pages that metadata occupies at the most.
     pub(crate) fn metadata_pages(&self) -> u64 {
         let log = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse.metadata_pages());
-        self.mapping.metadata_pages() + log
+        let held = if self.persistence.compares_versions() { self.held_limit() as u64 } else { 0 };
+        self.mapping.metadata_pages() + log + self.validity.metadata_pages() + held
     }
 
     /// Pages the host sees.
@@ -205,10 +217,12 @@ impl<N: Nand> Ftl<N> {
         let owner = lpn.map_or(0, |lpn| lpn.0);
         let ppn = self.store.append(Stream::Host, pool, owner, content, fingerprint, Cause::Host)?;
         let Some(lpn) = lpn else {
-            self.store.discard(ppn);
-            return Ok(());
+            return self.construct_dead_page(ppn);
         };
-        let old = self.mapping.update(&mut self.store, lpn, Some(ppn.into()))?;
+        let old = match &mut self.mapping {
+            AnyMapping::Cached(cached) => cached.construct(lpn, ppn.into()).some(),
+            AnyMapping::Flat(_) => self.mapping.update(&mut self.store, lpn, Some(ppn.into()))?,
+        };
         assert!(old.is_none(), "page {lpn} is constructed twice");
         self.learn_content(fingerprint, ppn.into());
         self.store.stats.host_page_writes += 1;
@@ -219,11 +233,33 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
+    fn construct_dead_page(&mut self, ppn: Ppn) -> Result<()> {
+        if !self.validity.is_on_flash() {
+            self.store.discard(ppn);
+            return Ok(());
+        }
+        self.call_invalid(ppn);
+        while self.validity.settle(&mut self.store)? {}
+        Ok(())
+    }
+
+    /// Ends the construction of a known state: what a map on flash was told is written. Needs free blocks for it.
+    ///
+    /// # Errors
+    /// [`Error::Full`] if there are none.
+    pub fn finish_construction(&mut self) -> Result<()> {
+        if let AnyMapping::Cached(cached) = &mut self.mapping {
+            cached.finish_construction(&mut self.store)?;
+        }
+        Ok(())
+    }
+
     /// Exchanges the victim policy at run time.
     pub fn set_victim_policy(&mut self, policy: VictimPolicy) {
         let options = GcOptions { policy, ..self.collector.options };
         self.collector = Collector::new(options);
         self.store.blocks_mut().track_closing_order(policy == VictimPolicy::Fifo);
+        self.store.blocks_mut().spare_metadata(options.metadata != MetadataGc::Greedy);
     }
 
     /// Exchanges the policy and size of the fingerprint store at run time; nothing happens without one.
@@ -478,8 +514,26 @@ impl<N: Nand> Ftl<N> {
         let last = Lpn(first.0.saturating_add(pages - 1));
         self.require_in_range(last)?;
         self.make_room_for_metadata()?;
+        if self.mapping.trims_by_range() {
+            return self.trim_through(first, last);
+        }
         let is_recorded = self.bury(first, last)?;
         (first.0..=last.0).map(Lpn).try_for_each(|lpn| self.trim_page(lpn, is_recorded))
+    }
+
+    /// Trims on a map that writes them to flash at once.
+    fn trim_through(&mut self, first: Lpn, last: Lpn) -> Result<()> {
+        let mut next = first;
+        while next <= last {
+            let done = self.mapping.trim_some(&mut self.store, next, last)?;
+            self.call_identified();
+            if let Some(done) = done {
+                self.store.stats.host_page_trims += u64::from(done.0 - next.0 + 1);
+                next = Lpn(done.0 + 1);
+            }
+            self.make_room_for_metadata()?;
+        }
+        Ok(())
     }
 
     fn trim_page(&mut self, lpn: Lpn, is_recorded: bool) -> Result<()> {
@@ -534,10 +588,37 @@ impl<N: Nand> Ftl<N> {
             return self.drop_member(old);
         }
         let page = Ppn(old.0);
-        self.validity.clear(page);
-        self.store.discard(page);
+        self.call_invalid(page);
         if self.recycle.is_some() {
             self.offer_dead(lpn, page);
+        }
+    }
+
+    /// Nobody needs the data of `page` any more.
+    #[inline]
+    pub(crate) fn call_invalid(&mut self, page: Ppn) {
+        // Whatever a store on flash knew of a block is void before it hears of the block's new pages.
+        while let Some(block) = self.store.take_opened() {
+            self.validity.opened(block);
+        }
+        self.validity.invalidate(page);
+        self.store.discard(page);
+    }
+
+    /// Calls the pages invalid that a lazy map has found.
+    pub(crate) fn call_identified(&mut self) {
+        while let AnyMapping::Cached(cached) = &mut self.mapping
+            && let Some(Identified { ppn, is_certain }) = cached.take_identified()
+        {
+            if is_certain {
+                self.call_invalid(ppn);
+            } else if self.validity.is_on_flash() {
+                // It may be a repetition: the count of the block is left too high rather than too low.
+                self.validity.invalidate(ppn);
+                self.counts_lag = true;
+            } else if self.validity.is_valid(ppn) {
+                self.call_invalid(ppn);
+            }
         }
     }
 
@@ -576,16 +657,46 @@ impl<N: Nand> Ftl<N> {
         self.write_staged_deltas()?;
         // With nothing to write, no room is made: recovery repeats this step on a store that it has half forgotten.
         while self.mapping.has_unwritten() {
-            self.require_metadata(Stream::Translation, 1)?;
+            self.require_metadata(Stream::Translation, self.mapping.pages_per_update().max(1))?;
             self.mapping.write_back(&mut self.store)?;
+            self.call_identified();
+            self.settle_validity()?;
+        }
+        while self.validity.is_on_flash() {
+            self.require_metadata(Stream::Validity, 1)?;
+            if !self.validity.write_back(&mut self.store)? {
+                break;
+            }
         }
         Ok(())
+    }
+
+    /// Old versions of translation pages that are kept for recovery at the most: when there are more, what was called
+    /// invalid since is written, and they are not needed any more (GeckoFTL, appendix C.2.2).
+    pub(crate) fn held_limit(&self) -> usize {
+        self.validity.entries_per_flush() as usize
+    }
+
+    /// Programs between two writes of the validity buffer at the most: what is in it longer, a recovery that reads the
+    /// newest pages would not find.
+    pub(crate) fn longest_without_flush(&self) -> u64 {
+        4 * u64::from(self.validity.entries_per_flush())
+    }
+
+    /// Tells the store what this design wants to hear of it.
+    fn watch_store(&mut self) {
+        if self.validity.is_on_flash() {
+            self.store.note_opened();
+        }
+        if self.persistence.compares_versions() && self.validity.is_on_flash() {
+            self.store.hold_old_versions();
+        }
     }
 
     /// Bytes of RAM a controller holds for this design, by structure.
     pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         let mut parts = self.mapping.ram_bytes();
-        parts.push(("page validity bitmap", self.validity.ram_bytes()));
+        parts.extend(self.validity.ram_bytes());
         parts.push(("block table", self.store.blocks().ram_bytes()));
         if let Some(stage) = &self.recycle {
             parts.extend(stage.part.ram_bytes());

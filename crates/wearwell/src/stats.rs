@@ -32,6 +32,8 @@ pub struct Stats {
     pub programs: ByCause,
     /// Page reads, spare-area reads included.
     pub reads: ByCause,
+    /// Those of them that read only a spare area.
+    pub spare_reads: ByCause,
     /// Physical block erases (a superblock counts each of its blocks).
     pub erases: ByCause,
     /// Host programs that did not become a host page write: failed and repeated elsewhere, or cut short.
@@ -44,6 +46,8 @@ pub struct Stats {
     pub gc_victims: u64,
     /// Those of them that held deltas.
     pub gc_delta_victims: u64,
+    /// Those of them that held metadata.
+    pub gc_metadata_victims: u64,
     /// Bytes of NVRAM scanned to find the referrers of victims: a part of what [`Work`] counts.
     pub referrer_scan_bytes: u64,
     /// The most bytes scanned for one victim.
@@ -94,6 +98,11 @@ impl Stats {
     /// All page reads.
     pub fn total_reads(&self) -> u64 {
         self.reads.iter().sum()
+    }
+
+    /// All reads of spare areas alone.
+    pub fn total_spare_reads(&self) -> u64 {
+        self.spare_reads.iter().sum()
     }
 
     /// All block erases.

@@ -254,6 +254,9 @@ impl Nand for PageByPage {
     fn keeps_bytes(&self) -> bool {
         self.0.keeps_bytes()
     }
+    fn give_up_bytes(&mut self, ppn: Ppn) {
+        self.0.give_up_bytes(ppn);
+    }
     fn owner(&self, ppn: Ppn) -> u32 {
         self.0.owner(ppn)
     }
@@ -268,14 +271,14 @@ impl Nand for PageByPage {
     }
 }
 
-/// OOB and bytes of every page, and the wear of every block.
+/// OOB and bytes of every page (old metadata has none any more), and the wear of every block.
 fn contents(nand: &mut SimNand) -> Vec<(Option<Oob>, Vec<u8>, u32)> {
     let geometry = nand.geometry().clone();
     let mut pages = Vec::new();
     for ppn in (0..geometry.pages() as u32).map(Ppn) {
         let oob = nand.probe(ppn).expect("a healthy medium reads");
         let mut bytes = Vec::new();
-        if oob.is_some() {
+        if nand.has_bytes(ppn) {
             bytes.resize(geometry.page_bytes as usize, 0);
             nand.read(ppn, &mut bytes).expect("a healthy medium reads");
         }

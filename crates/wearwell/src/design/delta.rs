@@ -3,6 +3,7 @@
 use super::{ContentParts, DeltaDesign, Design, MappingPart, Parts, Persistence};
 use crate::gc::GcOptions;
 use crate::mapping::CachedOptions;
+use crate::validity::ValidityPart;
 
 pub(super) const DESIGN: Design = Design {
     name: "delta",
@@ -15,6 +16,7 @@ pub(super) const DESIGN: Design = Design {
 pub fn delta(gc: GcOptions, delta: DeltaDesign, cache: Option<CachedOptions>) -> Parts {
     Parts {
         mapping: cache.map_or(MappingPart::Flat, MappingPart::Cached),
+        validity: ValidityPart::Ram,
         content: ContentParts { delta: Some(delta), ..ContentParts::default() },
         gc,
         persistence: if cache.is_some() { Persistence::BatteryFlush } else { Persistence::BatteryRam },

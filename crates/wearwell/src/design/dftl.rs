@@ -3,6 +3,7 @@
 use super::{ContentParts, Design, MappingPart, Parts, Persistence};
 use crate::gc::GcOptions;
 use crate::mapping::CachedOptions;
+use crate::validity::ValidityPart;
 
 pub(super) const DESIGN: Design = Design {
     name: "dftl",
@@ -21,7 +22,8 @@ pub struct DftlOptions {
 /// Demand-paged map with validity in RAM; dirty entries survive power loss by battery.
 pub fn dftl(gc: GcOptions, options: DftlOptions) -> Parts {
     Parts {
-        mapping: MappingPart::Cached(CachedOptions { entries: options.cache_entries }),
+        mapping: MappingPart::Cached(CachedOptions::of_entries(options.cache_entries)),
+        validity: ValidityPart::Ram,
         content: ContentParts::default(),
         gc,
         persistence: Persistence::BatteryFlush,

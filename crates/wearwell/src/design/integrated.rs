@@ -5,6 +5,7 @@ use crate::content::dedup::DedupOptions;
 use crate::gc::GcOptions;
 use crate::refs::RefsPart;
 use crate::reverse_map::ReverseMapPart;
+use crate::validity::ValidityPart;
 
 pub(super) const DESIGN: Design = Design {
     name: "integrated",
@@ -24,6 +25,7 @@ pub fn integrated(gc: GcOptions, dedup: Option<DedupOptions>, compresses: bool) 
     let chunks = compresses.then(ChunkDesign::default);
     Parts {
         mapping: MappingPart::Flat,
+        validity: ValidityPart::Ram,
         content: ContentParts { sharing, chunks, ..ContentParts::default() },
         gc,
         persistence: Persistence::BatteryRam,

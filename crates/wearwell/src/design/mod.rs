@@ -6,6 +6,7 @@
 mod delta;
 mod dftl;
 mod integrated;
+mod lazyftl;
 mod page_map;
 mod recyclable;
 mod remap;
@@ -16,15 +17,17 @@ pub use crate::content::sharing::SharingDesign;
 pub use delta::delta;
 pub use dftl::{DftlOptions, dftl};
 pub use integrated::integrated;
+pub use lazyftl::lazyftl;
 pub use page_map::page_map;
 pub use recyclable::{RecycleDesign, recyclable};
 pub use remap::remap;
 
 use crate::error::{Error, Result};
-use crate::gc::GcOptions;
-use crate::mapping::CachedOptions;
+use crate::gc::{GcOptions, MetadataGc, VictimPolicy};
+use crate::mapping::{CachedOptions, Identification};
 use crate::nand::Retain;
 use crate::reverse_map::ReverseMapPart;
+use crate::validity::ValidityPart;
 
 /// How the L2P table is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,6 +85,12 @@ pub enum Persistence {
     BatteryRam,
     /// A battery lasts long enough to write the dirty map entries; the rest is rebuilt from translation pages.
     BatteryFlush,
+    /// Nothing but flash: the newest data pages, read backwards, tell which map entries were changed last (GeckoFTL,
+    /// section 4.3 and appendix C). Trims are durable.
+    BackwardScan {
+        /// Whether the changes are written before the device works again (LazyFTL), or later, as they leave the cache.
+        synchronises: bool,
+    },
     /// Flash and NVRAM: the OOB of every page, then the entries of the reverse map, newest sequence number first.
     /// Trims and remaps are durable.
     NvramEntries,
@@ -92,6 +101,11 @@ impl Persistence {
     pub(crate) fn replays_entries(self) -> bool {
         self == Self::NvramEntries
     }
+
+    /// Whether recovery compares versions of translation pages, so that old ones must be kept for a while.
+    pub(crate) fn compares_versions(self) -> bool {
+        matches!(self, Self::BackwardScan { .. })
+    }
 }
 
 /// The parts of a design.
@@ -99,6 +113,8 @@ impl Persistence {
 pub struct Parts {
     /// L2P.
     pub mapping: MappingPart,
+    /// Page validity.
+    pub validity: ValidityPart,
     /// Content stages.
     pub content: ContentParts,
     /// Garbage collection.
@@ -108,6 +124,45 @@ pub struct Parts {
 }
 
 impl Parts {
+    /// Whether the parts go together.
+    pub(crate) fn checked(&self) -> Result<()> {
+        self.content.checked(self.mapping)?;
+        let is_lazy = matches!(self.mapping, MappingPart::Cached(options) if options.identification == Identification::AtSynchronisation);
+        let on_flash = self.validity != ValidityPart::Ram;
+        if (is_lazy || on_flash) && self.content != ContentParts::default() {
+            return Err(Error::Options(
+                "content mechanisms need page validity in RAM and a map that knows old places at once; choose the flat map or dftl's".into(),
+            ));
+        }
+        let needs_cache = on_flash || matches!(self.persistence, Persistence::BackwardScan { .. });
+        if needs_cache && !matches!(self.mapping, MappingPart::Cached(_)) {
+            return Err(Error::Options(
+                "validity on flash and recovery by a backward scan need a map on flash".into(),
+            ));
+        }
+        if let MappingPart::Cached(options) = self.mapping
+            && !is_lazy
+            && (options.checkpoints || options.dirty_entries.is_some())
+        {
+            return Err(Error::Options(
+                "checkpoints and a bound on dirty entries need identification at synchronisation".into(),
+            ));
+        }
+        let finds_changes =
+            matches!(self.mapping, MappingPart::Cached(options) if options.checkpoints && is_lazy);
+        if matches!(self.persistence, Persistence::BackwardScan { .. }) && !finds_changes {
+            return Err(Error::Options(
+                "recovery by a backward scan needs a lazy map with checkpoints".into(),
+            ));
+        }
+        if self.gc.metadata != MetadataGc::Greedy && self.gc.policy != VictimPolicy::Greedy {
+            return Err(Error::Options(
+                "sparing metadata blocks is defined for greedy collection only".into(),
+            ));
+        }
+        Ok(())
+    }
+
     /// What the medium must keep of each page for this design to work on descriptors.
     pub fn retain(&self) -> Retain {
         let ContentParts { recycle, sharing, delta, chunks } = &self.content;

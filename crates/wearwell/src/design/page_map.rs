@@ -2,6 +2,7 @@
 
 use super::{ContentParts, Design, MappingPart, Parts, Persistence};
 use crate::gc::GcOptions;
+use crate::validity::ValidityPart;
 
 pub(super) const DESIGN: Design = Design {
     name: "page-map",
@@ -14,6 +15,7 @@ pub(super) const DESIGN: Design = Design {
 pub fn page_map(gc: GcOptions) -> Parts {
     Parts {
         mapping: MappingPart::Flat,
+        validity: ValidityPart::Ram,
         content: ContentParts::default(),
         gc,
         persistence: Persistence::OobScan,

@@ -3,6 +3,7 @@
 use super::{ContentParts, Design, MappingPart, Parts, Persistence};
 use crate::content::recycle::RecycleOptions;
 use crate::gc::GcOptions;
+use crate::validity::ValidityPart;
 
 pub(super) const DESIGN: Design = Design {
     name: "recyclable",
@@ -25,6 +26,7 @@ pub struct RecycleDesign {
 pub fn recyclable(gc: GcOptions, design: RecycleDesign) -> Parts {
     Parts {
         mapping: MappingPart::Flat,
+        validity: ValidityPart::Ram,
         content: ContentParts { recycle: Some(design), ..ContentParts::default() },
         gc,
         persistence: Persistence::BatteryRam,

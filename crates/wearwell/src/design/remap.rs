@@ -3,6 +3,7 @@
 use super::{ContentParts, Design, MappingPart, Parts, Persistence, SharingDesign};
 use crate::gc::GcOptions;
 use crate::reverse_map::ReverseMapPart;
+use crate::validity::ValidityPart;
 
 pub(super) const DESIGN: Design = Design {
     name: "remap",
@@ -22,6 +23,7 @@ pub fn remap(gc: GcOptions, sharing: SharingDesign) -> Parts {
     };
     Parts {
         mapping: MappingPart::Flat,
+        validity: ValidityPart::Ram,
         content: ContentParts { sharing: Some(sharing), ..ContentParts::default() },
         gc,
         persistence,

@@ -11,12 +11,13 @@ use crate::address::{BlockId, Lpn, Ppn};
 use crate::content::Content;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
-use crate::gc::{Batch, RESERVE_BLOCKS};
+use crate::gc::{Batch, MetadataGc, RESERVE_BLOCKS};
 use crate::mapping::Mapping;
-use crate::nand::{Nand, PageKind};
+use crate::nand::{Nand, NandError, PageKind};
 use crate::reverse_map::{Entry, ReverseMap};
 use crate::store::{Moves, Stream};
 use crate::timing::Cause;
+use crate::validity::Validity;
 
 impl<N: Nand> Ftl<N> {
     /// Makes sure that the next host page and the metadata it may cause have a place; returns its pool.
@@ -69,7 +70,9 @@ impl<N: Nand> Ftl<N> {
     /// Settles what GC postponed in the mapping and leaves a place for the next pages of metadata.
     #[inline]
     pub(crate) fn make_room_for_metadata(&mut self) -> Result<()> {
-        if self.mapping.pages_per_update() > 0 {
+        if self.validity.is_on_flash() {
+            self.settle_metadata()?;
+        } else if self.mapping.pages_per_update() > 0 {
             self.make_room_for_translation()?;
         }
         let log_pages = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse.pages_per_record());
@@ -77,10 +80,65 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn make_room_for_translation(&mut self) -> Result<()> {
+        let pages = self.mapping.pages_per_update();
         loop {
-            self.require_metadata(Stream::Translation, 1)?;
+            self.require_metadata(Stream::Translation, pages)?;
             if !self.mapping.settle(&mut self.store)? {
-                return self.require_metadata(Stream::Translation, 1);
+                return self.require_metadata(Stream::Translation, pages);
+            }
+            self.call_identified();
+        }
+    }
+
+    /// The same where page validity is on flash too. Validity comes first: what the map finds goes into its buffer.
+    fn settle_metadata(&mut self) -> Result<()> {
+        loop {
+            self.require_metadata_pages()?;
+            if self.settle_validity_step()? {
+                continue;
+            }
+            if !self.mapping.settle(&mut self.store)? {
+                return self.require_metadata_pages();
+            }
+            self.call_identified();
+        }
+    }
+
+    /// One page of what the validity store owes. Its buffer is written when it is full, when too many old versions are
+    /// held for it, and when it has not been written for long.
+    fn settle_validity_step(&mut self) -> Result<bool> {
+        if self.validity.settle(&mut self.store)? {
+            self.store.release_held(self.validity.durable_since());
+            return Ok(true);
+        }
+        let is_due = self.store.held_pages() > self.held_limit()
+            || self.store.sequence() - self.validity.durable_since() > self.longest_without_flush();
+        if is_due && self.validity.has_unwritten() {
+            self.validity.request_flush();
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Writes what the validity store owes, and nothing else.
+    pub(crate) fn settle_validity(&mut self) -> Result<()> {
+        while self.validity.is_on_flash() {
+            self.require_metadata(Stream::Validity, self.validity.pages_per_settle())?;
+            if !self.settle_validity_step()? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn require_metadata_pages(&mut self) -> Result<()> {
+        let (of_map, of_validity) = (self.mapping.pages_per_update(), self.validity.pages_per_settle());
+        loop {
+            self.require_metadata(Stream::Translation, of_map)?;
+            self.require_metadata(Stream::Validity, of_validity)?;
+            // Opening a block for the one may have taken it from the other.
+            if self.room_in(Stream::Translation, self.store.richest_pool(Stream::Translation)) >= of_map {
+                return Ok(());
             }
         }
     }
@@ -121,6 +179,10 @@ impl<N: Nand> Ftl<N> {
                 return Ok(());
             }
         }
+        if self.counts_lag {
+            self.recount_valid()?;
+            return self.collect_anywhere();
+        }
         Err(Error::Full { free_blocks: self.store.total_free_blocks() })
     }
 
@@ -144,10 +206,11 @@ impl<N: Nand> Ftl<N> {
 
     /// Collects one victim of `pool`, and what wear leveling wants moved; `false` if nothing can be gained.
     fn collect(&mut self, pool: u32) -> Result<bool> {
-        let Some(victim) = self.choose_victim(pool) else { return Ok(false) };
+        let Some(victim) = self.choose_victim(pool)? else { return Ok(false) };
         self.store.stats.gc_victims += 1;
         let holds_deltas = self.store.blocks().kind(victim) == PageKind::Delta;
         self.store.stats.gc_delta_victims += u64::from(holds_deltas);
+        self.store.stats.gc_metadata_victims += u64::from(!self.store.blocks().kind(victim).is_host_data());
         self.empty_and_erase(victim, pool, Cause::Gc)?;
         if let Some(cold) = self.collector.worn_behind(&self.store, pool)
             && self.store.free_blocks(pool) > RESERVE_BLOCKS
@@ -157,14 +220,22 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    fn choose_victim(&mut self, pool: u32) -> Option<BlockId> {
+    fn choose_victim(&mut self, pool: u32) -> Result<Option<BlockId>> {
         if self.store.free_blocks(pool) == 0 {
             return self.fitting_victim(pool);
         }
         let Self { store, validity, recycle, delta, collector, .. } = self;
         let (recycle, delta) = (&*recycle, &*delta);
+        if let MetadataGc::WhenEmpty { share } = collector.options.metadata {
+            let blocks = store.blocks_mut();
+            let is_over = f64::from(blocks.metadata_blocks()) > share * f64::from(blocks.len());
+            let forced = if is_over { blocks.emptiest_metadata(pool) } else { None };
+            return Ok(forced
+                .or_else(|| blocks.least_valid(pool))
+                .or_else(|| blocks.emptiest_metadata(pool)));
+        }
         if store.free_blocks(pool) <= collector.options.urgent_blocks {
-            return store.blocks_mut().least_valid(pool);
+            return Ok(store.blocks_mut().least_valid(pool));
         }
         let geometry = store.geometry().clone();
         let now = store.sequence();
@@ -181,16 +252,41 @@ impl<N: Nand> Ftl<N> {
                 None => dead.count() as f64,
             }
         };
-        collector.chooser.choose(store.blocks_mut(), pool, now, dirtiness)
+        Ok(collector.chooser.choose(store.blocks_mut(), pool, now, dirtiness))
     }
 
     /// Without a free block (a failed erase or a power cut took the reserve): the emptiest block whose live pages fit
     /// into the open block of their stream.
-    fn fitting_victim(&self, pool: u32) -> Option<BlockId> {
+    fn fitting_victim(&mut self, pool: u32) -> Result<Option<BlockId>> {
         let blocks = self.store.blocks();
         let room = |block: BlockId| self.store.frontier_left(stream_of_copies(blocks.kind(block)), pool);
         let gains = |block: BlockId| blocks.valid(block) < blocks.block_pages();
-        blocks.closed_by_valid(pool).into_iter().find(|&b| gains(b) && blocks.valid(b) <= room(b))
+        let closed = blocks.closed_by_valid(pool);
+        if let Some(fitting) = closed.iter().copied().find(|&b| gains(b) && blocks.valid(b) <= room(b)) {
+            return Ok(Some(fitting));
+        }
+        if self.mapping.trims_by_range() { self.fitting_with_superseded(&closed, pool) } else { Ok(None) }
+    }
+
+    /// The same where counts of valid pages lag behind: a victim whose copying was cut short is full of pages that are
+    /// superseded by the copies, and only its spare areas tell.
+    fn fitting_with_superseded(&mut self, closed: &[BlockId], pool: u32) -> Result<Option<BlockId>> {
+        let mut pages = Vec::new();
+        for &block in closed {
+            if self.store.blocks().kind(block) != PageKind::Data {
+                continue;
+            }
+            pages.clear();
+            self.live_pages(block, &mut pages)?;
+            pages.retain(|&ppn| !self.mapping.is_superseded(self.store.owner(ppn), ppn));
+            let live = pages.len() as u32;
+            if live < self.store.geometry().block_pages()
+                && live <= self.store.frontier_left(Stream::Gc, pool)
+            {
+                return Ok(Some(block));
+            }
+        }
+        Ok(None)
     }
 
     /// Moves the live pages of a closed block and erases it.
@@ -214,10 +310,10 @@ impl<N: Nand> Ftl<N> {
     /// Copies the live pages of a victim in one batch, then tells everybody who refers to them. What was copied before
     /// an error is accounted for like the rest, so that RAM that survives a power cut is consistent.
     fn move_data(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
-        let first = self.store.geometry().first_page(victim);
         let mut batch = std::mem::take(&mut self.collector.batch);
         batch.clear();
-        self.validity.collect_valid(first, self.store.geometry().block_pages(), &mut batch.from);
+        self.live_pages(victim, &mut batch.from)?;
+        self.drop_superseded(&mut batch.from);
         self.merge_bases(&mut batch.from, pool, cause)?;
         let outcome = self.name_owners(victim, &mut batch).and_then(|()| {
             let moves = Moves { from: &batch.from, owners: &batch.owners };
@@ -225,7 +321,59 @@ impl<N: Nand> Ftl<N> {
         });
         let told = self.relocate(victim, &batch);
         self.collector.batch = batch;
-        outcome.and(told)
+        outcome.and(told)?;
+        if self.validity.is_on_flash() {
+            // What is still counted valid was superseded, or never programmed.
+            self.store.discard_many(victim, self.store.blocks().valid(victim));
+        }
+        Ok(())
+    }
+
+    /// The pages of a victim that nobody called invalid, at the price of a query where validity is on flash.
+    pub(crate) fn live_pages(&mut self, victim: BlockId, pages: &mut Vec<Ppn>) -> Result<()> {
+        if !self.validity.is_on_flash() {
+            let (first, count) =
+                (self.store.geometry().first_page(victim), self.store.geometry().block_pages());
+            self.validity.collect_valid(first, count, pages);
+            return Ok(());
+        }
+        while let Some(block) = self.store.take_opened() {
+            self.validity.opened(block);
+        }
+        self.validity.live_pages(&mut self.store, victim, pages)?;
+        // Pages that were never programmed, or were torn, are nobody's. The copy reads the spare area of the others anyway.
+        let Self { store, .. } = self;
+        let mut outcome = Ok(());
+        pages.retain(|&ppn| match store.nand_mut().probe(ppn) {
+            Ok(found) => found.is_some(),
+            Err(NandError::Uncorrectable(_)) => false,
+            Err(error) => {
+                outcome = Err(error.into());
+                true
+            }
+        });
+        outcome
+    }
+
+    /// Leaves out of a victim's pages what a lazy map knows to be superseded: moving it would bring back old data.
+    fn drop_superseded(&mut self, pages: &mut Vec<Ppn>) {
+        if !self.mapping.trims_by_range() {
+            return;
+        }
+        let Self { mapping, store, validity, .. } = self;
+        pages.retain(|&ppn| {
+            let lpn = store.owner(ppn);
+            let superseded = mapping.is_superseded(lpn, ppn);
+            if superseded {
+                store.note_spare_read(ppn, Cause::Gc);
+                mapping.superseded_erased(lpn);
+                if !validity.is_on_flash() {
+                    validity.clear(ppn);
+                    store.discard(ppn);
+                }
+            }
+            !superseded
+        });
     }
 
     /// The logical page that the OOB of each copy will name: one that refers to the page now.
@@ -327,6 +475,9 @@ impl<N: Nand> Ftl<N> {
 
     /// What was copied is a prefix of the victim's live pages, and lies in runs: both sides change by ranges.
     fn move_valid_bits(&mut self, batch: &Batch) {
+        if self.validity.is_on_flash() {
+            return;
+        }
         let moved = &batch.from[..batch.to.len()];
         let [first, .., last] = moved else {
             for (&from, &to) in moved.iter().zip(&batch.to) {
@@ -347,16 +498,18 @@ impl<N: Nand> Ftl<N> {
         batch.clear();
         for ppn in (first..first + self.store.geometry().block_pages()).map(Ppn) {
             let id = self.store.owner(ppn);
-            if self.owns_metadata(stream, id.0, ppn) {
+            if self.owns_metadata(stream, id.0, ppn) || self.store.is_held(ppn) {
                 batch.from.push(ppn);
                 batch.owners.push(id);
             }
         }
         let moves = Moves { from: &batch.from, owners: &batch.owners };
         let outcome = self.store.copy(moves, stream, pool, cause, &mut batch.to);
-        for (id, &to) in batch.owners.iter().zip(&batch.to) {
+        for ((id, &from), &to) in batch.owners.iter().zip(&batch.from).zip(&batch.to) {
             match &mut self.sharing {
                 Some(sharing) if stream == Stream::RemapLog => sharing.reverse.relocate_own(id.0, to),
+                _ if stream == Stream::Validity => self.validity.relocate_own(id.0, from, to),
+                _ if self.store.move_held(from, to) => {}
                 _ => self.mapping.relocate_own(id.0, to),
             }
         }
@@ -369,6 +522,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn owns_metadata(&self, stream: Stream, id: u32, ppn: Ppn) -> bool {
         match &self.sharing {
             Some(sharing) if stream == Stream::RemapLog => sharing.reverse.owns(id, ppn),
+            _ if stream == Stream::Validity => self.validity.owns(id, ppn),
             _ => self.mapping.owns(id, ppn),
         }
     }

@@ -29,6 +29,8 @@ pub struct GcOptions {
     pub urgent_blocks: u32,
     /// A pool below this many free blocks is collected in idle time; 0 = no background GC.
     pub background_blocks: u32,
+    /// What happens to blocks of metadata.
+    pub metadata: MetadataGc,
     /// Wear leveling.
     pub wear: WearOptions,
     /// Seed of random policies.
@@ -42,10 +44,26 @@ impl Default for GcOptions {
             low_blocks: RESERVE_BLOCKS + 1,
             urgent_blocks: RESERVE_BLOCKS,
             background_blocks: 0,
+            metadata: MetadataGc::default(),
             wear: WearOptions::default(),
             seed: 1,
         }
     }
+}
+
+/// What happens to blocks of metadata (translation pages, page validity).
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum MetadataGc {
+    /// They are victims like any other.
+    #[default]
+    Greedy,
+    /// They are left alone until all their pages are obsolete (GeckoFTL, section 4.2): metadata is hot, and what is valid
+    /// will not be so for long. As cold pages could pin most of them, the emptiest are collected all the same while
+    /// metadata has more than `share` of all blocks, and when nothing else can be collected.
+    WhenEmpty {
+        /// Share of all blocks.
+        share: f64,
+    },
 }
 
 /// Wear leveling.

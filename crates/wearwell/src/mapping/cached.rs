@@ -1,44 +1,82 @@
-//! DFTL's mapping: the table lives on flash in translation pages, RAM holds a cache of entries and the directory.
+//! The demand-paged map: the table lives on flash in translation pages, RAM holds a cache of entries.
 //!
-//! Source: Gupta, Kim, Urgaonkar, "DFTL: A Flash Translation Layer Employing Demand-based Selective Caching of
-//! Page-level Address Mappings", ASPLOS 2009. Kept: cached mapping table with LRU replacement, global mapping
-//! directory, fetch on a miss (reads and writes: the old place must be known to invalidate it), lazy copying and
-//! batch updates: evicting a dirty entry writes all dirty entries of its translation page at once. A page moved
-//! by GC becomes a dirty entry like any write. Not kept: the segmented LRU; plain LRU is what the closed form of
-//! its translation traffic describes.
+//! Source of the frame: Gupta, Kim, Urgaonkar, "DFTL: A Flash Translation Layer Employing Demand-based Selective Caching
+//! of Page-level Address Mappings", ASPLOS 2009. Kept: cached mapping table with LRU replacement, directory of the
+//! translation pages, fetch on a miss, lazy copying and batch updates: evicting a dirty entry writes all dirty entries of
+//! its translation page at once. A page moved by GC becomes a dirty entry like any write. Not kept: the segmented LRU;
+//! plain LRU is what the closed form of its translation traffic describes.
+//!
+//! When is the page that a write replaces called invalid? [`Identification`] has the two answers. `OnUpdate` reads the
+//! table at a write that misses the cache. `AtSynchronisation` (Dayan, Bonnet, Idreos, "GeckoFTL: Scalable Flash
+//! Translation Techniques For Very Large Flash Devices", SIGMOD 2016, section 4.1) saves that read: the entry notes that
+//! the place named on flash is an *unidentified invalid page*, and whoever writes the translation page next sees it. GC
+//! asks [`Mapping::is_superseded`] before it moves a page. The price is that block counts lag behind, by at most one page
+//! per dirty entry, and that the engine bounds the lag ([`Cached::limit_hidden_pages`]).
 //!
 //! Entries moved by GC may exceed the capacity for a moment (GC must not write translation pages while it needs
 //! the last free pages itself); the engine settles the excess as soon as it has room. The excess is at most one
 //! block of entries per victim collected in a row.
 //!
-//! With capacity for every logical page nothing is ever fetched or evicted: translation traffic is zero and the
-//! program sequence is that of the flat table. A translation page that was never written maps nothing.
+//! Invariants of the second kind, on which recovery rests (`recovery/backward.rs`):
+//! - no translation page is written between the program of a data page and the update of its entry, so a page programmed
+//!   before the newest version of its translation page is in that version, or older than what is in it;
+//! - with checkpoints, a dirty entry was changed after the last but one checkpoint, hence within twice
+//!   [`Cached::checkpoint_period`] changes;
+//! - a trim is on flash when it returns: no program would tell of it.
 //!
-//! RAM is volatile here; the design assumes a battery that writes the dirty entries at power loss
-//! ([`Mapping::write_back`]).
-
-use hashbrown::HashTable;
+//! With capacity for every logical page nothing is ever fetched or evicted: without checkpoints and bounds, translation
+//! traffic is zero and the program sequence is that of the flat table. A translation page that was never written maps
+//! nothing.
 
 use super::Mapping;
+use super::entry_cache::{EntryCache, Slot};
+use super::translation_table::{DirectoryPart, TranslationTable, entry_at};
 use crate::address::{Address, Lpn, Ppn, Unit};
-use crate::content::{Content, Fingerprint, mix};
 use crate::error::Result;
-use crate::nand::Nand;
-use crate::recency::Recency;
-use crate::store::{Store, Stream};
+use crate::nand::{Nand, PageKind};
+use crate::store::Store;
 use crate::timing::Cause;
 
 /// Bytes of one entry in the cache: LPN and PPN.
 const CACHE_ENTRY_BYTES: u64 = 8;
-/// Bytes of one entry of a translation page.
-const TABLE_ENTRY_BYTES: u32 = 4;
-const NIL: u32 = u32::MAX;
 
-/// Size of the cache.
+/// When the page that a write replaces is called invalid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Identification {
+    /// At once: a write that misses the cache reads the table.
+    #[default]
+    OnUpdate,
+    /// When the translation page is written: no read for it, but counts of valid pages lag behind.
+    AtSynchronisation,
+}
+
+/// What the map is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CachedOptions {
     /// Entries the cache holds; at least 1.
     pub entries: u32,
+    /// When the page that a write replaces is called invalid.
+    pub identification: Identification,
+    /// The most entries that may be dirty; `None` = all. Needs [`Identification::AtSynchronisation`].
+    pub dirty_entries: Option<u32>,
+    /// Whether dirty entries that were not changed for a while are written out of turn, so that a recovery finds all
+    /// changes in the newest pages. Needs [`Identification::AtSynchronisation`].
+    pub checkpoints: bool,
+    /// How the places of translation pages are known.
+    pub directory: DirectoryPart,
+}
+
+impl CachedOptions {
+    /// DFTL's: a cache of `entries`, everything else by default.
+    pub fn of_entries(entries: u32) -> Self {
+        Self {
+            entries,
+            identification: Identification::OnUpdate,
+            dirty_entries: None,
+            checkpoints: false,
+            directory: DirectoryPart::Ram,
+        }
+    }
 }
 
 /// What the cache did.
@@ -46,62 +84,67 @@ pub struct CachedOptions {
 pub struct FetchCounts {
     /// Lookups and updates answered by the cache.
     pub hits: u64,
-    /// Lookups and updates that needed the table on flash.
+    /// Lookups and updates that found no entry.
     pub misses: u64,
     /// Entries that became dirty.
     pub dirty_inserts: u64,
     /// Translation pages written because a dirty entry had to leave.
     pub synchronisations: u64,
+    /// Translation pages written by checkpoints.
+    pub checkpoint_synchronisations: u64,
+    /// Synchronisations of entries made by a recovery that found nothing to write.
+    pub aborted_synchronisations: u64,
+    /// Spare areas read because a recovery left it uncertain whether a page was called invalid.
+    pub uncertain_reads: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    lpn: Lpn,
-    unit: Unit,
-    /// List of the dirty entries of one translation page; `dirty` tells whether the entry is on it.
-    dirty_next: u32,
-    dirty: bool,
+/// An invalid page that was found while a translation page was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Identified {
+    /// The page.
+    pub(crate) ppn: Ppn,
+    /// Whether nobody called it invalid before; a recovery leaves that open.
+    pub(crate) is_certain: bool,
 }
 
 /// Demand-paged mapping. See the module's head.
 #[derive(Clone, Debug)]
 pub struct Cached {
     options: CachedOptions,
-    entries_per_page: u32,
-    logical_pages: u32,
-    /// Global mapping directory: place of each translation page.
-    directory: Vec<Ppn>,
-    /// First dirty entry of each translation page.
-    dirty_heads: Vec<u32>,
-    slots: Vec<Entry>,
-    free_slots: Vec<u32>,
-    index: HashTable<u32>,
-    recency: Recency,
-    /// Translation pages below this one have no dirty entry (write-back cursor).
-    write_back_from: u32,
-    page: Vec<u8>,
+    table: TranslationTable,
+    cache: EntryCache,
+    /// Invalid pages that were found while translation pages were written, for the engine to take.
+    identified: Vec<Identified>,
+    hidden_limit: u32,
+    changes_since_checkpoint: u32,
+    at_checkpoint: bool,
+    /// The whole map, while a device is built in a known state.
+    under_construction: Option<Vec<Unit>>,
     counts: FetchCounts,
 }
 
 impl Cached {
     /// A cache over `logical_pages` unmapped pages, with translation pages of `page_bytes`.
     pub fn new(logical_pages: u32, page_bytes: u32, options: CachedOptions) -> Self {
-        let entries_per_page = page_bytes / TABLE_ENTRY_BYTES;
-        let pages = logical_pages.div_ceil(entries_per_page) as usize;
+        let options = CachedOptions { entries: options.entries.max(1), ..options };
+        let table = TranslationTable::new(logical_pages, page_bytes, options.directory);
+        let entries = options.entries.min(logical_pages);
         Self {
-            options: CachedOptions { entries: options.entries.max(1) },
-            entries_per_page,
-            logical_pages,
-            directory: vec![Ppn::NONE; pages],
-            dirty_heads: vec![NIL; pages],
-            slots: Vec::new(),
-            free_slots: Vec::new(),
-            index: HashTable::with_capacity(options.entries.min(logical_pages) as usize),
-            recency: Recency::default(),
-            write_back_from: 0,
-            page: vec![0xff; page_bytes as usize],
+            cache: EntryCache::new(entries, table.pages(), table.entries_per_page()),
+            table,
+            identified: Vec::new(),
+            hidden_limit: u32::MAX,
+            changes_since_checkpoint: 0,
+            at_checkpoint: false,
+            under_construction: None,
             counts: FetchCounts::default(),
+            options,
         }
+    }
+
+    /// What the map is made of.
+    pub fn options(&self) -> &CachedOptions {
+        &self.options
     }
 
     /// What the cache did so far.
@@ -116,169 +159,267 @@ impl Cached {
 
     /// Translation pages of the whole table.
     pub fn translation_pages(&self) -> u32 {
-        self.directory.len() as u32
+        self.table.pages()
     }
 
     /// Entries in the cache now.
     pub fn cached_entries(&self) -> usize {
-        self.index.len()
+        self.cache.len()
+    }
+
+    /// Dirty entries in the cache now.
+    pub fn dirty_entries(&self) -> u32 {
+        self.cache.dirty_entries()
+    }
+
+    /// Changes from one checkpoint to the next.
+    pub fn checkpoint_period(&self) -> u32 {
+        self.options.dirty_entries.unwrap_or(self.options.entries).min(self.options.entries)
+    }
+
+    /// At most so many invalid pages may be unidentified at a time: the device has no room for more.
+    pub(crate) fn limit_hidden_pages(&mut self, pages: u64) {
+        self.hidden_limit = u32::try_from(pages).unwrap_or(u32::MAX);
+    }
+
+    /// An invalid page that was found while a translation page was written, and not taken yet.
+    #[inline]
+    pub(crate) fn take_identified(&mut self) -> Option<Identified> {
+        self.identified.pop()
     }
 
     /// Forgets cache and directory: RAM is lost.
     pub(crate) fn forget(&mut self) {
-        let page_bytes = self.entries_per_page * TABLE_ENTRY_BYTES;
-        *self = Self::new(self.logical_pages, page_bytes, self.options);
+        let (logical_pages, hidden_limit) = (self.logical_pages(), self.hidden_limit);
+        *self = Self { hidden_limit, ..Self::new(logical_pages, self.table.page_bytes(), self.options) };
+    }
+
+    fn logical_pages(&self) -> u32 {
+        self.table.range_of(self.table.pages() - 1).end
     }
 
     /// A directory rebuilt by recovery.
     pub(crate) fn set_directory(&mut self, id: u32, ppn: Ppn) {
-        self.directory[id as usize] = ppn;
+        self.table.set_place(id, ppn);
     }
 
     /// The place of translation page `id`.
     pub(crate) fn directory(&self, id: u32) -> Option<Ppn> {
-        self.directory[id as usize].some()
+        self.table.place(id)
+    }
+
+    /// The translation page that holds the entry of `lpn`.
+    pub(crate) fn page_of(&self, lpn: Lpn) -> u32 {
+        self.cache.page_of(lpn)
+    }
+
+    /// All entries of translation page `id` in `bytes`, unmapped ones included.
+    pub(crate) fn all_entries(&self, id: u32, bytes: &[u8]) -> impl Iterator<Item = (Lpn, Unit)> {
+        self.table.range_of(id).zip(0..).map(|(lpn, k)| (Lpn(lpn), entry_at(bytes, k)))
     }
 
     /// Entries of translation page `id` as they are on flash, `(lpn, place)`, for recovery and audits.
     pub(crate) fn table_entries(&self, id: u32, bytes: &[u8]) -> Vec<(Lpn, Unit)> {
-        let first = id * self.entries_per_page;
-        let count = self.entries_per_page.min(self.logical_pages - first);
-        (0..count)
-            .map(|k| (Lpn(first + k), entry_at(bytes, k)))
-            .filter(|(_, ppn)| ppn.some().is_some())
-            .collect()
+        self.all_entries(id, bytes).filter(|(_, unit)| unit.some().is_some()).collect()
     }
 
     /// The place of `lpn` if the cache knows it; [`Unit::NONE`] if it knows that there is none.
     pub(crate) fn cached(&self, lpn: Lpn) -> Option<Unit> {
-        self.find(lpn).map(|slot| self.slots[slot as usize].unit)
+        self.cache.find(lpn).map(|slot| self.cache.entry(slot).unit)
+    }
+
+    /// Whether the place that flash names for `lpn` holds an earlier version that still counts as valid.
+    pub(crate) fn hides_invalid_page(&self, lpn: Lpn) -> bool {
+        self.cache.find(lpn).is_some_and(|slot| self.cache.entry(slot).hides_invalid_page)
+    }
+
+    /// The places of all dirty entries.
+    pub(crate) fn dirty_places(&self) -> Vec<Unit> {
+        (0..self.table.pages())
+            .flat_map(|id| self.cache.dirty_of(id).map(|slot| self.cache.entry(slot).unit))
+            .collect()
+    }
+
+    /// A change that recovery found: flash does not know it, and whether the place that flash names was called invalid
+    /// is not known.
+    pub(crate) fn restore_change(&mut self, lpn: Lpn, unit: Unit) {
+        let slot = self.cache.insert(lpn, Unit::NONE);
+        self.cache.assign(slot, unit);
+        self.cache.set_hides_invalid_page(slot, true);
+        self.cache.set_uncertain(slot);
+    }
+
+    /// Maps `lpn` while a device is built in a known state; no flash operation before [`Cached::finish_construction`].
+    pub(crate) fn construct(&mut self, lpn: Lpn, unit: Unit) -> Unit {
+        let pages = self.logical_pages() as usize;
+        let map = self.under_construction.get_or_insert_with(|| vec![Unit::NONE; pages]);
+        std::mem::replace(&mut map[lpn.index()], unit)
+    }
+
+    /// Writes every translation page of what was constructed.
+    pub(crate) fn finish_construction<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        let Some(map) = self.under_construction.take() else { return Ok(()) };
+        for id in 0..self.table.pages() {
+            self.table.load(io, id, Cause::Translation)?;
+            for lpn in self.table.range_of(id) {
+                self.table.put(Lpn(lpn), map[lpn as usize]);
+            }
+            self.table.save(io, id, Cause::Translation)?;
+        }
+        Ok(())
     }
 
     #[inline]
-    fn translation_page_of(&self, lpn: Lpn) -> u32 {
-        lpn.0 / self.entries_per_page
-    }
-
-    #[inline]
-    fn find(&self, lpn: Lpn) -> Option<u32> {
-        self.index.find(hash(lpn), |&slot| self.slots[slot as usize].lpn == lpn).copied()
+    fn is_lazy(&self) -> bool {
+        self.options.identification == Identification::AtSynchronisation
     }
 
     /// Makes `lpn` cached (and most recent), reading its translation page on a miss.
-    fn bring_in<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<u32> {
-        if let Some(slot) = self.find(lpn) {
+    fn bring_in<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Slot> {
+        if let Some(slot) = self.cache.find(lpn) {
             self.counts.hits += 1;
-            self.recency.touch(slot);
+            self.cache.touch(slot);
             return Ok(slot);
         }
         self.counts.misses += 1;
-        if self.index.len() >= self.options.entries as usize {
+        // A lazy map writes nothing between a data page and its entry: what is over is settled later.
+        if !self.is_lazy() && self.cache.len() >= self.options.entries as usize {
             self.evict(io)?;
         }
-        let ppn = self.fetch(io, lpn)?;
-        Ok(self.insert(lpn, ppn))
+        let unit = self.fetch(io, lpn)?;
+        self.note_event();
+        Ok(self.cache.insert(lpn, unit))
     }
 
     fn fetch<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Unit> {
-        let id = self.translation_page_of(lpn);
-        let Some(place) = self.directory(id) else { return Ok(Unit::NONE) };
-        io.read(place, &mut self.page, Cause::Translation)?;
-        Ok(entry_at(&self.page, lpn.0 % self.entries_per_page))
+        let id = self.cache.page_of(lpn);
+        let is_written = self.table.load(io, id, Cause::Translation)?;
+        Ok(if is_written { self.table.get(lpn) } else { Unit::NONE })
     }
 
     /// Drops the least recently used entry, after writing its translation page if it is dirty.
     fn evict<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        let slot = self.recency.oldest().expect("a cache that is full has an oldest entry");
-        if self.slots[slot as usize].dirty {
+        let slot = self.cache.oldest().expect("a cache that is full has an oldest entry");
+        let entry = *self.cache.entry(slot);
+        if entry.is_dirty {
             self.counts.synchronisations += 1;
-            self.synchronise(io, self.translation_page_of(self.slots[slot as usize].lpn))?;
+            self.synchronise(io, self.cache.page_of(entry.lpn), Cause::Translation)?;
         }
-        self.recency.remove(slot);
-        let lpn = self.slots[slot as usize].lpn;
-        if let Ok(found) = self.index.find_entry(hash(lpn), |&other| other == slot) {
-            found.remove();
-        }
-        self.free_slots.push(slot);
+        self.cache.remove(slot);
         Ok(())
     }
 
     /// Writes translation page `id` with all its dirty entries, which are clean afterwards.
-    fn synchronise<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
-        let old = self.directory(id);
-        match old {
-            Some(place) => drop(io.read(place, &mut self.page, Cause::Translation)?),
-            None => self.page.fill(0xff),
+    fn synchronise<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
+        self.table.load(io, id, cause)?;
+        let mut changes = 0;
+        // What is found is told only when the new version is on flash: a recovery finds it there.
+        let told = self.identified.len();
+        for slot in self.cache.dirty_of(id) {
+            let entry = *self.cache.entry(slot);
+            let on_flash = self.table.get(entry.lpn);
+            changes += u32::from(on_flash != entry.unit);
+            if entry.hides_invalid_page && on_flash != entry.unit && on_flash.some().is_some() {
+                let (ppn, is_certain) = (Ppn(on_flash.0), !entry.is_uncertain);
+                self.counts.uncertain_reads += u64::from(!is_certain);
+                if is_certain || still_names(io, ppn, entry.lpn)? {
+                    self.identified.push(Identified { ppn, is_certain });
+                }
+            }
+            self.table.put(entry.lpn, entry.unit);
         }
-        let mut slot = self.dirty_heads[id as usize];
-        while slot != NIL {
-            let entry = self.slots[slot as usize];
-            put_entry(&mut self.page, entry.lpn.0 % self.entries_per_page, entry.unit);
-            slot = entry.dirty_next;
+        if changes == 0 && self.is_lazy() {
+            self.counts.aborted_synchronisations += 1;
+        } else if let Err(error) = self.table.save(io, id, cause) {
+            self.identified.truncate(told);
+            return Err(error);
         }
-        let pool = io.richest_pool(Stream::Translation);
-        let content = Content::Bytes(&self.page);
-        let place =
-            io.append(Stream::Translation, pool, id, content, Fingerprint::default(), Cause::Translation)?;
-        self.clean_all(id);
-        self.directory[id as usize] = place;
-        if let Some(old) = old {
-            io.discard(old);
-        }
+        self.cache.clean_page(id);
         Ok(())
     }
 
-    /// The first translation page with a dirty entry.
-    fn first_dirty(&self) -> Option<u32> {
-        let pages = self.directory.len() as u32;
-        (self.write_back_from..pages).find(|&id| self.dirty_heads[id as usize] != NIL)
+    #[inline]
+    fn note_event(&mut self) {
+        self.changes_since_checkpoint += 1;
     }
 
-    fn clean_all(&mut self, id: u32) {
-        let mut slot = std::mem::replace(&mut self.dirty_heads[id as usize], NIL);
-        while slot != NIL {
-            let entry = &mut self.slots[slot as usize];
-            entry.dirty = false;
-            slot = entry.dirty_next;
-        }
-    }
-
-    fn insert(&mut self, lpn: Lpn, unit: Unit) -> u32 {
-        let entry = Entry { lpn, unit, dirty_next: NIL, dirty: false };
-        let slot = self.free_slots.pop().unwrap_or(self.slots.len() as u32);
-        if slot as usize == self.slots.len() {
-            self.slots.push(entry);
-        } else {
-            self.slots[slot as usize] = entry;
-        }
-        self.index.insert_unique(hash(lpn), slot, |&slot| hash(self.slots[slot as usize].lpn));
-        self.recency.push(slot);
-        slot
-    }
-
-    /// Gives a cached entry a new place and makes it dirty.
-    fn assign(&mut self, slot: u32, unit: Unit) -> Unit {
-        let old = std::mem::replace(&mut self.slots[slot as usize].unit, unit);
-        if !self.slots[slot as usize].dirty {
-            self.link_dirty(slot);
-        }
+    #[inline]
+    fn assign(&mut self, slot: Slot, unit: Unit) -> Unit {
+        let (old, was_clean) = self.cache.assign(slot, unit);
+        self.counts.dirty_inserts += u64::from(was_clean);
+        self.note_event();
         old
     }
 
-    fn link_dirty(&mut self, slot: u32) {
-        self.counts.dirty_inserts += 1;
-        let id = self.translation_page_of(self.slots[slot as usize].lpn);
-        self.write_back_from = self.write_back_from.min(id);
-        let head = std::mem::replace(&mut self.dirty_heads[id as usize], slot);
-        let entry = &mut self.slots[slot as usize];
-        (entry.dirty, entry.dirty_next) = (true, head);
+    /// A write whose old place is found later unless the cache knows it.
+    #[inline]
+    fn update_lazily(&mut self, lpn: Lpn, new: Unit) -> Option<Unit> {
+        if let Some(slot) = self.cache.find(lpn) {
+            self.counts.hits += 1;
+            self.cache.touch(slot);
+            return self.assign(slot, new).some();
+        }
+        self.counts.misses += 1;
+        let slot = self.cache.insert(lpn, Unit::NONE);
+        self.assign(slot, new);
+        self.cache.set_hides_invalid_page(slot, true);
+        None
     }
+
+    /// One page of what a lazy map owes: a checkpoint in progress, a bound that is exceeded, an entry too many.
+    fn settle_lazily<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+        if self.checkpoint_step(io)? {
+            return Ok(true);
+        }
+        let dirty_limit = self.options.dirty_entries.unwrap_or(u32::MAX);
+        if self.cache.dirty_entries() > dirty_limit || self.cache.hidden_pages() > self.hidden_limit {
+            let slot = self.cache.oldest_change().expect("only dirty entries are counted");
+            self.counts.synchronisations += 1;
+            let id = self.cache.page_of(self.cache.entry(slot).lpn);
+            return self.synchronise(io, id, Cause::Translation).map(|()| true);
+        }
+        let over = self.cache.len() > self.options.entries as usize;
+        if over {
+            self.evict(io)?;
+        }
+        Ok(over)
+    }
+
+    /// The mark is where the last checkpoint was: what is dirty since before it is written now.
+    fn checkpoint_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+        if !self.options.checkpoints {
+            return Ok(false);
+        }
+        self.at_checkpoint |= self.changes_since_checkpoint >= self.checkpoint_period();
+        if !self.at_checkpoint {
+            return Ok(false);
+        }
+        let Some(slot) = self.cache.older_than_mark() else {
+            self.cache.set_mark();
+            (self.at_checkpoint, self.changes_since_checkpoint) = (false, 0);
+            return Ok(false);
+        };
+        self.counts.checkpoint_synchronisations += 1;
+        let id = self.cache.page_of(self.cache.entry(slot).lpn);
+        self.synchronise(io, id, Cause::Checkpoint).map(|()| true)
+    }
+
+    /// Logical pages whose entries share a translation page with `first`, up to `last`.
+    fn last_of_page(&self, first: Lpn, last: Lpn) -> Lpn {
+        Lpn(last.0.min(self.table.range_of(self.cache.page_of(first)).end - 1))
+    }
+}
+
+/// Whether the spare area of `page` names `lpn`: the page may have been erased and used again since it was called invalid.
+pub(crate) fn still_names<N: Nand>(io: &mut Store<N>, page: Ppn, lpn: Lpn) -> Result<bool> {
+    let found = io.look_at_spare(page, Cause::Translation)?;
+    Ok(found.is_some_and(|oob| oob.kind == PageKind::Data && oob.owner == lpn.0))
 }
 
 impl Mapping for Cached {
     fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
         let slot = self.bring_in(io, lpn)?;
-        Ok(self.slots[slot as usize].unit.some())
+        Ok(self.cache.entry(slot).unit.some())
     }
 
     fn peek<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
@@ -290,31 +431,88 @@ impl Mapping for Cached {
     }
 
     fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>> {
+        if self.is_lazy() {
+            let new = new.expect("a lazy map is trimmed by trim_page_range");
+            return Ok(self.update_lazily(lpn, new));
+        }
         let slot = self.bring_in(io, lpn)?;
         Ok(self.assign(slot, new.unwrap_or(Unit::NONE)).some())
     }
 
+    fn trims_by_range(&self) -> bool {
+        self.is_lazy()
+    }
+
+    /// Two writes of the translation page: one that makes the table name the places that only RAM knows, so that a
+    /// recovery that compares versions finds them, and one without them.
+    fn trim_some<N: Nand>(&mut self, io: &mut Store<N>, first: Lpn, last: Lpn) -> Result<Option<Lpn>> {
+        let last = self.last_of_page(first, last);
+        let id = self.cache.page_of(first);
+        let range = first..=last;
+        if self.cache.dirty_of(id).any(|slot| range.contains(&self.cache.entry(slot).lpn)) {
+            return self.synchronise(io, id, Cause::Translation).map(|()| None);
+        }
+        self.table.load(io, id, Cause::Translation)?;
+        let mut dropped = Vec::new();
+        for lpn in (first.0..=last.0).map(Lpn) {
+            let place = self.table.get(lpn).some();
+            dropped.extend(place.map(|unit| Identified { ppn: Ppn(unit.0), is_certain: true }));
+            self.table.put(lpn, Unit::NONE);
+        }
+        if !dropped.is_empty() {
+            self.table.save(io, id, Cause::Translation)?;
+            self.identified.extend(dropped);
+        }
+        for lpn in (first.0..=last.0).map(Lpn) {
+            if let Some(slot) = self.cache.find(lpn) {
+                self.cache.remove(slot);
+            }
+        }
+        Ok(Some(last))
+    }
+
     fn relocate(&mut self, lpn: Lpn, new: Unit) {
-        let slot = match self.find(lpn) {
+        let slot = match self.cache.find(lpn) {
             Some(slot) => {
-                self.recency.touch(slot);
+                self.cache.touch(slot);
                 slot
             }
-            None => self.insert(lpn, Unit::NONE),
+            // The table names the page that was moved, which is about to be erased: there is nothing to call invalid.
+            None => self.cache.insert(lpn, Unit::NONE),
         };
         self.assign(slot, new);
     }
 
+    fn is_superseded(&self, lpn: Lpn, ppn: Ppn) -> bool {
+        self.cache.find(lpn).is_some_and(|slot| {
+            let entry = self.cache.entry(slot);
+            entry.hides_invalid_page && entry.unit != Unit::from(ppn)
+        })
+    }
+
+    /// Told later, it might be another's page that is called invalid. What a recovery left uncertain stays so, for then
+    /// more than one version may be unidentified, and the spare area is asked first.
+    fn superseded_erased(&mut self, lpn: Lpn) {
+        if let Some(slot) = self.cache.find(lpn)
+            && !self.cache.entry(slot).is_uncertain
+        {
+            self.cache.set_hides_invalid_page(slot, false);
+        }
+    }
+
     fn owns(&self, id: u32, ppn: Ppn) -> bool {
-        self.directory.get(id as usize) == Some(&ppn)
+        self.table.owns(id, ppn)
     }
 
     fn relocate_own(&mut self, id: u32, new: Ppn) {
-        self.directory[id as usize] = new;
+        self.table.set_place(id, new);
     }
 
     fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        let over = self.index.len() > self.options.entries as usize;
+        if self.is_lazy() {
+            return self.settle_lazily(io);
+        }
+        let over = self.cache.len() > self.options.entries as usize;
         if over {
             self.evict(io)?;
         }
@@ -322,46 +520,31 @@ impl Mapping for Cached {
     }
 
     fn has_unwritten(&self) -> bool {
-        self.first_dirty().is_some()
+        self.cache.has_dirty() || self.table.has_changed_node()
     }
 
     fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        let dirty = self.first_dirty();
-        self.write_back_from = dirty.unwrap_or(self.directory.len() as u32);
-        if let Some(id) = dirty {
-            self.synchronise(io, id)?;
+        match self.cache.first_dirty_page() {
+            Some(id) => self.synchronise(io, id, Cause::Translation).map(|()| true),
+            None => self.table.write_back_node(io, Cause::Translation),
         }
-        Ok(dirty.is_some())
     }
 
     fn pages_per_update(&self) -> u32 {
-        u32::from(self.options.entries < self.logical_pages)
+        let writes = self.options.entries < self.logical_pages()
+            || self.options.checkpoints
+            || self.options.dirty_entries.is_some()
+            || self.is_lazy();
+        if writes { self.table.pages_per_write() } else { 0 }
     }
 
     fn metadata_pages(&self) -> u64 {
         // Cached in full, nothing is written but at a battery flush.
-        self.directory.len() as u64
+        self.table.metadata_pages()
     }
 
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        vec![
-            ("cached mapping table", self.options.entries as u64 * CACHE_ENTRY_BYTES),
-            ("global mapping directory", self.directory.len() as u64 * 4),
-        ]
+        let cache = ("cached mapping table", self.options.entries as u64 * CACHE_ENTRY_BYTES);
+        vec![cache, self.table.ram_bytes()]
     }
-}
-
-#[inline]
-fn hash(lpn: Lpn) -> u64 {
-    mix(lpn.0 as u64 + 1)
-}
-
-fn entry_at(page: &[u8], k: u32) -> Unit {
-    let at = (k * TABLE_ENTRY_BYTES) as usize;
-    Unit(u32::from_le_bytes(page[at..at + 4].try_into().expect("an entry has four bytes")))
-}
-
-fn put_entry(page: &mut [u8], k: u32, unit: Unit) {
-    let at = (k * TABLE_ENTRY_BYTES) as usize;
-    page[at..at + 4].copy_from_slice(&unit.0.to_le_bytes());
 }

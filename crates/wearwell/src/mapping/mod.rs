@@ -9,10 +9,15 @@
 //! must be written follows when the engine has made room ([`Mapping::settle`]).
 
 mod cached;
+mod entry_cache;
 mod flat;
+mod translation_table;
 
-pub use cached::{Cached, CachedOptions, FetchCounts};
+pub use cached::{Cached, CachedOptions, FetchCounts, Identification};
 pub use flat::Flat;
+pub use translation_table::DirectoryPart;
+
+pub(crate) use cached::{Identified, still_names};
 
 use crate::address::{Lpn, Ppn, Unit};
 use crate::error::Result;
@@ -33,11 +38,35 @@ pub trait Mapping {
     /// Whatever the flash answers.
     fn peek<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>>;
 
-    /// Learns the new place of `lpn` (`None` = deallocated) and returns the old one.
+    /// Learns the new place of `lpn` (`None` = deallocated) and returns the old one, unless a lazy map has yet to find
+    /// out.
     ///
     /// # Errors
     /// Whatever the flash answers; the mapping is unchanged then.
     fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>>;
+
+    /// Whether pages are deallocated by [`Mapping::trim_some`] instead of one by one.
+    fn trims_by_range(&self) -> bool {
+        false
+    }
+
+    /// One step of deallocating pages from `first` on, up to `last` or as far as a translation page goes: the last one
+    /// that is gone, or `None` if another step has to follow. Appends at most [`Mapping::pages_per_update`] pages.
+    ///
+    /// # Errors
+    /// Whatever the flash answers.
+    fn trim_some<N: Nand>(&mut self, _: &mut Store<N>, _: Lpn, last: Lpn) -> Result<Option<Lpn>> {
+        Ok(Some(last))
+    }
+
+    /// Whether the page at `ppn`, which its spare area ascribes to `lpn`, is an earlier version that the map has not
+    /// called invalid yet.
+    fn is_superseded(&self, _: Lpn, _: Ppn) -> bool {
+        false
+    }
+
+    /// An earlier version of `lpn` that was superseded is about to be erased: nobody needs to call it invalid any more.
+    fn superseded_erased(&mut self, _: Lpn) {}
 
     /// GC moved the page of `lpn`. No flash operation.
     fn relocate(&mut self, lpn: Lpn, new: Unit);
@@ -69,7 +98,7 @@ pub trait Mapping {
     /// Whatever the flash answers.
     fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
 
-    /// The most metadata pages one lookup or update may append.
+    /// The most metadata pages one lookup, update or step of settling may append.
     fn pages_per_update(&self) -> u32;
 
     /// Flash pages that the metadata occupies at the most.
@@ -116,6 +145,19 @@ impl Mapping for AnyMapping {
     #[inline]
     fn warm(&self, lpns: &[Lpn]) -> u64 {
         delegate!(self, m => m.warm(lpns))
+    }
+    fn trims_by_range(&self) -> bool {
+        delegate!(self, m => m.trims_by_range())
+    }
+    fn trim_some<N: Nand>(&mut self, io: &mut Store<N>, first: Lpn, last: Lpn) -> Result<Option<Lpn>> {
+        delegate!(self, m => m.trim_some(io, first, last))
+    }
+    #[inline]
+    fn is_superseded(&self, lpn: Lpn, ppn: Ppn) -> bool {
+        delegate!(self, m => m.is_superseded(lpn, ppn))
+    }
+    fn superseded_erased(&mut self, lpn: Lpn) {
+        delegate!(self, m => m.superseded_erased(lpn));
     }
     fn owns(&self, id: u32, ppn: Ppn) -> bool {
         delegate!(self, m => m.owns(id, ppn))

@@ -36,6 +36,9 @@ macro_rules! delegate_queries {
         fn keeps_bytes(&self) -> bool {
             self.inner.keeps_bytes()
         }
+        fn give_up_bytes(&mut self, ppn: Ppn) {
+            self.inner.give_up_bytes(ppn);
+        }
         fn owner(&self, ppn: Ppn) -> u32 {
             self.inner.owner(ppn)
         }
@@ -202,6 +205,10 @@ pub trait Nand {
 
     /// Whether data pages come back as bytes.
     fn keeps_bytes(&self) -> bool;
+
+    /// The bytes of a metadata page will not be asked for again: a simulation may drop them, and refuses to read them
+    /// from then on.
+    fn give_up_bytes(&mut self, _: Ppn) {}
 
     /// The owner in a programmed page's OOB, without a flash operation: for structures that a controller keeps in
     /// RAM and accounts for there, and for audits.

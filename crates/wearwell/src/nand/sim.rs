@@ -120,6 +120,11 @@ impl SimNand {
         self.retain
     }
 
+    /// Whether the bytes of a page are there to be read.
+    pub fn has_bytes(&self, ppn: Ppn) -> bool {
+        self.bytes.contains_key(&ppn.0)
+    }
+
     /// Pages of `block` that were programmed since its last erase.
     pub fn programmed_pages(&self, block: BlockId) -> u32 {
         self.blocks[block.index()].programmed as u32
@@ -272,14 +277,18 @@ impl Nand for SimNand {
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
         let block = self.require_programmed(ppn);
         self.readable(ppn, block)?;
-        if !into.is_empty()
-            && let Some(bytes) = self.bytes.get(&ppn.0)
-        {
-            let (page, spare) = into.split_at_mut(into.len().min(bytes.len()));
-            page.copy_from_slice(&bytes[..page.len()]);
-            spare.fill(0);
+        let oob = self.oob(ppn, block);
+        if !into.is_empty() {
+            match self.bytes.get(&ppn.0) {
+                Some(bytes) => {
+                    let (page, spare) = into.split_at_mut(into.len().min(bytes.len()));
+                    page.copy_from_slice(&bytes[..page.len()]);
+                    spare.fill(0);
+                }
+                None => assert!(oob.kind.is_host_data(), "the bytes of metadata page {ppn} were given up"),
+            }
         }
-        Ok(self.oob(ppn, block))
+        Ok(oob)
     }
 
     /// The rules are checked once per run instead of once per page.
@@ -342,6 +351,10 @@ impl Nand for SimNand {
     #[inline]
     fn keeps_bytes(&self) -> bool {
         self.retain.bytes
+    }
+
+    fn give_up_bytes(&mut self, ppn: Ppn) {
+        self.bytes.remove(&ppn.0);
     }
 
     #[inline]

@@ -86,6 +86,9 @@ pub struct BlockTable {
     candidates: Vec<Candidates>,
     /// No pool's limit is higher: the test that nearly every discarded page ends with.
     highest_limit: u16,
+    /// Blocks of metadata are no candidates before they are empty.
+    spares_metadata: bool,
+    metadata_blocks: u32,
     /// Per pool, blocks in the order in which they were closed, for FIFO cleaning; empty unless tracked.
     closing_order: Vec<VecDeque<(BlockId, u64)>>,
 }
@@ -104,6 +107,8 @@ impl BlockTable {
             closed_at: vec![0; blocks],
             candidates: vec![Candidates::default(); pools as usize],
             highest_limit: 0,
+            spares_metadata: false,
+            metadata_blocks: 0,
             closing_order: Vec::new(),
         }
     }
@@ -175,6 +180,7 @@ impl BlockTable {
     }
 
     pub(super) fn set_erasing(&mut self, block: BlockId) {
+        self.metadata_blocks -= u32::from(!self.kind[block.index()].is_host_data());
         self.state[block.index()] = BlockState::Erasing;
     }
 
@@ -183,6 +189,38 @@ impl BlockTable {
         self.opened_at[block.index()] = sequence;
         self.state[block.index()] = BlockState::Open;
         self.kind[block.index()] = kind;
+        self.metadata_blocks += u32::from(!kind.is_host_data());
+    }
+
+    /// Blocks of metadata are indexed as candidates only when they have no valid page.
+    pub(crate) fn spare_metadata(&mut self, spares: bool) {
+        if self.spares_metadata == spares {
+            return;
+        }
+        self.spares_metadata = spares;
+        (0..self.pools).for_each(|pool| self.rescan(pool));
+    }
+
+    /// Blocks that hold metadata.
+    pub fn metadata_blocks(&self) -> u32 {
+        self.metadata_blocks
+    }
+
+    /// The closed block of metadata in `pool` with the fewest valid pages; `None` if none has an invalid page. O(blocks
+    /// of the pool).
+    pub fn emptiest_metadata(&self, pool: u32) -> Option<BlockId> {
+        self.of_pool(pool)
+            .filter(|&b| self.state(b) == BlockState::Closed && !self.kind(b).is_host_data())
+            .filter(|&b| self.valid[b.index()] < self.block_pages)
+            .min_by_key(|&b| self.valid[b.index()])
+    }
+
+    #[inline]
+    fn is_candidate(&self, block: BlockId) -> bool {
+        self.state[block.index()] == BlockState::Closed
+            && !(self.spares_metadata
+                && !self.kind[block.index()].is_host_data()
+                && self.valid[block.index()] > 0)
     }
 
     pub(super) fn close(&mut self, block: BlockId, sequence: u64) {
@@ -220,6 +258,9 @@ impl BlockTable {
 
     pub(super) fn retire(&mut self, block: BlockId) {
         assert_eq!(self.valid[block.index()], 0, "a retired block has no valid page");
+        if self.state[block.index()] == BlockState::Closed {
+            self.metadata_blocks -= u32::from(!self.kind[block.index()].is_host_data());
+        }
         self.state[block.index()] = BlockState::Retired;
     }
 
@@ -230,6 +271,12 @@ impl BlockTable {
     #[inline]
     pub(super) fn add_valid(&mut self, block: BlockId, count: u32) {
         self.valid[block.index()] += count as u16;
+    }
+
+    /// Sets a count that recovery found.
+    pub(super) fn set_valid(&mut self, block: BlockId, valid: u32) {
+        self.valid[block.index()] = valid as u16;
+        self.index(block);
     }
 
     /// A dead page came back to life: the block may be indexed too low, and is indexed again where it belongs.
@@ -256,10 +303,10 @@ impl BlockTable {
     fn index(&mut self, block: BlockId) {
         let valid = self.valid[block.index()];
         let pool = self.pool_of(block);
-        let candidates = &mut self.candidates[pool as usize];
-        if self.state[block.index()] != BlockState::Closed || valid > candidates.limit {
+        if valid > self.candidates[pool as usize].limit || !self.is_candidate(block) {
             return;
         }
+        let candidates = &mut self.candidates[pool as usize];
         candidates.push(block, valid);
         // Blocks whose counts go up and down leave stale entries behind: bound them.
         if candidates.entries > 4 * (self.state.len() as u32 / self.pools) + 64 {
@@ -268,7 +315,7 @@ impl BlockTable {
     }
 
     fn rescan(&mut self, pool: u32) {
-        let closed = |b: &BlockId| self.state[b.index()] == BlockState::Closed;
+        let closed = |b: &BlockId| self.is_candidate(*b);
         let least = self.of_pool(pool).filter(closed).map(|b| self.valid[b.index()]).min();
         let limit = least.map_or(0, |least| least + SLACK);
         let found: Vec<BlockId> =

@@ -11,6 +11,8 @@
 //! Invariants: an open block is in exactly one frontier; a free block has no valid page and is erased; `valid`
 //! counts of the block table equal the pages that were appended and not discarded.
 
+use std::collections::VecDeque;
+
 mod block_table;
 mod free_pool;
 
@@ -18,6 +20,7 @@ pub use block_table::{BlockState, BlockTable};
 
 pub use free_pool::FreeOrder;
 use free_pool::FreePool;
+use rustc_hash::FxHashMap;
 
 use crate::address::{Address, BlockId, Lpn, PlaneId, Ppn};
 use crate::content::{Content, Fingerprint};
@@ -107,6 +110,11 @@ pub struct Store<N> {
     frontiers: Vec<Frontier>,
     next_pool: [u32; Stream::COUNT],
     sequence: u64,
+    holds: bool,
+    /// Old versions of translation pages with the number of the program that replaced them, oldest first.
+    held: VecDeque<(u64, Ppn)>,
+    /// Blocks that were opened for data since somebody asked; `None` if nobody does.
+    opened: Option<Vec<BlockId>>,
     /// Counters.
     pub stats: Stats,
     /// Operations of the request in hand.
@@ -128,6 +136,9 @@ impl<N: Nand> Store<N> {
             frontiers: vec![Frontier::NONE; Stream::COUNT * pools as usize],
             next_pool: [0; Stream::COUNT],
             sequence: 0,
+            holds: false,
+            held: VecDeque::new(),
+            opened: None,
             stats: Stats::default(),
             ops: OpList::default(),
             page,
@@ -318,10 +329,26 @@ impl<N: Nand> Store<N> {
             return Err(Error::Full { free_blocks: self.total_free_blocks() });
         };
         self.blocks.set_open(block, stream.kind(), self.sequence);
+        if stream.kind() == PageKind::Data
+            && let Some(opened) = &mut self.opened
+        {
+            opened.push(block);
+        }
         let index = self.frontier_index(stream, pool);
         let next = self.geometry.first_page(block);
         self.frontiers[index] = Frontier { block, next, left: self.geometry.block_pages() };
         Ok(())
+    }
+
+    /// From now on the blocks that are opened for data are noted for [`Store::take_opened`].
+    pub(crate) fn note_opened(&mut self) {
+        self.opened = Some(Vec::new());
+    }
+
+    /// A block that was opened for data and not taken yet.
+    #[inline]
+    pub(crate) fn take_opened(&mut self) -> Option<BlockId> {
+        self.opened.as_mut()?.pop()
     }
 
     /// Opens the block that the stream's next page needs, if it needs one.
@@ -346,6 +373,54 @@ impl<N: Nand> Store<N> {
     /// `count` pages of a block are not needed any more.
     pub(crate) fn discard_many(&mut self, block: BlockId, count: u32) {
         self.blocks.remove_valid(block, count);
+    }
+
+    /// A page of metadata is not needed any more, and its bytes will not be asked for again.
+    pub fn discard_metadata(&mut self, ppn: Ppn) {
+        self.nand.give_up_bytes(ppn);
+        self.discard(ppn);
+    }
+
+    /// From now on old versions of translation pages are kept until [`Store::release_held`]: a recovery compares them
+    /// with the newer ones (GeckoFTL, appendix C.2.2).
+    pub(crate) fn hold_old_versions(&mut self) {
+        self.holds = true;
+    }
+
+    /// An old version of a translation page: held back if recovery may need it, else discarded. A held page counts as
+    /// valid, so that its block is not erased.
+    pub(crate) fn hold_metadata(&mut self, ppn: Ppn) {
+        if self.holds {
+            self.held.push_back((self.sequence, ppn));
+        } else {
+            self.discard_metadata(ppn);
+        }
+    }
+
+    /// Old versions that are held.
+    pub fn held_pages(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Whether an old version is held at `ppn`.
+    pub(crate) fn is_held(&self, ppn: Ppn) -> bool {
+        self.held.iter().any(|&(_, held)| held == ppn)
+    }
+
+    /// GC moved an old version, if there is one at `from`.
+    pub(crate) fn move_held(&mut self, from: Ppn, to: Ppn) -> bool {
+        let held = self.held.iter_mut().find(|(_, held)| *held == from);
+        held.map(|(_, place)| *place = to).is_some()
+    }
+
+    /// Gives up the versions that were replaced up to `sequence`.
+    pub(crate) fn release_held(&mut self, sequence: u64) {
+        while let Some(&(replaced, ppn)) = self.held.front()
+            && replaced <= sequence
+        {
+            self.held.pop_front();
+            self.discard_metadata(ppn);
+        }
     }
 
     /// A discarded page is needed again (it was not erased yet).
@@ -373,10 +448,31 @@ impl<N: Nand> Store<N> {
     /// Uncorrectable page, power loss.
     pub fn read_spare(&mut self, ppn: Ppn, cause: Cause) -> Result<Oob> {
         let oob = self.nand.read(ppn, &mut [])?;
+        self.note_spare_read(ppn, cause);
+        Ok(oob)
+    }
+
+    /// Reads the spare area of a page of which nothing is known: `None` if it is erased, torn, or in a bad block.
+    ///
+    /// # Errors
+    /// Power loss.
+    pub(crate) fn look_at_spare(&mut self, ppn: Ppn, cause: Cause) -> Result<Option<Oob>> {
+        if self.nand.is_bad(self.block_of(ppn)) {
+            return Ok(None);
+        }
+        self.note_spare_read(ppn, cause);
+        match self.nand.probe(ppn) {
+            Ok(found) => Ok(found),
+            Err(NandError::Uncorrectable(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) fn note_spare_read(&mut self, ppn: Ppn, cause: Cause) {
         self.stats.reads[cause as usize] += 1;
+        self.stats.spare_reads[cause as usize] += 1;
         let bytes = self.geometry.spare_bytes;
         self.note_bytes(OpKind::Read, ppn, cause, bytes);
-        Ok(oob)
     }
 
     /// Looks at a page's spare area during recovery; `None` if it is erased.
@@ -385,6 +481,7 @@ impl<N: Nand> Store<N> {
     /// Uncorrectable page, power loss.
     pub fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>> {
         self.stats.reads[Cause::Recovery as usize] += 1;
+        self.stats.spare_reads[Cause::Recovery as usize] += 1;
         Ok(self.nand.probe(ppn)?)
     }
 
@@ -581,6 +678,8 @@ impl<N: Nand> Store<N> {
         self.frontiers.fill(Frontier::NONE);
         self.next_pool = [0; Stream::COUNT];
         self.sequence = 0;
+        self.held.clear();
+        self.opened.iter_mut().for_each(Vec::clear);
     }
 
     /// Takes over a block as recovery found it. A partly programmed block goes on being filled if a stream of its
@@ -590,10 +689,22 @@ impl<N: Nand> Store<N> {
         let Some(kind) = found.kind else {
             return if self.is_usable(block) { self.release_free(block) } else { self.blocks.retire(block) };
         };
+        let pool = self.pool_of(block);
+        let stream = Stream::ALL.into_iter().find(|&s| s.kind() == kind && self.frontier_left(s, pool) == 0);
+        self.resume(stream, block, kind, found);
+    }
+
+    /// The same for a block of which the stream is known.
+    pub(crate) fn adopt_as(&mut self, stream: Stream, block: BlockId, found: FoundBlock) {
+        self.sequence = self.sequence.max(found.last_sequence);
+        let is_free = self.frontier_left(stream, self.pool_of(block)) == 0;
+        self.resume(is_free.then_some(stream), block, stream.kind(), found);
+    }
+
+    fn resume(&mut self, stream: Option<Stream>, block: BlockId, kind: PageKind, found: FoundBlock) {
         self.blocks.set_open(block, kind, found.first_sequence.saturating_sub(1));
         let pool = self.pool_of(block);
         let left = self.geometry.block_pages() - found.programmed;
-        let stream = Stream::ALL.into_iter().find(|&s| s.kind() == kind && self.frontier_left(s, pool) == 0);
         match stream {
             Some(stream) if left > 0 => {
                 let next = Ppn(self.geometry.first_page(block).0 + found.programmed);
@@ -626,6 +737,32 @@ impl<N: Nand> Store<N> {
             },
         );
         self.erase(block, Cause::Recovery)
+    }
+
+    /// Programmed pages of each data block in use, twice, by block; one that is closed counts as full.
+    pub(crate) fn programmed_pages_of_data(&self) -> FxHashMap<u32, (u32, u32)> {
+        let open: FxHashMap<BlockId, u32> = self.open_blocks().collect();
+        let in_use = |&block: &BlockId| {
+            matches!(self.blocks.state(block), BlockState::Open | BlockState::Closed)
+                && self.blocks.kind(block) == PageKind::Data
+        };
+        let pages = |block: BlockId| open.get(&block).copied().unwrap_or(self.geometry.block_pages());
+        let blocks = (0..self.geometry.blocks()).map(BlockId).filter(in_use);
+        blocks.map(|block| (block.0, (pages(block), pages(block)))).collect()
+    }
+
+    /// Sets the valid count of a block to what a recount found.
+    pub(crate) fn set_valid(&mut self, block: BlockId, valid: u32) {
+        self.blocks.set_valid(block, valid);
+    }
+
+    /// An old version of a translation page that recovery found and may need again.
+    pub(crate) fn hold_again(&mut self, replaced: u64, ppn: Ppn) {
+        if self.holds {
+            self.adopt_valid(ppn);
+            let at = self.held.partition_point(|&(sequence, _)| sequence <= replaced);
+            self.held.insert(at, (replaced, ppn));
+        }
     }
 
     /// Counts a page valid that recovery found to be current.

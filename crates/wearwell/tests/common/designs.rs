@@ -3,8 +3,8 @@
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{RecycleOptions, StorePolicy};
 use wearwell::design::{
-    DeltaDesign, DftlOptions, Parts, RecycleDesign, SharingDesign, delta, dftl, integrated, page_map,
-    recyclable, remap,
+    DeltaDesign, DftlOptions, Parts, RecycleDesign, SharingDesign, delta, dftl, integrated, lazyftl,
+    page_map, recyclable, remap,
 };
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
 use wearwell::mapping::CachedOptions;
@@ -72,7 +72,7 @@ fn delta_encoding(open_pages: u32, cache_entries: Option<u32>) -> Parts {
         ..DeltaDesign::default()
     };
     let gc = collected_by(if open_pages > 1 { VictimPolicy::DeadBytes } else { GREEDY });
-    delta(gc, design, cache_entries.map(|entries| CachedOptions { entries }))
+    delta(gc, design, cache_entries.map(|entries| CachedOptions::of_entries(entries)))
 }
 
 /// While a design is being made: `WEARWELL_DESIGN=delta cargo test` runs the designs whose name begins so, and no other.
@@ -102,6 +102,8 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("dftl 4 entries", demand_paged(4)),
         ("dftl 16 entries", demand_paged(16)),
         ("dftl all entries", demand_paged(u32::MAX)),
+        ("lazyftl 10 entries", lazyftl(GcOptions::default(), 10)),
+        ("lazyftl 40 entries", lazyftl(GcOptions::default(), 40)),
         ("delta", delta_encoding(1, None)),
         ("delta two open pages dead-bytes", delta_encoding(2, None)),
         ("delta tables on flash", delta_encoding(1, Some(6))),

@@ -13,7 +13,11 @@ use crate::nand::{Nand, NandError, Oob, PageKind};
 use crate::reverse_map::{Entry, ReverseMap};
 use crate::store::{FoundBlock, Stream};
 use crate::timing::Cause;
-use crate::validity::RamBitmap;
+use crate::validity::{AnyValidity, RamBitmap};
+
+mod backward;
+
+pub use backward::{RecoverySteps, StepCost};
 
 /// What recovery did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -24,8 +28,10 @@ pub struct RecoveryReport {
     pub erases: u64,
     /// Pages the battery programmed.
     pub battery_programs: u64,
-    /// Logical pages that are mapped afterwards; 0 where the map survived in RAM.
+    /// Logical pages that are mapped afterwards; 0 where the map survived in RAM or is left on flash.
     pub mapped_pages: u64,
+    /// Step by step, where recovery has steps.
+    pub steps: RecoverySteps,
 }
 
 /// The newest evidence of where each owner's page is, met so far.
@@ -87,7 +93,14 @@ impl<N: Nand> Ftl<N> {
             Persistence::BatteryFlush => {
                 self.write_back_on_battery()?;
                 report.battery_programs = self.store.stats.total_programs() - before.total_programs();
-                report.mapped_pages = self.rebuild_from_translation_pages()?;
+                if self.validity.is_on_flash() {
+                    report.steps = self.rebuild_directories()?;
+                } else {
+                    report.mapped_pages = self.rebuild_from_translation_pages()?;
+                }
+            }
+            Persistence::BackwardScan { synchronises } => {
+                report.steps = self.rebuild_backward(synchronises)?
             }
         }
         report.reads = self.store.stats.total_reads() - before.total_reads();
@@ -171,7 +184,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Sets map, counts, marks and validity from the newest evidence; returns the number of mapped pages.
     fn adopt_shared(&mut self, newest: &Newest, bound: &[bool]) -> u64 {
-        self.validity = RamBitmap::new(self.store.geometry().pages());
+        self.validity = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
         let Self { mapping, sharing, validity, store, .. } = self;
         let (AnyMapping::Flat(flat), Some(sharing)) = (mapping, sharing) else {
             unreachable!("sharing runs on a flat map")
@@ -238,7 +251,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Rebuilds validity from the places of all mapped pages and returns their number.
     fn adopt_valid(&mut self, places: impl Iterator<Item = Ppn>) -> u64 {
-        self.validity = RamBitmap::new(self.store.geometry().pages());
+        self.validity = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
         let mut mapped = 0;
         for ppn in places {
             self.validity.set(ppn);

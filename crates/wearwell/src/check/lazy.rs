@@ -1,0 +1,140 @@
+//! The audit of maps that learn late which pages are invalid, and of validity that is on flash.
+//!
+//! Such a device counts a page valid until somebody has called it invalid. Right is: every page that a logical page maps
+//! to is called valid, and what is called valid beside those are pages that the map hides (the table on flash names them,
+//! the cache names a newer one). After a recovery more pages may count as valid, never fewer.
+
+use rustc_hash::FxHashSet;
+
+use crate::address::{Address, BlockId, Lpn, Ppn, Unit};
+use crate::ftl::Ftl;
+use crate::mapping::{AnyMapping, Mapping};
+use crate::nand::{Nand, PageKind};
+use crate::store::{BlockState, Stream};
+
+impl<N: Nand> Ftl<N> {
+    /// Whether counts of valid pages may lag behind the map.
+    pub(super) fn learns_late(&self) -> bool {
+        self.validity.is_on_flash() || self.mapping.trims_by_range()
+    }
+
+    /// Counts and answers of the validity store against the map. Its queries cost no counted operation here.
+    pub(super) fn check_lazily(&mut self, map: &[Unit]) -> Result<(), String> {
+        let mapped = self.mapped_pages(map)?;
+        let hidden = self.hidden_pages()?;
+        let (stats, ops) = (self.store.stats.clone(), self.store.ops.clone());
+        let outcome = (0..self.store.geometry().blocks())
+            .map(BlockId)
+            .try_for_each(|block| self.check_block_lazily(block, &mapped, &hidden));
+        (self.store.stats, self.store.ops) = (stats, ops);
+        outcome?;
+        self.check_states()
+    }
+
+    fn mapped_pages(&self, map: &[Unit]) -> Result<FxHashSet<Ppn>, String> {
+        let mut mapped = FxHashSet::default();
+        for (lpn, unit) in (0..).map(Lpn).zip(map).filter_map(|(lpn, unit)| Some((lpn, unit.some()?))) {
+            let ppn = Ppn(unit.0);
+            if self.store.owner(ppn) != lpn {
+                return Err(format!("page {ppn} is mapped by {lpn} but refers to {}", self.store.owner(ppn)));
+            }
+            if !mapped.insert(ppn) {
+                return Err(format!("page {ppn} is mapped twice"));
+            }
+        }
+        Ok(mapped)
+    }
+
+    /// The places that the table on flash names for entries that hide an invalid page.
+    fn hidden_pages(&mut self) -> Result<FxHashSet<Ppn>, String> {
+        let mut hidden = FxHashSet::default();
+        let AnyMapping::Cached(cached) = &self.mapping else { return Ok(hidden) };
+        let mut page = vec![0; self.store.geometry().page_bytes as usize];
+        for id in 0..cached.translation_pages() {
+            let Some(place) = cached.directory(id) else { continue };
+            self.store.nand_mut().read(place, &mut page).map_err(|error| error.to_string())?;
+            let named = cached.table_entries(id, &page).into_iter();
+            let is_hidden = |&(lpn, unit): &(Lpn, Unit)| {
+                cached.hides_invalid_page(lpn) && cached.cached(lpn) != Some(unit)
+            };
+            hidden.extend(named.filter(is_hidden).map(|(_, unit)| Ppn(unit.0)));
+        }
+        Ok(hidden)
+    }
+
+    fn check_block_lazily(
+        &mut self,
+        block: BlockId,
+        mapped: &FxHashSet<Ppn>,
+        hidden: &FxHashSet<Ppn>,
+    ) -> Result<(), String> {
+        let state = self.store.blocks().state(block);
+        let counted = self.store.blocks().valid(block);
+        if matches!(state, BlockState::Free | BlockState::Retired) {
+            return if counted == 0 {
+                Ok(())
+            } else {
+                Err(format!("block {block} is {state:?} with {counted} valid pages"))
+            };
+        }
+        let first = self.store.geometry().first_page(block).0;
+        let pages = (first..first + self.store.geometry().block_pages()).map(Ppn);
+        match self.store.blocks().kind(block) {
+            PageKind::Translation => self.check_metadata_count(block, Stream::Translation, pages.collect()),
+            PageKind::Validity => self.check_metadata_count(block, Stream::Validity, pages.collect()),
+            PageKind::Data => {
+                let mut live = Vec::new();
+                self.live_pages(block, &mut live).map_err(|error| error.to_string())?;
+                self.check_live(block, &live, pages.collect(), mapped, hidden)
+            }
+            kind @ (PageKind::Delta | PageKind::Chunk | PageKind::RemapLog) => {
+                Err(format!("block {block} holds {kind:?} pages, which are no part of this design"))
+            }
+        }
+    }
+
+    fn check_metadata_count(&self, block: BlockId, stream: Stream, pages: Vec<Ppn>) -> Result<(), String> {
+        let in_use = |&&ppn: &&Ppn| {
+            self.owns_metadata(stream, self.store.owner(ppn).0, ppn) || self.store.is_held(ppn)
+        };
+        let used = pages.iter().filter(in_use).count() as u32;
+        let counted = self.store.blocks().valid(block);
+        if counted == used {
+            return Ok(());
+        }
+        Err(format!("block {block} of metadata counts {counted} valid pages and has {used}"))
+    }
+
+    fn check_live(
+        &self,
+        block: BlockId,
+        live: &[Ppn],
+        pages: Vec<Ppn>,
+        mapped: &FxHashSet<Ppn>,
+        hidden: &FxHashSet<Ppn>,
+    ) -> Result<(), String> {
+        if let Some(lost) = pages.iter().find(|&ppn| mapped.contains(ppn) && live.binary_search(ppn).is_err())
+        {
+            return Err(format!("page {lost} is mapped and was called invalid"));
+        }
+        let counted = self.store.blocks().valid(block);
+        let needed = pages.iter().filter(|&ppn| mapped.contains(ppn) || hidden.contains(ppn)).count() as u32;
+        if counted < needed && !self.has_recovered || counted < live.len() as u32 {
+            return Err(format!(
+                "block {block} counts {counted} valid pages, needs {needed}, has {}",
+                live.len()
+            ));
+        }
+        if self.has_recovered {
+            return Ok(());
+        }
+        let superfluous = live.iter().find(|ppn| !mapped.contains(ppn) && !hidden.contains(ppn));
+        match superfluous {
+            Some(ppn) => Err(format!("page {ppn} is valid, but nobody maps to it or hides it")),
+            None if counted != needed => {
+                Err(format!("block {block} counts {counted} valid pages and has {needed}"))
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! LazyFTL: a demand-paged map that bounds its dirty entries, so that recovery without a battery is short.
+
+use super::{ContentParts, Design, MappingPart, Parts, Persistence};
+use crate::gc::GcOptions;
+use crate::mapping::{CachedOptions, DirectoryPart, Identification};
+use crate::validity::ValidityPart;
+
+pub(super) const DESIGN: Design = Design {
+    name: "lazyftl",
+    source: "Ma, Feng, Li, LazyFTL: A Page-level Flash Translation Layer Optimized for NAND Flash Memory, SIGMOD 2011, as described in Dayan, Bonnet, Idreos, GeckoFTL, SIGMOD 2016",
+    modelled: "map on flash with a cache, a tenth of it dirty at the most, invalid pages identified when translation pages are written, validity bitmap in RAM, recovery from flash alone: newest pages backwards, changes written and the bitmap rebuilt from all translation pages before the device works again",
+    not_modelled: "LazyFTL's own areas for updates and copies (block conversion); GeckoFTL's comparison keeps only the bound on dirty entries, and so does this",
+};
+
+/// Entries that may be dirty in a cache of `cache_entries`: a tenth (GeckoFTL, section 5.3).
+pub(super) fn dirty_tenth(cache_entries: u32) -> u32 {
+    (cache_entries / 10).max(1)
+}
+
+/// A cache of `cache_entries`, a tenth of them dirty at the most, and validity in RAM.
+pub fn lazyftl(gc: GcOptions, cache_entries: u32) -> Parts {
+    let options = CachedOptions {
+        entries: cache_entries,
+        identification: Identification::AtSynchronisation,
+        dirty_entries: Some(dirty_tenth(cache_entries)),
+        checkpoints: true,
+        directory: DirectoryPart::Ram,
+    };
+    Parts {
+        mapping: MappingPart::Cached(options),
+        validity: ValidityPart::Ram,
+        content: ContentParts::default(),
+        gc,
+        persistence: Persistence::BackwardScan { synchronises: true },
+    }
+}

@@ -1,0 +1,239 @@
+//! The mapping entries that a demand-paged map holds in RAM.
+//!
+//! Three orders run through the same slots: recency of use, which decides what leaves; recency of the last change of the
+//! entries that are dirty, which decides what is written out of turn (checkpoints, a bound on dirty entries); and a list
+//! of the dirty entries of each translation page, because a page is written with all of them. The second order must not
+//! be the first one: an entry that is read again and again but was changed long ago is young in the one and old in the
+//! other, and a recovery that looks for changes only sees the change.
+//!
+//! Everything is O(1) but for walks over the dirty entries of one translation page.
+
+use hashbrown::HashTable;
+
+use crate::address::{Address, Lpn, Unit};
+use crate::content::mix;
+use crate::recency::Recency;
+
+const NIL: u32 = u32::MAX;
+/// The slot that marks the last checkpoint in the order of changes. It holds no entry.
+const MARK: u32 = 0;
+
+/// Number of a slot.
+pub(super) type Slot = u32;
+
+/// A logical page and its place, and what RAM knows of it that flash does not.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) lpn: Lpn,
+    pub(super) unit: Unit,
+    dirty_next: u32,
+    /// The table on flash names another place.
+    pub(super) is_dirty: bool,
+    /// The place that the table on flash names holds an earlier version that nobody has called invalid yet.
+    pub(super) hides_invalid_page: bool,
+    /// Made by a recovery, which does not know whether the earlier version was called invalid before the cut.
+    pub(super) is_uncertain: bool,
+}
+
+/// Entries by logical page. See the module's head.
+#[derive(Clone, Debug)]
+pub(super) struct EntryCache {
+    slots: Vec<Entry>,
+    free_slots: Vec<Slot>,
+    index: HashTable<Slot>,
+    recency: Recency,
+    /// Dirty entries and the mark, in order of their last change.
+    changes: Recency,
+    entries_per_page: u32,
+    /// First dirty entry of each translation page.
+    dirty_heads: Vec<u32>,
+    /// Translation pages below this one have no dirty entry.
+    clean_below: u32,
+    hidden_pages: u32,
+    has_mark: bool,
+}
+
+impl Entry {
+    fn clean(lpn: Lpn, unit: Unit) -> Self {
+        Self { lpn, unit, dirty_next: NIL, is_dirty: false, hides_invalid_page: false, is_uncertain: false }
+    }
+}
+
+impl EntryCache {
+    /// No entry; room for about `entries` without growing.
+    pub(super) fn new(entries: u32, translation_pages: u32, entries_per_page: u32) -> Self {
+        Self {
+            slots: vec![Entry::clean(Lpn::NONE, Unit::NONE)],
+            free_slots: Vec::new(),
+            index: HashTable::with_capacity(entries as usize),
+            recency: Recency::default(),
+            changes: Recency::default(),
+            entries_per_page,
+            dirty_heads: vec![NIL; translation_pages as usize],
+            clean_below: 0,
+            hidden_pages: 0,
+            has_mark: false,
+        }
+    }
+
+    /// Entries held.
+    pub(super) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Entries that are dirty.
+    pub(super) fn dirty_entries(&self) -> u32 {
+        self.changes.len() - u32::from(self.has_mark)
+    }
+
+    /// Entries that hide an invalid page.
+    pub(super) fn hidden_pages(&self) -> u32 {
+        self.hidden_pages
+    }
+
+    #[inline]
+    pub(super) fn find(&self, lpn: Lpn) -> Option<Slot> {
+        self.index.find(hash(lpn), |&slot| self.slots[slot as usize].lpn == lpn).copied()
+    }
+
+    #[inline]
+    pub(super) fn entry(&self, slot: Slot) -> &Entry {
+        &self.slots[slot as usize]
+    }
+
+    /// The entry was used.
+    #[inline]
+    pub(super) fn touch(&mut self, slot: Slot) {
+        self.recency.touch(slot);
+    }
+
+    /// A clean entry for a page that has none.
+    pub(super) fn insert(&mut self, lpn: Lpn, unit: Unit) -> Slot {
+        let entry = Entry::clean(lpn, unit);
+        let slot = self.free_slots.pop().unwrap_or(self.slots.len() as u32);
+        if slot as usize == self.slots.len() {
+            self.slots.push(entry);
+        } else {
+            self.slots[slot as usize] = entry;
+        }
+        self.index.insert_unique(hash(lpn), slot, |&slot| hash(self.slots[slot as usize].lpn));
+        self.recency.push(slot);
+        slot
+    }
+
+    /// The entry that was used longest ago.
+    pub(super) fn oldest(&self) -> Option<Slot> {
+        self.recency.oldest()
+    }
+
+    /// Drops a clean entry.
+    pub(super) fn remove(&mut self, slot: Slot) {
+        let Entry { lpn, is_dirty, .. } = self.slots[slot as usize];
+        assert!(!is_dirty, "the entry of {lpn} would be lost");
+        self.recency.remove(slot);
+        if let Ok(found) = self.index.find_entry(hash(lpn), |&other| other == slot) {
+            found.remove();
+        }
+        self.free_slots.push(slot);
+    }
+
+    /// Gives an entry a new place, which makes it dirty and the youngest change; returns the old place and whether it
+    /// was clean.
+    #[inline]
+    pub(super) fn assign(&mut self, slot: Slot, unit: Unit) -> (Unit, bool) {
+        let entry = &mut self.slots[slot as usize];
+        let old = std::mem::replace(&mut entry.unit, unit);
+        let was_clean = !entry.is_dirty;
+        if was_clean {
+            self.link_dirty(slot);
+        } else {
+            self.changes.touch(slot);
+        }
+        (old, was_clean)
+    }
+
+    fn link_dirty(&mut self, slot: Slot) {
+        let page = self.page_of(self.slots[slot as usize].lpn);
+        self.clean_below = self.clean_below.min(page);
+        let head = std::mem::replace(&mut self.dirty_heads[page as usize], slot);
+        let entry = &mut self.slots[slot as usize];
+        (entry.is_dirty, entry.dirty_next) = (true, head);
+        self.changes.push(slot);
+    }
+
+    /// Sets or clears the note that an earlier version is still counted valid.
+    pub(super) fn set_hides_invalid_page(&mut self, slot: Slot, hides: bool) {
+        let entry = &mut self.slots[slot as usize];
+        self.hidden_pages -= u32::from(entry.hides_invalid_page);
+        self.hidden_pages += u32::from(hides);
+        entry.hides_invalid_page = hides;
+    }
+
+    pub(super) fn set_uncertain(&mut self, slot: Slot) {
+        self.slots[slot as usize].is_uncertain = true;
+    }
+
+    /// Translation page of a logical page.
+    #[inline]
+    pub(super) fn page_of(&self, lpn: Lpn) -> u32 {
+        lpn.0 / self.entries_per_page
+    }
+
+    /// The dirty entries of a translation page.
+    pub(super) fn dirty_of(&self, page: u32) -> impl Iterator<Item = Slot> + '_ {
+        let some = |slot: u32| Some(slot).filter(|&slot| slot != NIL);
+        std::iter::successors(some(self.dirty_heads[page as usize]), move |&slot| {
+            some(self.slots[slot as usize].dirty_next)
+        })
+    }
+
+    /// The first translation page with a dirty entry. Amortised over a write-back of everything O(1).
+    pub(super) fn first_dirty_page(&mut self) -> Option<u32> {
+        let pages = self.dirty_heads.len() as u32;
+        let found = (self.clean_below..pages).find(|&page| self.dirty_heads[page as usize] != NIL);
+        self.clean_below = found.unwrap_or(pages);
+        found
+    }
+
+    /// Whether any entry is dirty.
+    pub(super) fn has_dirty(&self) -> bool {
+        self.dirty_entries() > 0
+    }
+
+    /// All entries of a translation page are on flash now.
+    pub(super) fn clean_page(&mut self, page: u32) {
+        let mut slot = std::mem::replace(&mut self.dirty_heads[page as usize], NIL);
+        while slot != NIL {
+            self.set_hides_invalid_page(slot, false);
+            self.changes.remove(slot);
+            let entry = &mut self.slots[slot as usize];
+            (entry.is_dirty, entry.is_uncertain) = (false, false);
+            slot = entry.dirty_next;
+        }
+    }
+
+    /// The dirty entry whose last change is longest ago.
+    pub(super) fn oldest_change(&self) -> Option<Slot> {
+        self.changes.oldest_first().find(|&slot| slot != MARK)
+    }
+
+    /// A dirty entry that was not changed since the mark was set.
+    pub(super) fn older_than_mark(&self) -> Option<Slot> {
+        self.changes.oldest().filter(|&slot| self.has_mark && slot != MARK)
+    }
+
+    /// Sets the mark at the youngest change.
+    pub(super) fn set_mark(&mut self) {
+        if self.has_mark {
+            self.changes.touch(MARK);
+        } else {
+            self.changes.push(MARK);
+            self.has_mark = true;
+        }
+    }
+}
+
+#[inline]
+fn hash(lpn: Lpn) -> u64 {
+    mix(lpn.0 as u64 + 1)
+}

@@ -1,0 +1,273 @@
+//! The table on flash: translation pages of four-byte entries, and the directory that knows where each of them is.
+//!
+//! The directory is in RAM (DFTL's global mapping directory: four bytes per translation page), or itself a tree on flash
+//! of which RAM holds the root and some inner nodes. A node is a page of addresses like a translation page; it is read
+//! when it is not cached and written when it is changed and leaves the cache. What a tree saves is the RAM of the
+//! directory; what it costs are the reads and writes of nodes, which show as translation traffic.
+//!
+//! Old versions are given back through [`Store::discard_metadata`], or kept back by the store as long as a recovery may
+//! have to compare them.
+
+use crate::address::{Address, Lpn, Ppn, Unit};
+use crate::content::{Content, Fingerprint};
+use crate::error::Result;
+use crate::nand::Nand;
+use crate::recency::Recency;
+use crate::store::{Store, Stream};
+use crate::timing::Cause;
+
+/// Bytes of one entry of a translation page, and of one address in a node.
+pub(super) const TABLE_ENTRY_BYTES: u32 = 4;
+
+/// How the places of translation pages are known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DirectoryPart {
+    /// All in RAM.
+    #[default]
+    Ram,
+    /// A tree: the root in RAM, inner nodes on flash and cached.
+    Tree {
+        /// Inner nodes in RAM, one page each; at least 1.
+        cached_nodes: u32,
+    },
+}
+
+/// Inner nodes of a tree over the directory. The directory's truth is in `TranslationTable::directory`, so that a node
+/// costs a simulation four bytes per address once, cached or not; what RAM would not hold is not used without the read
+/// that fetches it.
+#[derive(Clone, Debug)]
+struct Nodes {
+    capacity: u32,
+    addresses_per_node: u32,
+    /// Place of each node on flash.
+    places: Vec<Ppn>,
+    cached: Vec<bool>,
+    changed: Vec<bool>,
+    recency: Recency,
+}
+
+/// Translation pages by number. See the module's head.
+#[derive(Clone, Debug)]
+pub(super) struct TranslationTable {
+    logical_pages: u32,
+    entries_per_page: u32,
+    directory: Vec<Ppn>,
+    nodes: Option<Nodes>,
+    page: Vec<u8>,
+}
+
+impl TranslationTable {
+    pub(super) fn new(logical_pages: u32, page_bytes: u32, part: DirectoryPart) -> Self {
+        let entries_per_page = page_bytes / TABLE_ENTRY_BYTES;
+        let pages = logical_pages.div_ceil(entries_per_page);
+        let nodes = match part {
+            DirectoryPart::Ram => None,
+            DirectoryPart::Tree { cached_nodes } => {
+                let nodes = pages.div_ceil(entries_per_page) as usize;
+                Some(Nodes {
+                    capacity: cached_nodes.max(1),
+                    addresses_per_node: entries_per_page,
+                    places: vec![Ppn::NONE; nodes],
+                    cached: vec![false; nodes],
+                    changed: vec![false; nodes],
+                    recency: Recency::default(),
+                })
+            }
+        };
+        Self {
+            logical_pages,
+            entries_per_page,
+            directory: vec![Ppn::NONE; pages as usize],
+            nodes,
+            page: vec![0xff; page_bytes as usize],
+        }
+    }
+
+    /// Translation pages.
+    pub(super) fn pages(&self) -> u32 {
+        self.directory.len() as u32
+    }
+
+    /// Translation pages and nodes.
+    pub(super) fn metadata_pages(&self) -> u64 {
+        self.directory.len() as u64 + self.nodes.as_ref().map_or(0, |nodes| nodes.places.len() as u64)
+    }
+
+    /// The most pages one write of a translation page may append: itself, and a node that has to leave.
+    pub(super) fn pages_per_write(&self) -> u32 {
+        1 + u32::from(self.nodes.is_some())
+    }
+
+    pub(super) fn page_bytes(&self) -> u32 {
+        self.page.len() as u32
+    }
+
+    pub(super) fn entries_per_page(&self) -> u32 {
+        self.entries_per_page
+    }
+
+    /// The logical pages of translation page `id`.
+    pub(super) fn range_of(&self, id: u32) -> std::ops::Range<u32> {
+        let first = id * self.entries_per_page;
+        first..first + self.entries_per_page.min(self.logical_pages - first)
+    }
+
+    /// Reads a translation page; `false` if it was never written.
+    pub(super) fn load<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<bool> {
+        self.fetch_node(io, id, cause)?;
+        match self.directory[id as usize].some() {
+            Some(place) => {
+                io.read(place, &mut self.page, cause)?;
+                Ok(true)
+            }
+            None => {
+                self.page.fill(0xff);
+                Ok(false)
+            }
+        }
+    }
+
+    /// The entry of `lpn` on the page that was loaded last.
+    #[inline]
+    pub(super) fn get(&self, lpn: Lpn) -> Unit {
+        entry_at(&self.page, lpn.0 % self.entries_per_page)
+    }
+
+    /// Changes an entry of the page that was loaded last.
+    #[inline]
+    pub(super) fn put(&mut self, lpn: Lpn, unit: Unit) {
+        let at = (lpn.0 % self.entries_per_page * TABLE_ENTRY_BYTES) as usize;
+        self.page[at..at + 4].copy_from_slice(&unit.0.to_le_bytes());
+    }
+
+    /// Writes the page that was loaded last as the newest version of `id`.
+    pub(super) fn save<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
+        let place = append(io, id, &self.page, cause)?;
+        if let Some(old) = std::mem::replace(&mut self.directory[id as usize], place).some() {
+            io.hold_metadata(old);
+        }
+        self.note_change(id);
+        Ok(())
+    }
+
+    /// Makes sure that RAM holds the node that knows where page `id` is.
+    fn fetch_node<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
+        let Some(nodes) = &mut self.nodes else { return Ok(()) };
+        let node = (id / nodes.addresses_per_node) as usize;
+        if nodes.cached[node] {
+            nodes.recency.touch(node as u32);
+            return Ok(());
+        }
+        if nodes.recency.len() >= nodes.capacity {
+            let leaving = nodes.recency.oldest().expect("a full cache has an oldest node");
+            self.write_node(io, leaving, cause)?;
+            let nodes = self.nodes.as_mut().expect("this is a tree");
+            nodes.recency.remove(leaving);
+            nodes.cached[leaving as usize] = false;
+        }
+        let nodes = self.nodes.as_mut().expect("this is a tree");
+        if let Some(place) = nodes.places[node].some() {
+            io.read(place, &mut self.page, cause)?;
+        }
+        nodes.cached[node] = true;
+        nodes.recency.push(node as u32);
+        Ok(())
+    }
+
+    fn note_change(&mut self, id: u32) {
+        if let Some(nodes) = &mut self.nodes {
+            let node = (id / nodes.addresses_per_node) as usize;
+            nodes.changed[node] = true;
+        }
+    }
+
+    fn write_node<N: Nand>(&mut self, io: &mut Store<N>, node: u32, cause: Cause) -> Result<()> {
+        let Some(nodes) = &mut self.nodes else { return Ok(()) };
+        if !nodes.changed[node as usize] {
+            return Ok(());
+        }
+        let first = (node * nodes.addresses_per_node) as usize;
+        let last = (first + nodes.addresses_per_node as usize).min(self.directory.len());
+        let mut page = vec![0xff; self.page.len()];
+        for (bytes, place) in page.chunks_exact_mut(4).zip(&self.directory[first..last]) {
+            bytes.copy_from_slice(&place.0.to_le_bytes());
+        }
+        let place = append(io, self.directory.len() as u32 + node, &page, cause)?;
+        nodes.changed[node as usize] = false;
+        if let Some(old) = std::mem::replace(&mut nodes.places[node as usize], place).some() {
+            io.discard_metadata(old);
+        }
+        Ok(())
+    }
+
+    /// Writes one changed node; `false` if there is none.
+    pub(super) fn write_back_node<N: Nand>(&mut self, io: &mut Store<N>, cause: Cause) -> Result<bool> {
+        let changed = self.nodes.as_ref().and_then(|nodes| nodes.changed.iter().position(|&changed| changed));
+        match changed {
+            Some(node) => self.write_node(io, node as u32, cause).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    pub(super) fn has_changed_node(&self) -> bool {
+        self.nodes.as_ref().is_some_and(|nodes| nodes.changed.contains(&true))
+    }
+
+    /// Whether `ppn` is the current version of translation page or node `id`.
+    pub(super) fn owns(&self, id: u32, ppn: Ppn) -> bool {
+        self.slot(id) == Some(ppn)
+    }
+
+    fn slot(&self, id: u32) -> Option<Ppn> {
+        match self.directory.get(id as usize) {
+            Some(&place) => Some(place),
+            None => {
+                let node = id as usize - self.directory.len();
+                self.nodes.as_ref().and_then(|nodes| nodes.places.get(node).copied())
+            }
+        }
+    }
+
+    /// A translation page or node is at another place now.
+    pub(super) fn set_place(&mut self, id: u32, place: Ppn) {
+        match self.directory.get_mut(id as usize) {
+            Some(slot) => {
+                *slot = place;
+                self.note_change(id);
+            }
+            None => {
+                let node = id as usize - self.directory.len();
+                if let Some(slot) = self.nodes.as_mut().and_then(|nodes| nodes.places.get_mut(node)) {
+                    *slot = place;
+                }
+            }
+        }
+    }
+
+    /// The place of translation page `id`.
+    pub(super) fn place(&self, id: u32) -> Option<Ppn> {
+        self.directory[id as usize].some()
+    }
+
+    /// Bytes of RAM for the directory.
+    pub(super) fn ram_bytes(&self) -> (&'static str, u64) {
+        match &self.nodes {
+            None => ("global mapping directory", self.directory.len() as u64 * 4),
+            Some(nodes) => {
+                let cached = u64::from(nodes.capacity).min(nodes.places.len() as u64);
+                ("root and cached nodes of the tree", (1 + cached) * self.page.len() as u64)
+            }
+        }
+    }
+}
+
+fn append<N: Nand>(io: &mut Store<N>, id: u32, page: &[u8], cause: Cause) -> Result<Ppn> {
+    let pool = io.richest_pool(Stream::Translation);
+    io.append(Stream::Translation, pool, id, Content::Bytes(page), Fingerprint::default(), cause)
+}
+
+/// Entry `k` of the bytes of a translation page.
+pub(super) fn entry_at(page: &[u8], k: u32) -> Unit {
+    let at = (k * TABLE_ENTRY_BYTES) as usize;
+    Unit(u32::from_le_bytes(page[at..at + 4].try_into().expect("an entry has four bytes")))
+}

@@ -1,0 +1,526 @@
+//! Recovery from flash alone of a map that is on flash: what was changed last is in the newest data pages, read backwards.
+//!
+//! Source: GeckoFTL (Dayan, Bonnet, Idreos, SIGMOD 2016), section 4.3 and appendix C. The steps are the paper's; three
+//! rules differ, because the paper's text loses data in the cases named here (each has a test in
+//! `tests/backward_cases.rs`):
+//!
+//! - *Which entries are dirty* is known, not assumed: no translation page is written between a data page and its entry, so
+//!   a data page is unknown to flash exactly if it is newer than its translation page. Entries restored are dirty for
+//!   certain; what stays uncertain is whether the earlier version was called invalid. Price: a sequence number per
+//!   translation page in RAM while recovery runs.
+//! - *Earlier versions met on the way back* are called invalid again: reports of pages that never were in the table
+//!   (written and overwritten between two synchronisations) have no other trace (requirement G32).
+//! - *A page whose spare area still names X may be X's page of today*, erased and written again at the same place. Where
+//!   the paper compares the spare area only, the place is compared with the newest one too.
+//!
+//! Several blocks take data at a time here (one per stream and pool), so the newest pages are not in the blocks that were
+//! opened last. The blocks of a stream in a pool follow each other, hence the first page of one bounds the last page of
+//! the one before; a heap of such bounds gives the pages in order of their numbers. The stream is told by the first page:
+//! a copy keeps the generation of what it copies, a host page is its own.
+//!
+//! Nothing is written before everything is known, but for the erase of blocks whose erase was interrupted.
+
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+
+use super::{FoundBlock, Ftl};
+use crate::address::{Address, BlockId, Lpn, Ppn, Unit};
+use crate::error::{Error, Result};
+use crate::mapping::{AnyMapping, Cached, still_names};
+use crate::nand::{Nand, NandError, Oob, PageKind};
+use crate::store::Stream;
+use crate::timing::Cause;
+use crate::validity::{AnyValidity, RamBitmap, Validity};
+
+/// Flash operations of one step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StepCost {
+    /// Spare areas read.
+    pub spare_reads: u64,
+    /// Pages read.
+    pub page_reads: u64,
+    /// Pages programmed.
+    pub programs: u64,
+}
+
+/// What each step of a recovery cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RecoverySteps {
+    /// The kind and age of every block, from its first page (step 1).
+    pub blocks: StepCost,
+    /// The directory of translation pages, from their spare areas (step 2).
+    pub directory: StepCost,
+    /// The directories of the validity store (step 3).
+    pub validity: StepCost,
+    /// What the buffer of the validity store held (step 4).
+    pub buffer: StepCost,
+    /// Valid pages per block (step 5).
+    pub counts: StepCost,
+    /// Entries that were changed last (steps 6 and 7).
+    pub entries: StepCost,
+    /// Writing them, where a design does so before it works again.
+    pub synchronisation: StepCost,
+}
+
+impl RecoverySteps {
+    /// The steps with their names, in the order in which they run.
+    pub fn by_name(&self) -> [(&'static str, StepCost); 7] {
+        [
+            ("blocks", self.blocks),
+            ("directory", self.directory),
+            ("validity directories", self.validity),
+            ("changed entries", self.entries),
+            ("validity buffer", self.buffer),
+            ("valid counts", self.counts),
+            ("synchronisation", self.synchronisation),
+        ]
+    }
+}
+
+/// A data block as its first readable page shows it.
+#[derive(Clone, Copy, Debug)]
+struct DataBlock {
+    block: BlockId,
+    first_sequence: u64,
+    stream: Stream,
+    /// No page of it is newer than this.
+    bound: u64,
+    programmed: u32,
+}
+
+/// One version of a translation page.
+#[derive(Clone, Copy, Debug)]
+struct Version {
+    generation: u64,
+    ppn: Ppn,
+}
+
+/// What the first pages of all blocks, and the spare areas of metadata, tell.
+#[derive(Default)]
+struct Survey {
+    data: Vec<DataBlock>,
+    metadata: Vec<(BlockId, PageKind)>,
+    /// Versions of each translation page (and node), oldest first.
+    versions: BTreeMap<u32, Vec<Version>>,
+    validity_pages: Vec<(Ppn, Oob)>,
+}
+
+impl Survey {
+    fn newest(&self, id: u32) -> Option<Version> {
+        self.versions.get(&id).and_then(|versions| versions.last().copied())
+    }
+}
+
+/// What the newest data pages tell.
+#[derive(Default)]
+struct Changes {
+    /// Entries that flash does not know, the youngest first.
+    entries: Vec<(Lpn, Ppn)>,
+    /// Earlier versions of pages of which a newer one was met.
+    superseded: Vec<Ppn>,
+}
+
+/// The next page of a block on the way back, or the bound of a block that was not looked at yet.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Backward {
+    sequence: u64,
+    /// Pages of the block that are still to come, this one included; `None` = not looked at.
+    pages_left: Option<u32>,
+    index: usize,
+}
+
+impl<N: Nand> Ftl<N> {
+    /// GeckoRec. See the module's head.
+    pub(super) fn rebuild_backward(&mut self, synchronises: bool) -> Result<RecoverySteps> {
+        self.has_recovered = true;
+        let mut steps = RecoverySteps::default();
+        let mut survey = Survey::default();
+        self.store.forget();
+        self.metered(&mut steps.blocks, |ftl| ftl.survey_blocks(&mut survey))?;
+        self.metered(&mut steps.directory, |ftl| ftl.survey_metadata(&mut survey, PageKind::Translation))?;
+        self.metered(&mut steps.validity, |ftl| {
+            ftl.survey_metadata(&mut survey, PageKind::Validity)?;
+            ftl.validity.recover(&mut ftl.store, &survey.validity_pages)
+        })?;
+        self.adopt_directory(&survey);
+        let mut changes = Changes::default();
+        self.metered(&mut steps.entries, |ftl| ftl.read_backward(&survey, &mut changes))?;
+        self.restore_changes(&changes);
+        self.metered(&mut steps.buffer, |ftl| ftl.restore_buffer(&survey, &changes))?;
+        self.metered(&mut steps.counts, |ftl| ftl.restore_counts())?;
+        let policy = self.collector.options.policy;
+        self.set_victim_policy(policy);
+        if synchronises {
+            self.metered(&mut steps.synchronisation, |ftl| ftl.write_back())?;
+        }
+        Ok(steps)
+    }
+
+    /// After a battery has written everything: directories from the spare areas of metadata, counts from validity.
+    pub(super) fn rebuild_directories(&mut self) -> Result<RecoverySteps> {
+        self.has_recovered = true;
+        let mut steps = RecoverySteps::default();
+        let mut survey = Survey::default();
+        self.store.forget();
+        self.metered(&mut steps.blocks, |ftl| ftl.survey_blocks(&mut survey))?;
+        self.metered(&mut steps.directory, |ftl| ftl.survey_metadata(&mut survey, PageKind::Translation))?;
+        self.metered(&mut steps.validity, |ftl| {
+            ftl.survey_metadata(&mut survey, PageKind::Validity)?;
+            ftl.validity.recover(&mut ftl.store, &survey.validity_pages)
+        })?;
+        self.adopt_directory(&survey);
+        self.metered(&mut steps.counts, |ftl| ftl.restore_counts())?;
+        let policy = self.collector.options.policy;
+        self.set_victim_policy(policy);
+        Ok(steps)
+    }
+
+    /// Runs a step and adds up its flash operations.
+    fn metered(&mut self, cost: &mut StepCost, step: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let count = |ftl: &Self| {
+            let stats = &ftl.store.stats;
+            (stats.total_spare_reads(), stats.total_reads(), stats.total_programs())
+        };
+        let before = count(self);
+        let outcome = step(self);
+        let after = count(self);
+        cost.spare_reads += after.0 - before.0;
+        cost.page_reads += (after.1 - before.1) - (after.0 - before.0);
+        cost.programs += after.2 - before.2;
+        outcome
+    }
+
+    /// Step 1: the first page of every block. Blocks of metadata and damaged ones are adopted when they are read; a free
+    /// one at once.
+    fn survey_blocks(&mut self, survey: &mut Survey) -> Result<()> {
+        let mut damaged = Vec::new();
+        for block in (0..self.store.geometry().blocks()).map(BlockId) {
+            if self.store.nand().is_bad(block) {
+                self.store.adopt(block, FoundBlock::default());
+                continue;
+            }
+            match self.store.probe(self.store.geometry().first_page(block)) {
+                Ok(None) => self.store.adopt(block, FoundBlock::default()),
+                Ok(Some(oob)) if oob.kind == PageKind::Data => survey.data.push(data_block(block, &oob)),
+                Ok(Some(oob)) => survey.metadata.push((block, oob.kind)),
+                Err(Error::Nand(NandError::Uncorrectable(_))) => damaged.push(block),
+                Err(error) => return Err(error),
+            }
+        }
+        for block in damaged {
+            self.survey_damaged(block, survey)?;
+        }
+        bound_blocks(&mut survey.data, |block| self.store.pool_of(block));
+        for index in 0..survey.data.len() {
+            self.adopt_data(&mut survey.data[index])?;
+        }
+        Ok(())
+    }
+
+    /// A block whose first page cannot be read: the erase was interrupted, or the first program.
+    fn survey_damaged(&mut self, block: BlockId, survey: &mut Survey) -> Result<()> {
+        let mut first_readable = None;
+        self.scan_block(block, &mut |_, oob| first_readable = first_readable.or(Some(oob)))?;
+        match first_readable {
+            None => return self.store.erase_unreadable(block),
+            Some(oob) if oob.kind == PageKind::Data => survey.data.push(data_block(block, &oob)),
+            Some(oob) => survey.metadata.push((block, oob.kind)),
+        }
+        Ok(())
+    }
+
+    /// Steps 2 and 3: the spare areas of all pages of one kind of metadata.
+    fn survey_metadata(&mut self, survey: &mut Survey, kind: PageKind) -> Result<()> {
+        let of_kind: Vec<BlockId> =
+            survey.metadata.iter().filter(|&&(_, found)| found == kind).map(|&(block, _)| block).collect();
+        for block in of_kind {
+            let mut pages = Vec::new();
+            let found = self.scan_block(block, &mut |ppn, oob| pages.push((ppn, oob)))?;
+            self.store.adopt(block, found);
+            for (ppn, oob) in pages {
+                if kind == PageKind::Validity {
+                    survey.validity_pages.push((ppn, oob));
+                } else {
+                    let version = Version { generation: oob.generation, ppn };
+                    survey.versions.entry(oob.owner).or_default().push(version);
+                }
+            }
+        }
+        // A copy that GC made of a version is that version: the later page wins among equals.
+        survey.versions.values_mut().for_each(|versions| versions.sort_by_key(|v| (v.generation, v.ppn)));
+        Ok(())
+    }
+
+    fn adopt_directory(&mut self, survey: &Survey) {
+        let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
+        cached.forget();
+        for &id in survey.versions.keys() {
+            let newest = survey.newest(id).expect("a page that is listed has a version");
+            cached.set_directory(id, newest.ppn);
+            self.store.adopt_valid(newest.ppn);
+        }
+        self.validity.own_pages().into_iter().for_each(|ppn| self.store.adopt_valid(ppn));
+    }
+
+    /// Steps 6 and 7: the newest data pages, youngest first, as many as can hold the changes since the last but one
+    /// checkpoint and those whose reports may have been lost with the buffer.
+    fn read_backward(&mut self, survey: &Survey, changes: &mut Changes) -> Result<()> {
+        let AnyMapping::Cached(cached) = &self.mapping else { unreachable!("the map is on flash") };
+        let window = self.backward_window(cached.checkpoint_period());
+        let mut heap: BinaryHeap<Backward> = (0..survey.data.len())
+            .map(|index| Backward { sequence: survey.data[index].bound, pages_left: None, index })
+            .collect();
+        let mut newest = HashMap::<Lpn, Ppn>::new();
+        let mut read = 0;
+        while let Some(next) = heap.pop() {
+            let first = self.store.geometry().first_page(survey.data[next.index].block);
+            if read >= window {
+                break;
+            }
+            let left = match next.pages_left {
+                None => survey.data[next.index].programmed,
+                Some(left) => {
+                    read += 1;
+                    let ppn = Ppn(first.0 + left - 1);
+                    self.note_version(survey, changes, &mut newest, ppn, next.sequence);
+                    left - 1
+                }
+            };
+            heap.extend(self.step_back(first, left, next.index, changes)?);
+        }
+        Ok(())
+    }
+
+    /// Data pages that may hold changes which flash does not know, or earlier versions whose reports are lost: changes of
+    /// two checkpoint periods, those made between two writes of the validity buffer, and what the blocks that were open
+    /// at either moment may add.
+    fn backward_window(&self, checkpoint_period: u32) -> u64 {
+        let open_blocks = u64::from(2 * self.store.pools() + 2);
+        2 * u64::from(checkpoint_period)
+            + self.longest_without_flush()
+            + open_blocks * u64::from(self.store.geometry().block_pages())
+    }
+
+    /// The last readable page among the first `left` of a block. What is torn is nobody's.
+    fn step_back(
+        &mut self,
+        first: Ppn,
+        mut left: u32,
+        index: usize,
+        changes: &mut Changes,
+    ) -> Result<Option<Backward>> {
+        while left > 0 {
+            let ppn = Ppn(first.0 + left - 1);
+            match self.store.probe(ppn) {
+                Ok(Some(oob)) => {
+                    return Ok(Some(Backward { sequence: oob.sequence, pages_left: Some(left), index }));
+                }
+                Ok(None) | Err(Error::Nand(NandError::Uncorrectable(_))) => changes.superseded.push(ppn),
+                Err(error) => return Err(error),
+            }
+            left -= 1;
+        }
+        Ok(None)
+    }
+
+    /// Adopts a data block. The last block of a stream in a pool may be open: how many of its pages are programmed is
+    /// found by halving. The others are full, or were given up, and their rest is nobody's.
+    fn adopt_data(&mut self, data: &mut DataBlock) -> Result<()> {
+        let first = self.store.geometry().first_page(data.block);
+        data.programmed = self.store.geometry().block_pages();
+        let mut last_sequence = data.bound;
+        if data.bound == u64::MAX {
+            data.programmed = self.programmed_pages(first)?;
+            last_sequence = self.last_sequence(first, data.programmed)?;
+        }
+        let found = FoundBlock {
+            kind: Some(PageKind::Data),
+            programmed: data.programmed,
+            first_sequence: data.first_sequence,
+            last_sequence,
+        };
+        self.store.adopt_as(data.stream, data.block, found);
+        Ok(())
+    }
+
+    fn last_sequence(&mut self, first: Ppn, programmed: u32) -> Result<u64> {
+        for ppn in (first.0..first.0 + programmed).rev().map(Ppn) {
+            if let Some(oob) = self.store.look_at_spare(ppn, Cause::Recovery)? {
+                return Ok(oob.sequence);
+            }
+        }
+        Ok(0)
+    }
+
+    /// Pages programmed in a block of which at least one is.
+    fn programmed_pages(&mut self, first: Ppn) -> Result<u32> {
+        let (mut low, mut high) = (1, self.store.geometry().block_pages());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.store.probe(Ppn(first.0 + middle)) {
+                Ok(None) => high = middle,
+                Ok(Some(_)) | Err(Error::Nand(NandError::Uncorrectable(_))) => low = middle + 1,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(low)
+    }
+
+    fn note_version(
+        &mut self,
+        survey: &Survey,
+        changes: &mut Changes,
+        newest: &mut HashMap<Lpn, Ppn>,
+        ppn: Ppn,
+        sequence: u64,
+    ) {
+        let lpn = self.store.owner(ppn);
+        if newest.contains_key(&lpn) {
+            changes.superseded.push(ppn);
+            return;
+        }
+        newest.insert(lpn, ppn);
+        let AnyMapping::Cached(cached) = &self.mapping else { unreachable!("the map is on flash") };
+        let on_flash = survey.newest(cached.page_of(lpn)).map_or(0, |version| version.generation);
+        if sequence > on_flash {
+            changes.entries.push((lpn, ppn));
+        }
+    }
+
+    fn restore_changes(&mut self, changes: &Changes) {
+        let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
+        // The youngest last, so that it is the last to leave the cache.
+        changes.entries.iter().rev().for_each(|&(lpn, ppn)| cached.restore_change(lpn, ppn.into()));
+    }
+
+    /// Step 4: what was called invalid, and which blocks were opened, since the buffer was written last.
+    fn restore_buffer(&mut self, survey: &Survey, changes: &Changes) -> Result<()> {
+        if !self.validity.is_on_flash() {
+            return Ok(());
+        }
+        let since = self.validity.durable_since();
+        for data in survey.data.iter().filter(|data| data.first_sequence > since) {
+            self.validity.opened(data.block);
+        }
+        let current: HashMap<Lpn, Ppn> = changes.entries.iter().copied().collect();
+        for &ppn in &changes.superseded {
+            self.validity.invalidate(ppn);
+        }
+        for (&id, versions) in &survey.versions {
+            let AnyMapping::Cached(cached) = &self.mapping else { unreachable!("the map is on flash") };
+            let changed = versions.partition_point(|version| version.generation <= since);
+            if id < cached.translation_pages() && changed < versions.len() {
+                let versions = &versions[changed.saturating_sub(1)..];
+                self.compare_versions(id, versions, &current)?;
+                // A second cut before the buffer is written would need them again.
+                for pair in versions.windows(2) {
+                    self.store.hold_again(pair[1].generation, pair[0].ppn);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls invalid what one version names and a later one does not, if the page still holds that version.
+    fn compare_versions(&mut self, id: u32, versions: &[Version], current: &HashMap<Lpn, Ppn>) -> Result<()> {
+        let mut page = vec![0; self.store.geometry().page_bytes as usize];
+        let mut tables = Vec::new();
+        for version in versions {
+            self.store.read(version.ppn, &mut page, Cause::Recovery)?;
+            let AnyMapping::Cached(cached) = &self.mapping else { unreachable!("the map is on flash") };
+            let units: Vec<(Lpn, Unit)> = cached.all_entries(id, &page).collect();
+            tables.push(units);
+        }
+        let newest = tables.last().expect("there is a version").clone();
+        for pair in tables.windows(2) {
+            for (k, (&(lpn, old), &(_, new))) in pair[0].iter().zip(&pair[1]).enumerate() {
+                let Some(old) = old.some().filter(|_| old != new).map(|unit| Ppn(unit.0)) else { continue };
+                let today = current.get(&lpn).copied().or(newest[k].1.some().map(|unit| Ppn(unit.0)));
+                if today != Some(old) && still_names(&mut self.store, old, lpn)? {
+                    self.validity.invalidate(old);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Step 5: valid pages per block, from validity where it is on flash, else from the whole table.
+    fn restore_counts(&mut self) -> Result<()> {
+        if self.validity.is_on_flash() { self.recount_valid() } else { self.restore_bitmap() }
+    }
+
+    /// Sets the count of every data block to its programmed pages that nobody called invalid. Reads the whole validity
+    /// store.
+    pub(crate) fn recount_valid(&mut self) -> Result<()> {
+        let mut counts = self.store.programmed_pages_of_data();
+        let Self { validity, store, .. } = self;
+        let (geometry, blocks) = (store.geometry().clone(), store.geometry().block_pages());
+        validity.scan(store, |ppn| {
+            let block = ppn.0 / blocks;
+            let offset = ppn.0 - geometry.first_page(BlockId(block)).0;
+            if let Some((programmed, valid)) = counts.get_mut(&block)
+                && offset < *programmed
+            {
+                *valid -= 1;
+            }
+        })?;
+        for (block, (_, valid)) in counts {
+            store.set_valid(BlockId(block), valid);
+        }
+        self.counts_lag = false;
+        Ok(())
+    }
+
+    /// Validity in RAM, from every entry of the table and of the cache. Pages that are hidden behind restored entries
+    /// count as valid until the translation page is written.
+    fn restore_bitmap(&mut self) -> Result<()> {
+        self.validity = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
+        let mut page = vec![0; self.store.geometry().page_bytes as usize];
+        let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
+        for id in 0..cached.translation_pages() {
+            let Some(place) = cached.directory(id) else { continue };
+            self.store.read(place, &mut page, Cause::Recovery)?;
+            for (lpn, unit) in cached.table_entries(id, &page) {
+                adopt_page(&mut self.store, &mut self.validity, cached, lpn, Ppn(unit.0))?;
+            }
+        }
+        for unit in cached.dirty_places() {
+            if !self.validity.is_valid(Ppn(unit.0)) {
+                self.validity.set(Ppn(unit.0));
+                self.store.adopt_valid(Ppn(unit.0));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A page that the table on flash names: if a restored entry names another one, it is hidden, or gone.
+fn adopt_page<N: Nand>(
+    store: &mut crate::store::Store<N>,
+    validity: &mut AnyValidity,
+    cached: &Cached,
+    lpn: Lpn,
+    ppn: Ppn,
+) -> Result<()> {
+    let is_current = cached.cached(lpn).is_none_or(|unit| unit == ppn.into());
+    if is_current || still_names(store, ppn, lpn)? {
+        validity.set(ppn);
+        store.adopt_valid(ppn);
+    }
+    Ok(())
+}
+
+fn data_block(block: BlockId, first: &Oob) -> DataBlock {
+    let stream = if first.generation == first.sequence { Stream::Host } else { Stream::Gc };
+    DataBlock { block, first_sequence: first.sequence, stream, bound: u64::MAX, programmed: 0 }
+}
+
+/// The first page of a block is newer than every page of the block that its stream filled before in the same pool.
+fn bound_blocks(blocks: &mut [DataBlock], pool_of: impl Fn(BlockId) -> u32) {
+    blocks.sort_by_key(|data| (pool_of(data.block), data.stream as usize, data.first_sequence));
+    for k in 1..blocks.len() {
+        let (earlier, later) = (blocks[k - 1], blocks[k]);
+        if pool_of(earlier.block) == pool_of(later.block) && earlier.stream == later.stream {
+            blocks[k - 1].bound = later.first_sequence - 1;
+        }
+    }
+}

@@ -60,6 +60,11 @@ impl<N: Nand> Ftl<N> {
         let store = Store::new(nand, parts.gc.wear.free_order());
         let mapping = Self::new_mapping(&store, logical_pages, parts.mapping);
         parts.checked()?;
+        if parts.persistence.compares_versions() && store.geometry().spare_bytes < 8 {
+            return Err(Error::Options(
+                "recovery by a backward scan keeps eight bytes in the spare area of translation pages: set geometry.spare_bytes to at least 8".into(),
+            ));
+        }
         let recycle = parts.content.recycle.as_ref();
         let recycle = recycle.map(|design| RecycleStage::new(&store, logical_pages, design)).transpose()?;
         let sharing = parts.content.sharing;

@@ -374,6 +374,11 @@ fn integrated_keeps_its_promise_at_every_cut() {
 }
 
 #[test]
+fn lazyftl_keeps_its_promise_at_every_cut() {
+    every_cut_of("lazyftl", &worlds());
+}
+
+#[test]
 fn dftl_keeps_its_promise_at_every_cut() {
     every_cut_of("dftl", &worlds());
 }

@@ -20,8 +20,9 @@
 //! Invariants of the second kind, on which recovery rests (`recovery/backward.rs`):
 //! - no translation page is written between the program of a data page and the update of its entry, so a page programmed
 //!   before the newest version of its translation page is in that version, or older than what is in it;
-//! - with checkpoints, a dirty entry was changed after the last but one checkpoint, hence within twice
-//!   [`Cached::checkpoint_period`] changes;
+//! - with checkpoints, every translation page notes a number in its spare area: all entries that were dirty when it was
+//!   written were changed later than that. It is the number of the last but one checkpoint, so about twice
+//!   [`Cached::checkpoint_period`] changes back;
 //! - a trim is on flash when it returns: no program would tell of it.
 //!
 //! With capacity for every logical page nothing is ever fetched or evicted: without checkpoints and bounds, translation
@@ -30,7 +31,7 @@
 
 use super::Mapping;
 use super::entry_cache::{EntryCache, Slot};
-use super::translation_table::{DirectoryPart, TranslationTable, entry_at};
+use super::translation_table::{DirectoryPart, NOTE_BYTES, TranslationTable, entry_at, note_in};
 use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::error::Result;
 use crate::nand::{Nand, PageKind};
@@ -118,6 +119,12 @@ pub struct Cached {
     hidden_limit: u32,
     changes_since_checkpoint: u32,
     at_checkpoint: bool,
+    /// Whether a translation page was written since the last checkpoint.
+    noted: bool,
+    /// Number of the last program before the mark was set.
+    marked_at: u64,
+    /// Every dirty entry was changed by a later program than this.
+    clean_until: u64,
     /// The whole map, while a device is built in a known state.
     under_construction: Option<Vec<Unit>>,
     counts: FetchCounts,
@@ -136,6 +143,9 @@ impl Cached {
             hidden_limit: u32::MAX,
             changes_since_checkpoint: 0,
             at_checkpoint: false,
+            noted: false,
+            marked_at: 0,
+            clean_until: 0,
             under_construction: None,
             counts: FetchCounts::default(),
             options,
@@ -175,6 +185,26 @@ impl Cached {
     /// Changes from one checkpoint to the next.
     pub fn checkpoint_period(&self) -> u32 {
         self.options.dirty_entries.unwrap_or(self.options.entries).min(self.options.entries)
+    }
+
+    /// Every entry that was dirty when this version of a translation page was written was changed later than the number
+    /// in its spare area. `page` has room for the page and eight bytes.
+    ///
+    /// # Errors
+    /// Whatever the flash answers.
+    pub(crate) fn clean_until<N: Nand>(io: &mut Store<N>, version: Ppn) -> Result<u64> {
+        let mut page = vec![0; io.geometry().page_bytes as usize + NOTE_BYTES];
+        io.read(version, &mut page, Cause::Recovery)?;
+        Ok(note_in(&page))
+    }
+
+    /// After a recovery: every restored entry was changed later than this.
+    pub(crate) fn set_clean_until(&mut self, sequence: u64) {
+        (self.clean_until, self.marked_at) = (sequence, sequence);
+    }
+
+    fn note(&self) -> Option<u64> {
+        self.options.checkpoints.then_some(self.clean_until)
     }
 
     /// At most so many invalid pages may be unidentified at a time: the device has no room for more.
@@ -264,7 +294,7 @@ impl Cached {
             for lpn in self.table.range_of(id) {
                 self.table.put(Lpn(lpn), map[lpn as usize]);
             }
-            self.table.save(io, id, Cause::Translation)?;
+            self.table.save(io, id, self.note(), Cause::Translation)?;
         }
         Ok(())
     }
@@ -330,10 +360,11 @@ impl Cached {
         }
         if changes == 0 && self.is_lazy() {
             self.counts.aborted_synchronisations += 1;
-        } else if let Err(error) = self.table.save(io, id, cause) {
+        } else if let Err(error) = self.table.save(io, id, self.note(), cause) {
             self.identified.truncate(told);
             return Err(error);
         }
+        self.noted |= changes > 0;
         self.cache.clean_page(id);
         Ok(())
     }
@@ -394,9 +425,12 @@ impl Cached {
         if !self.at_checkpoint {
             return Ok(false);
         }
-        let Some(slot) = self.cache.older_than_mark() else {
+        // A checkpoint that finds nothing to write writes something, so that the newest note is never older than two.
+        let to_note = if self.noted { None } else { self.cache.oldest_change() };
+        let Some(slot) = self.cache.older_than_mark().or(to_note) else {
             self.cache.set_mark();
-            (self.at_checkpoint, self.changes_since_checkpoint) = (false, 0);
+            (self.clean_until, self.marked_at) = (self.marked_at, io.sequence());
+            (self.at_checkpoint, self.changes_since_checkpoint, self.noted) = (false, 0, false);
             return Ok(false);
         };
         self.counts.checkpoint_synchronisations += 1;
@@ -444,12 +478,12 @@ impl Mapping for Cached {
     }
 
     /// Two writes of the translation page: one that makes the table name the places that only RAM knows, so that a
-    /// recovery that compares versions finds them, and one without them.
+    /// recovery that compares versions finds them, and one without them. All dirty entries are in the first, also those
+    /// that stay: a version of the page must name every older change.
     fn trim_some<N: Nand>(&mut self, io: &mut Store<N>, first: Lpn, last: Lpn) -> Result<Option<Lpn>> {
         let last = self.last_of_page(first, last);
         let id = self.cache.page_of(first);
-        let range = first..=last;
-        if self.cache.dirty_of(id).any(|slot| range.contains(&self.cache.entry(slot).lpn)) {
+        if self.cache.dirty_of(id).next().is_some() {
             return self.synchronise(io, id, Cause::Translation).map(|()| None);
         }
         self.table.load(io, id, Cause::Translation)?;
@@ -460,7 +494,7 @@ impl Mapping for Cached {
             self.table.put(lpn, Unit::NONE);
         }
         if !dropped.is_empty() {
-            self.table.save(io, id, Cause::Translation)?;
+            self.table.save(io, id, self.note(), Cause::Translation)?;
             self.identified.extend(dropped);
         }
         for lpn in (first.0..=last.0).map(Lpn) {

@@ -5,6 +5,9 @@
 //! when it is not cached and written when it is changed and leaves the cache. What a tree saves is the RAM of the
 //! directory; what it costs are the reads and writes of nodes, which show as translation traffic.
 //!
+//! In the spare area of a translation page stands a note of the map: a sequence number that recovery needs
+//! ([`TranslationTable::save`]).
+//!
 //! Old versions are given back through [`Store::discard_metadata`], or kept back by the store as long as a recovery may
 //! have to compare them.
 
@@ -53,8 +56,12 @@ pub(super) struct TranslationTable {
     entries_per_page: u32,
     directory: Vec<Ppn>,
     nodes: Option<Nodes>,
+    /// The page in hand, and behind it the note in its spare area.
     page: Vec<u8>,
 }
+
+/// Bytes of the note in the spare area.
+pub(super) const NOTE_BYTES: usize = 8;
 
 impl TranslationTable {
     pub(super) fn new(logical_pages: u32, page_bytes: u32, part: DirectoryPart) -> Self {
@@ -79,7 +86,7 @@ impl TranslationTable {
             entries_per_page,
             directory: vec![Ppn::NONE; pages as usize],
             nodes,
-            page: vec![0xff; page_bytes as usize],
+            page: vec![0xff; page_bytes as usize + NOTE_BYTES],
         }
     }
 
@@ -99,7 +106,7 @@ impl TranslationTable {
     }
 
     pub(super) fn page_bytes(&self) -> u32 {
-        self.page.len() as u32
+        (self.page.len() - NOTE_BYTES) as u32
     }
 
     pub(super) fn entries_per_page(&self) -> u32 {
@@ -140,9 +147,22 @@ impl TranslationTable {
         self.page[at..at + 4].copy_from_slice(&unit.0.to_le_bytes());
     }
 
-    /// Writes the page that was loaded last as the newest version of `id`.
-    pub(super) fn save<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
-        let place = append(io, id, &self.page, cause)?;
+    /// Writes the page that was loaded last as the newest version of `id`, with a note where there is one.
+    pub(super) fn save<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        id: u32,
+        note: Option<u64>,
+        cause: Cause,
+    ) -> Result<()> {
+        let bytes = self.page.len() - NOTE_BYTES;
+        let place = match note {
+            Some(note) => {
+                self.page[bytes..].copy_from_slice(&note.to_le_bytes());
+                append(io, id, &self.page, cause)?
+            }
+            None => append(io, id, &self.page[..bytes], cause)?,
+        };
         if let Some(old) = std::mem::replace(&mut self.directory[id as usize], place).some() {
             io.hold_metadata(old);
         }
@@ -188,7 +208,7 @@ impl TranslationTable {
         }
         let first = (node * nodes.addresses_per_node) as usize;
         let last = (first + nodes.addresses_per_node as usize).min(self.directory.len());
-        let mut page = vec![0xff; self.page.len()];
+        let mut page = vec![0xff; self.page.len() - NOTE_BYTES];
         for (bytes, place) in page.chunks_exact_mut(4).zip(&self.directory[first..last]) {
             bytes.copy_from_slice(&place.0.to_le_bytes());
         }
@@ -255,7 +275,7 @@ impl TranslationTable {
             None => ("global mapping directory", self.directory.len() as u64 * 4),
             Some(nodes) => {
                 let cached = u64::from(nodes.capacity).min(nodes.places.len() as u64);
-                ("root and cached nodes of the tree", (1 + cached) * self.page.len() as u64)
+                ("root and cached nodes of the tree", (1 + cached) * u64::from(self.page_bytes()))
             }
         }
     }
@@ -264,6 +284,12 @@ impl TranslationTable {
 fn append<N: Nand>(io: &mut Store<N>, id: u32, page: &[u8], cause: Cause) -> Result<Ppn> {
     let pool = io.richest_pool(Stream::Translation);
     io.append(Stream::Translation, pool, id, Content::Bytes(page), Fingerprint::default(), cause)
+}
+
+/// The note that a version of a translation page carries, in the bytes of the page and its spare area.
+pub(super) fn note_in(page_and_spare: &[u8]) -> u64 {
+    let note = page_and_spare.last_chunk::<NOTE_BYTES>().expect("a note has eight bytes");
+    u64::from_le_bytes(*note)
 }
 
 /// Entry `k` of the bytes of a translation page.

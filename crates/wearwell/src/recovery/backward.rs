@@ -261,25 +261,21 @@ impl<N: Nand> Ftl<N> {
         self.validity.own_pages().into_iter().for_each(|ppn| self.store.adopt_valid(ppn));
     }
 
-    /// Steps 6 and 7: the newest data pages, youngest first, as many as can hold the changes since the last but one
-    /// checkpoint and those whose reports may have been lost with the buffer.
+    /// Steps 6 and 7: the newest data pages, youngest first, back to the change before which nothing can have been lost.
     fn read_backward(&mut self, survey: &Survey, changes: &mut Changes) -> Result<()> {
-        let AnyMapping::Cached(cached) = &self.mapping else { unreachable!("the map is on flash") };
-        let window = self.backward_window(cached.checkpoint_period());
+        let until = self.nothing_lost_until(survey)?;
         let mut heap: BinaryHeap<Backward> = (0..survey.data.len())
             .map(|index| Backward { sequence: survey.data[index].bound, pages_left: None, index })
             .collect();
         let mut newest = HashMap::<Lpn, Ppn>::new();
-        let mut read = 0;
         while let Some(next) = heap.pop() {
-            let first = self.store.geometry().first_page(survey.data[next.index].block);
-            if read >= window {
+            if next.sequence <= until {
                 break;
             }
+            let first = self.store.geometry().first_page(survey.data[next.index].block);
             let left = match next.pages_left {
                 None => survey.data[next.index].programmed,
                 Some(left) => {
-                    read += 1;
                     let ppn = Ppn(first.0 + left - 1);
                     self.note_version(survey, changes, &mut newest, ppn, next.sequence);
                     left - 1
@@ -290,14 +286,21 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Data pages that may hold changes which flash does not know, or earlier versions whose reports are lost: changes of
-    /// two checkpoint periods, those made between two writes of the validity buffer, and what the blocks that were open
-    /// at either moment may add.
-    fn backward_window(&self, checkpoint_period: u32) -> u64 {
-        let open_blocks = u64::from(2 * self.store.pools() + 2);
-        2 * u64::from(checkpoint_period)
-            + self.longest_without_flush()
-            + open_blocks * u64::from(self.store.geometry().block_pages())
+    /// A change up to this number is on flash, and so is the report of the version that it replaced. Versions of
+    /// translation pages tell: the newest one of when the validity buffer was written last, or of all where validity is
+    /// rebuilt from the table.
+    fn nothing_lost_until(&mut self, survey: &Survey) -> Result<u64> {
+        let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
+        let pages = cached.translation_pages();
+        let since = if self.validity.is_on_flash() { self.validity.durable_since() } else { u64::MAX };
+        let of_pages = survey.versions.iter().filter(|&(&id, _)| id < pages);
+        let versions = of_pages.flat_map(|(_, versions)| versions).filter(|v| v.generation <= since);
+        let Some(newest) = versions.max_by_key(|version| version.generation).copied() else { return Ok(0) };
+        let until = Cached::clean_until(&mut self.store, newest.ppn)?;
+        if let AnyMapping::Cached(cached) = &mut self.mapping {
+            cached.set_clean_until(until);
+        }
+        Ok(until)
     }
 
     /// The last readable page among the first `left` of a block. What is torn is nobody's.

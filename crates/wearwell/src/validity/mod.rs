@@ -12,8 +12,10 @@
 //! Invariant: between [`Validity::opened`] and the erase of a block a page is called invalid at most once by a device
 //! that was not cut; after a recovery it may be called so again, which changes nothing.
 
+mod gecko;
 mod ram_bitmap;
 
+pub use gecko::{Gecko, GeckoOptions, MergeMode};
 pub use ram_bitmap::RamBitmap;
 
 use crate::address::{BlockId, Ppn};

@@ -1,0 +1,144 @@
+//! The buffer: entries that are not on flash yet, in a hash table over two flat arrays.
+//!
+//! No allocation per insert; an insert is one probe. Sorting happens once per flush.
+
+use hashbrown::HashTable;
+
+use super::layout::{Entries, Layout};
+use crate::address::BlockId;
+use crate::content::mix;
+
+#[derive(Clone, Debug)]
+pub(super) struct Buffer {
+    keys: Vec<u32>,
+    /// Bitmap of each entry, `part_bytes` each.
+    bitmaps: Vec<u8>,
+    part_bytes: usize,
+    /// Slot of each key.
+    index: HashTable<u32>,
+    /// Reports since the buffer was empty.
+    pub(super) insertions: u64,
+}
+
+impl Buffer {
+    pub(super) fn new(layout: &Layout) -> Self {
+        let capacity = layout.buffer_entries as usize;
+        Self {
+            keys: Vec::with_capacity(capacity),
+            bitmaps: Vec::with_capacity(capacity * layout.part_bytes()),
+            part_bytes: layout.part_bytes(),
+            index: HashTable::with_capacity(capacity),
+            insertions: 0,
+        }
+    }
+
+    #[inline]
+    fn find(&self, key: u32) -> Option<u32> {
+        self.index.find(hash(key), |&slot| self.keys[slot as usize] == key).copied()
+    }
+
+    #[inline]
+    fn find_or_add(&mut self, key: u32) -> u32 {
+        if let Some(slot) = self.find(key) {
+            return slot;
+        }
+        let slot = self.keys.len() as u32;
+        self.keys.push(key);
+        self.bitmaps.resize(self.bitmaps.len() + self.part_bytes, 0);
+        self.index.insert_unique(hash(key), slot, |&slot| hash(self.keys[slot as usize]));
+        slot
+    }
+
+    /// Sets a bit in the bitmap of `key`.
+    #[inline]
+    pub(super) fn set(&mut self, key: u32, bit: u32) {
+        let slot = self.find_or_add(key);
+        self.bitmaps[slot as usize * self.part_bytes + bit as usize / 8] |= 1 << (bit % 8);
+        self.insertions += 1;
+    }
+
+    /// Whatever was said of the block is void.
+    pub(super) fn erase(&mut self, block: BlockId, layout: &Layout) {
+        let marker = layout.marker(block);
+        for key in marker + 1..marker + layout.slots {
+            self.remove(key);
+        }
+        self.find_or_add(marker);
+        self.insertions += 1;
+    }
+
+    fn remove(&mut self, key: u32) {
+        let Self { keys, index, bitmaps, part_bytes, .. } = self;
+        let Ok(found) = index.find_entry(hash(key), |&slot| keys[slot as usize] == key) else { return };
+        let (slot, _) = found.remove();
+        let last = keys.len() as u32 - 1;
+        if slot != last {
+            let moved = index
+                .find_mut(hash(keys[last as usize]), |&other| other == last)
+                .expect("every entry is in the index");
+            *moved = slot;
+            let from = last as usize * *part_bytes;
+            bitmaps.copy_within(from..from + *part_bytes, slot as usize * *part_bytes);
+        }
+        keys.swap_remove(slot as usize);
+        bitmaps.truncate(last as usize * *part_bytes);
+    }
+
+    /// Marks what the buffer says of a block; `true` if it holds its marker.
+    pub(super) fn mark_block(&self, layout: &Layout, block: BlockId, invalid: &mut [u64]) -> bool {
+        let marker = layout.marker(block);
+        for part in 1..layout.slots {
+            if let Some(slot) = self.find(marker + part) {
+                layout.mark_part(part, self.bitmap(slot as usize), invalid);
+            }
+        }
+        self.find(marker).is_some()
+    }
+
+    fn bitmap(&self, slot: usize) -> &[u8] {
+        &self.bitmaps[slot * self.part_bytes..][..self.part_bytes]
+    }
+
+    /// The entries in key order.
+    pub(super) fn sorted(&self) -> Frozen {
+        let mut order: Vec<(u32, u32)> = self.keys.iter().copied().zip(0..).collect();
+        order.sort_unstable();
+        let stride = self.part_bytes + super::layout::KEY_BYTES;
+        let mut bytes = Vec::with_capacity(order.len() * stride);
+        for (key, slot) in order {
+            bytes.extend_from_slice(&key.to_le_bytes());
+            bytes.extend_from_slice(self.bitmap(slot as usize));
+        }
+        Frozen { bytes, stride, insertions: self.insertions }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.keys.clear();
+        self.bitmaps.clear();
+        self.index.clear();
+        self.insertions = 0;
+    }
+}
+
+/// A buffer that takes no more inserts: its entries in key order.
+#[derive(Clone, Debug)]
+pub(super) struct Frozen {
+    pub(super) bytes: Vec<u8>,
+    stride: usize,
+    pub(super) insertions: u64,
+}
+
+impl Frozen {
+    pub(super) fn entries(&self) -> Entries<'_> {
+        Entries::new(&self.bytes, self.stride)
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        (self.bytes.len() / self.stride) as u32
+    }
+}
+
+#[inline]
+fn hash(key: u32) -> u64 {
+    mix(key as u64 + 1)
+}

@@ -1,0 +1,409 @@
+//! How entries, pages and runs are laid out, and what follows from it: capacities, sizes, levels, bounds.
+//!
+//! An *entry* is a key and the bitmap of one part of a block. Key = block x slots + slot; slot 0 is the marker "all
+//! that older runs say of this block is void", slots 1..=S are the parts. The marker sorts before the parts of its
+//! block, so that a scan meets it first.
+//!
+//! A *page* is {index in the run: u32, entries: u16, last page of the run: u16}, then entries. Pages hold as many
+//! entries as fit. After the last entry follow the *directory* (first key of every page with entries, u32 each), which
+//! flows on into further pages if it must, and at the very end of the last page the *postamble* {entries: u32, last
+//! key: u32, first and last covered flush: u64, flush time: u64}. All that the paper's preamble says is in the
+//! postamble: it is read when the run is known to be complete, and a run of one page is recovered by one read. The run
+//! number is the owner in the OOB of its pages.
+//!
+//! The buffer holds V entries: as many as a run of one page holds beside its directory and postamble, and at least one
+//! less than a page can hold. So a run of at most u x V entries has at most u pages: each page beyond the first saves
+//! at least one entry (5 bytes or more) and pays 4 bytes of directory.
+
+use crate::address::{BlockId, Ppn};
+use crate::divide::Divider;
+use crate::error::{Error, Result};
+use crate::nand::Geometry;
+
+/// Bytes of a key.
+pub(super) const KEY_BYTES: usize = 4;
+const HEADER_BYTES: usize = 8;
+const POSTAMBLE_BYTES: usize = 32;
+
+/// Sizes that follow from geometry and partitioning.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    blocks: u32,
+    block_pages: u32,
+    page_bytes: usize,
+    /// Keys per block: parts and the marker.
+    pub(super) slots: u32,
+    /// Flash pages per part of a block's bitmap.
+    part_pages: u32,
+    /// Bytes of an entry.
+    pub(super) stride: usize,
+    /// Entries of a full page.
+    pub(super) page_entries: u32,
+    /// Entries of the buffer (V).
+    pub(super) buffer_entries: u32,
+    by_block: Divider,
+    by_part: Divider,
+}
+
+impl Layout {
+    /// The layout for bitmaps cut into `parts`.
+    pub(super) fn new(geometry: &Geometry, parts: u32) -> Result<Self> {
+        let (blocks, block_pages) = (geometry.blocks(), geometry.block_pages());
+        if parts == 0 || parts > block_pages {
+            return Err(Error::Options(format!(
+                "Logarithmic Gecko: a block of {block_pages} pages cannot be cut into {parts} parts; use 1 to {block_pages}"
+            )));
+        }
+        let part_pages = block_pages.div_ceil(parts);
+        // Fewer parts may do: 10 pages in 4 parts of 3 pages, in 6 parts of 2 pages, of which 5 are used.
+        let slots = block_pages.div_ceil(part_pages) + 1;
+        if blocks.checked_mul(slots).is_none() {
+            return Err(Error::Options(format!(
+                "Logarithmic Gecko: {blocks} blocks of {} parts need keys above 32 bits; use fewer parts",
+                slots - 1
+            )));
+        }
+        let page_bytes = geometry.page_bytes as usize;
+        let stride = KEY_BYTES + part_pages.div_ceil(8) as usize;
+        let room = page_bytes - HEADER_BYTES;
+        let page_entries = room / stride;
+        let buffer_entries =
+            ((room - POSTAMBLE_BYTES - KEY_BYTES) / stride).min(page_entries.saturating_sub(1));
+        if buffer_entries < 2 {
+            return Err(Error::Options(format!(
+                "Logarithmic Gecko: a page of {page_bytes} bytes does not hold two entries of {stride} bytes; use more parts"
+            )));
+        }
+        Ok(Self {
+            blocks,
+            block_pages,
+            page_bytes,
+            slots,
+            part_pages,
+            stride,
+            page_entries: page_entries as u32,
+            buffer_entries: buffer_entries as u32,
+            by_block: Divider::new(block_pages),
+            by_part: Divider::new(part_pages),
+        })
+    }
+
+    pub(super) fn blank_page(&self) -> Vec<u8> {
+        vec![0; self.page_bytes]
+    }
+
+    /// Bytes of the bitmap of one part.
+    pub(super) fn part_bytes(&self) -> usize {
+        self.stride - KEY_BYTES
+    }
+
+    /// Words of the bitmap of a block.
+    pub(super) fn block_words(&self) -> usize {
+        self.block_pages.div_ceil(64) as usize
+    }
+
+    /// The key of the part that a page belongs to, and the bit of the page in it.
+    #[inline]
+    pub(super) fn locate(&self, ppn: Ppn) -> (u32, u32) {
+        let block = self.by_block.quotient(ppn.0);
+        let offset = ppn.0 - block * self.block_pages;
+        let part = self.by_part.quotient(offset);
+        (block * self.slots + 1 + part, offset - part * self.part_pages)
+    }
+
+    /// The key of the block's marker; the keys of its parts follow.
+    #[inline]
+    pub(super) fn marker(&self, block: BlockId) -> u32 {
+        block.0 * self.slots
+    }
+
+    /// The pages of a block, each with its offset.
+    pub(super) fn pages(&self, block: BlockId) -> impl Iterator<Item = (Ppn, u32)> + use<> {
+        let first = block.0 * self.block_pages;
+        (0..self.block_pages).map(move |k| (Ppn(first + k), k))
+    }
+
+    /// Marks the pages that the bitmap of the part in slot `slot` calls invalid in the bitmap of their block.
+    pub(super) fn mark_part(&self, slot: u32, bitmap: &[u8], invalid: &mut [u64]) {
+        let first = (slot - 1) * self.part_pages;
+        for (byte, at) in bitmap.iter().zip((first..).step_by(8)) {
+            let mut left = *byte;
+            while left != 0 {
+                let page = at + left.trailing_zeros();
+                invalid[page as usize / 64] |= 1 << (page % 64);
+                left &= left - 1;
+            }
+        }
+    }
+
+    /// Entries in units of the buffer: what levels count.
+    pub(super) fn units(&self, entries: u32) -> u32 {
+        entries.div_ceil(self.buffer_entries).max(1)
+    }
+
+    /// Pages of a run of so many entries that are not directory alone.
+    pub(super) fn entry_pages(&self, entries: u32) -> u32 {
+        entries.div_ceil(self.page_entries)
+    }
+
+    /// Pages of a run of so many entries.
+    pub(super) fn run_pages(&self, entries: u32) -> u32 {
+        let full = self.entry_pages(entries);
+        let in_last = entries - full.saturating_sub(1) * self.page_entries;
+        let room = self.page_room(in_last);
+        let directory = full as usize * KEY_BYTES;
+        if directory + POSTAMBLE_BYTES <= room {
+            return full.max(1);
+        }
+        let beyond = directory - directory.min(room / KEY_BYTES * KEY_BYTES) + POSTAMBLE_BYTES;
+        full + beyond.div_ceil(self.page_room(0)) as u32
+    }
+
+    /// Bytes behind the entries of a page.
+    fn page_room(&self, entries: u32) -> usize {
+        self.page_bytes - HEADER_BYTES - entries as usize * self.stride
+    }
+
+    /// The largest run in units: an entry for every key.
+    pub(super) fn most_units(&self) -> u32 {
+        self.units(self.blocks * self.slots)
+    }
+}
+
+/// Entries in key order, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entries<'a> {
+    bytes: &'a [u8],
+    stride: usize,
+}
+
+impl<'a> Entries<'a> {
+    pub(super) fn new(bytes: &'a [u8], stride: usize) -> Self {
+        Self { bytes, stride }
+    }
+
+    /// The entries of a page of a run.
+    pub(super) fn of_page(page: &'a [u8], layout: &Layout) -> Self {
+        let (start, end) = Self::span(page, layout);
+        Self::new(&page[start..end], layout.stride)
+    }
+
+    /// Where the entries of a page begin and end, in bytes.
+    pub(super) fn span(page: &[u8], layout: &Layout) -> (usize, usize) {
+        (HEADER_BYTES, HEADER_BYTES + page_header(page).entries as usize * layout.stride)
+    }
+
+    fn len(&self) -> usize {
+        self.bytes.len() / self.stride
+    }
+
+    fn key(&self, k: usize) -> u32 {
+        key_at(self.bytes, k * self.stride)
+    }
+
+    /// Marks what the entries of one block say; `true` if its marker is among them.
+    pub(super) fn mark_block(&self, layout: &Layout, block: BlockId, invalid: &mut [u64]) -> bool {
+        let marker = layout.marker(block);
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            if self.key(middle) < marker { low = middle + 1 } else { high = middle }
+        }
+        let mut erased = false;
+        for entry in self.bytes[low * self.stride..].chunks_exact(self.stride) {
+            match key_at(entry, 0) - marker {
+                0 => erased = true,
+                slot if slot < layout.slots => layout.mark_part(slot, &entry[KEY_BYTES..], invalid),
+                _ => break,
+            }
+        }
+        erased
+    }
+}
+
+/// The key at a byte offset.
+#[inline]
+pub(super) fn key_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + KEY_BYTES].try_into().expect("a key has four bytes"))
+}
+
+/// What the head of a page says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct PageHeader {
+    pub(super) index: u32,
+    pub(super) entries: u16,
+    pub(super) last: bool,
+}
+
+pub(super) fn page_header(page: &[u8]) -> PageHeader {
+    let half = |at: usize| u16::from_le_bytes(page[at..at + 2].try_into().expect("two bytes"));
+    PageHeader { index: key_at(page, 0), entries: half(4), last: half(6) == 1 }
+}
+
+/// What the end of a run says about it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Postamble {
+    pub(super) entries: u32,
+    pub(super) last_key: u32,
+    pub(super) coverage: Coverage,
+}
+
+/// Which flushes of the buffer a run holds, and when the last of them was frozen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Coverage {
+    pub(super) first: u64,
+    pub(super) last: u64,
+    /// Sequence number when the buffer of flush `last` was frozen: whatever it was told before is in the run or in
+    /// older ones.
+    pub(super) flush_time: u64,
+}
+
+impl Coverage {
+    /// What a merge of a run with a newer one covers.
+    pub(super) fn joined(self, newer: Self) -> Self {
+        Self { first: self.first.min(newer.first), ..newer }
+    }
+}
+
+impl Postamble {
+    pub(super) fn of_page(page: &[u8]) -> Self {
+        let at = page.len() - POSTAMBLE_BYTES;
+        let long = |k: usize| u64::from_le_bytes(page[at + k..at + k + 8].try_into().expect("eight bytes"));
+        let coverage = Coverage { first: long(8), last: long(16), flush_time: long(24) };
+        Self { entries: key_at(page, at), last_key: key_at(page, at + 4), coverage }
+    }
+
+    fn put(&self, page: &mut [u8]) {
+        let at = page.len() - POSTAMBLE_BYTES;
+        put(page, at, &self.entries.to_le_bytes());
+        put(page, at + 4, &self.last_key.to_le_bytes());
+        let Coverage { first, last, flush_time } = self.coverage;
+        for (long, k) in [first, last, flush_time].into_iter().zip([8, 16, 24]) {
+            put(page, at + k, &long.to_le_bytes());
+        }
+    }
+}
+
+/// A page of a run in the making.
+#[derive(Clone, Debug)]
+pub(super) struct PageDraft {
+    pub(super) bytes: Vec<u8>,
+    pub(super) entries: u32,
+}
+
+impl PageDraft {
+    pub(super) fn new(layout: &Layout) -> Self {
+        Self { bytes: layout.blank_page(), entries: 0 }
+    }
+
+    #[inline]
+    pub(super) fn is_full(&self, layout: &Layout) -> bool {
+        self.entries == layout.page_entries
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, key: u32, bitmap: &[u8], layout: &Layout) {
+        let at = HEADER_BYTES + self.entries as usize * layout.stride;
+        put(&mut self.bytes, at, &key.to_le_bytes());
+        put(&mut self.bytes, at + KEY_BYTES, bitmap);
+        self.entries += 1;
+    }
+
+    pub(super) fn put_header(&mut self, index: u32, last: bool) {
+        put(&mut self.bytes, 0, &index.to_le_bytes());
+        put(&mut self.bytes, 4, &(self.entries as u16).to_le_bytes());
+        put(&mut self.bytes, 6, &u16::from(last).to_le_bytes());
+    }
+
+    /// Writes as much of the directory as fits behind the entries, and the postamble if it fits too. Returns the
+    /// number of keys written, and whether this is the last page.
+    pub(super) fn put_directory(&mut self, keys: &[u32], end: &Postamble, layout: &Layout) -> (usize, bool) {
+        let room = layout.page_room(self.entries);
+        let start = self.bytes.len() - room;
+        let count = keys.len().min(room / KEY_BYTES);
+        for (key, at) in keys[..count].iter().zip((start..).step_by(KEY_BYTES)) {
+            put(&mut self.bytes, at, &key.to_le_bytes());
+        }
+        let last = keys.len() * KEY_BYTES + POSTAMBLE_BYTES <= room;
+        if last {
+            end.put(&mut self.bytes);
+        }
+        (count, last)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.fill(0);
+        self.entries = 0;
+    }
+}
+
+/// Reads the keys that a page carries of a directory of which `missing` are still to come.
+pub(super) fn directory_part(page: &[u8], missing: usize, layout: &Layout, keys: &mut Vec<u32>) {
+    let room = layout.page_room(page_header(page).entries as u32);
+    let start = page.len() - room;
+    let count = missing.min(room / KEY_BYTES);
+    keys.extend((start..).step_by(KEY_BYTES).take(count).map(|at| key_at(page, at)));
+}
+
+fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
+    bytes[at..at + value.len()].copy_from_slice(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn geometry(page_bytes: u32, block_pages: u32) -> Geometry {
+        Geometry {
+            channels: 1,
+            dies_per_channel: 1,
+            planes_per_die: 1,
+            blocks_per_plane: 1 << 16,
+            pages_per_block: block_pages,
+            page_bytes,
+            spare_bytes: 64,
+            superblock_planes: 1,
+        }
+    }
+
+    fn layouts() -> impl Iterator<Item = Layout> {
+        [(512, 4), (512, 128), (1024, 640), (4096, 128), (16384, 1024)].into_iter().flat_map(
+            |(page, block)| {
+                [1, 2, 4, 16, 128]
+                    .into_iter()
+                    .filter_map(move |s| Layout::new(&geometry(page, block), s).ok())
+            },
+        )
+    }
+
+    #[test]
+    fn the_default_buffer_holds_506_entries_and_202_without_partitioning() {
+        let entries = |parts| Layout::new(&geometry(4096, 128), parts).expect("valid").buffer_entries;
+        assert_eq!([entries(4), entries(1), entries(16)], [506, 202, 810]);
+    }
+
+    #[test]
+    fn a_run_of_u_buffers_has_at_most_u_pages() {
+        for layout in layouts() {
+            for units in (1..3000).chain([10_000, 40_000]) {
+                let pages = layout.run_pages(units * layout.buffer_entries);
+                assert!(pages <= units, "{units} buffers make {pages} pages: {layout:?}");
+            }
+            assert_eq!([0, 1].map(|entries| layout.run_pages(entries)), [1, 1]);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_laid_out_is_refused_with_a_sentence() {
+        let refused = |geometry: &Geometry, parts| match Layout::new(geometry, parts) {
+            Err(Error::Options(why)) => why,
+            other => panic!("{other:?}"),
+        };
+        assert!(refused(&geometry(4096, 128), 0).contains("use 1 to 128"));
+        assert!(refused(&geometry(4096, 128), 129).contains("use 1 to 128"));
+        assert!(refused(&geometry(512, 4096), 1).contains("use more parts"));
+        let wide = Geometry { blocks_per_plane: 1 << 30, pages_per_block: 4, ..geometry(4096, 4) };
+        assert!(refused(&wide, 4).contains("use fewer parts"));
+        assert!(Layout::new(&wide, 2).is_ok());
+    }
+}

@@ -1,0 +1,147 @@
+//! From pages on flash to runs and directories, and a scan of everything that is known.
+//!
+//! Recovery writes nothing, so it can be cut and repeated. What was in the buffer is lost: the FTL finds it by other
+//! means (appendix C.2) and reports it again; [`Gecko::durable_since`] says how far back it has to look.
+
+use std::collections::BTreeMap;
+
+use super::Gecko;
+use super::buffer::Frozen;
+use super::layout::{Layout, Postamble, directory_part, page_header};
+use super::merge::Merged;
+use super::run::Run;
+use crate::address::{BlockId, Ppn};
+use crate::error::{Error, Result};
+use crate::nand::{Nand, Oob};
+use crate::store::Store;
+use crate::timing::Cause;
+
+impl Gecko {
+    /// Rebuilds runs and directories from all readable pages of this kind on the flash, in any order, obsolete ones and
+    /// those of unfinished runs included; forgets everything in RAM. One page is read per run found, and the further
+    /// pages of the directories of long runs; under [`Cause::Recovery`].
+    ///
+    /// # Errors
+    /// Whatever the flash answers; [`Error::Damaged`] if the runs found do not cover every flush that they tell of.
+    pub fn recover<N: Nand>(&mut self, io: &mut Store<N>, pages: &[(Ppn, Oob)]) -> Result<()> {
+        let mut complete = Vec::new();
+        for (number, places) in pages_by_run(pages) {
+            self.next_run = self.next_run.max(number + 1);
+            complete.extend(read_run(io, &self.layout, number, places)?);
+        }
+        let runs = newest_first(drop_obsolete(complete)?);
+        self.forget_ram();
+        self.next_flush = runs.first().map_or(1, |run| run.coverage.last + 1);
+        self.runs = runs;
+        Ok(())
+    }
+
+    fn forget_ram(&mut self) {
+        self.buffer.clear();
+        self.flush_requested = false;
+        self.flush = None;
+        self.merge = None;
+    }
+
+    /// The pages of the complete runs, `(run, place)`: what is valid among the pages of this kind after a recovery.
+    pub fn live_run_pages(&self) -> impl Iterator<Item = (u32, Ppn)> + '_ {
+        self.runs.iter().flat_map(|run| run.places.iter().map(|&place| (run.number, place)))
+    }
+
+    /// Calls `each` for every block with an invalid page, ascending, with its bitmap (bit k of word k / 64 is page k, 1
+    /// = invalid). Every page with entries is read once; under [`Cause::Recovery`].
+    ///
+    /// # Errors
+    /// Whatever the flash answers.
+    pub fn scan<N: Nand>(&self, io: &mut Store<N>, mut each: impl FnMut(BlockId, &[u64])) -> Result<()> {
+        let layout = &self.layout;
+        let buffer = self.buffer.sorted();
+        let buffers: Vec<&Frozen> =
+            [&buffer].into_iter().chain(self.flush.iter().map(|f| &f.frozen)).collect();
+        let mut merged = Merged::new(buffers.into_iter(), 0..self.runs.len(), Cause::Recovery, layout);
+        let mut invalid = vec![0; layout.block_words()];
+        let mut current = None;
+        while let Some(key) = merged.next(io, &self.runs, layout)? {
+            let (block, slot) = (BlockId(key / layout.slots), key % layout.slots);
+            if slot == 0 {
+                continue;
+            }
+            if let Some(done) = current.filter(|&current| current != block) {
+                each(done, &invalid);
+                invalid.fill(0);
+            }
+            current = Some(block);
+            layout.mark_part(slot, &merged.bitmap, &mut invalid);
+        }
+        if let Some(done) = current {
+            each(done, &invalid);
+        }
+        Ok(())
+    }
+}
+
+/// The places of the pages of every run, in the order in which they were written first. A copy keeps the generation of
+/// its original, and is what is kept of the two.
+fn pages_by_run(pages: &[(Ppn, Oob)]) -> BTreeMap<u32, Vec<Ppn>> {
+    let mut runs = BTreeMap::<u32, BTreeMap<u64, (u64, Ppn)>>::new();
+    for &(ppn, oob) in pages {
+        let newest = runs.entry(oob.owner).or_default().entry(oob.generation).or_insert((oob.sequence, ppn));
+        *newest = (*newest).max((oob.sequence, ppn));
+    }
+    let places = |pages: BTreeMap<u64, (u64, Ppn)>| pages.into_values().map(|(_, ppn)| ppn).collect();
+    runs.into_iter().map(|(run, pages)| (run, places(pages))).collect()
+}
+
+/// The run that these pages make; `None` if pages are missing: it was not finished, or is partly erased.
+fn read_run<N: Nand>(
+    io: &mut Store<N>,
+    layout: &Layout,
+    number: u32,
+    places: Vec<Ppn>,
+) -> Result<Option<Run>> {
+    let mut page = layout.blank_page();
+    let last = places.len() as u32 - 1;
+    io.read(places[last as usize], &mut page, Cause::Recovery)?;
+    let header = page_header(&page);
+    let Postamble { entries, last_key, coverage } = Postamble::of_page(&page);
+    if !header.last || layout.run_pages(entries) != places.len() as u32 {
+        return Ok(None);
+    }
+    if header.index != last {
+        return Err(Error::Damaged(format!("page {last} of run {number} calls itself {}", header.index)));
+    }
+    let with_entries = layout.entry_pages(entries) as usize;
+    let mut first_keys = Vec::with_capacity(with_entries);
+    let mut before = layout.blank_page();
+    for &place in &places[with_entries.saturating_sub(1)..last as usize] {
+        io.read(place, &mut before, Cause::Recovery)?;
+        directory_part(&before, with_entries - first_keys.len(), layout, &mut first_keys);
+    }
+    directory_part(&page, with_entries - first_keys.len(), layout, &mut first_keys);
+    Ok(Some(Run { number, entries, coverage, places, first_keys, last_key }))
+}
+
+/// Drops every run whose flushes another one covers; what remains must cover all flushes, each once.
+fn drop_obsolete(mut complete: Vec<Run>) -> Result<Vec<Run>> {
+    complete.sort_by_key(|run| (run.coverage.first, std::cmp::Reverse(run.coverage.last)));
+    let mut kept: Vec<Run> = Vec::new();
+    for run in complete {
+        let covered = kept.last().map_or(0, |run| run.coverage.last);
+        if run.coverage.last <= covered {
+            continue;
+        }
+        if run.coverage.first != covered + 1 {
+            return Err(Error::Damaged(format!(
+                "page validity: run {} begins with flush {}, and the runs before it end with flush {covered}",
+                run.number, run.coverage.first
+            )));
+        }
+        kept.push(run);
+    }
+    Ok(kept)
+}
+
+fn newest_first(mut runs: Vec<Run>) -> Vec<Run> {
+    runs.reverse();
+    runs
+}

@@ -1,0 +1,121 @@
+//! A run on flash and its directory; and the writer of one.
+
+use super::layout::{Coverage, Layout, PageDraft, Postamble};
+use crate::address::Ppn;
+use crate::content::{Content, Fingerprint};
+use crate::error::Result;
+use crate::nand::Nand;
+use crate::store::{Store, Stream};
+use crate::timing::Cause;
+
+/// A complete run.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    /// Owner in the OOB of its pages.
+    pub(super) number: u32,
+    pub(super) entries: u32,
+    pub(super) coverage: Coverage,
+    /// Place of each page.
+    pub(super) places: Vec<Ppn>,
+    /// First key of each page with entries: the directory.
+    pub(super) first_keys: Vec<u32>,
+    pub(super) last_key: u32,
+}
+
+impl Run {
+    /// The pages that may hold keys from `low` to `high`.
+    pub(super) fn pages_with(&self, low: u32, high: u32) -> &[Ppn] {
+        if high < self.first_keys.first().copied().unwrap_or(u32::MAX) || low > self.last_key {
+            return &[];
+        }
+        let from = self.first_keys.partition_point(|&first| first <= low).saturating_sub(1);
+        let to = self.first_keys.partition_point(|&first| first <= high);
+        &self.places[from..to]
+    }
+
+    pub(super) fn relocate(&mut self, from: Ppn, to: Ppn) -> bool {
+        relocate(&mut self.places, from, to)
+    }
+}
+
+fn relocate(places: &mut [Ppn], from: Ppn, to: Ppn) -> bool {
+    let found = places.iter_mut().find(|place| **place == from);
+    found.map(|place| *place = to).is_some()
+}
+
+/// A run in the making. Nothing of it counts before its last page is on flash.
+#[derive(Clone, Debug)]
+pub(super) struct RunWriter {
+    run: Run,
+    page: PageDraft,
+    /// Keys of the directory that are on flash.
+    keys_written: usize,
+}
+
+impl RunWriter {
+    pub(super) fn new(number: u32, coverage: Coverage, layout: &Layout) -> Self {
+        let run =
+            Run { number, entries: 0, coverage, places: Vec::new(), first_keys: Vec::new(), last_key: 0 };
+        Self { run, page: PageDraft::new(layout), keys_written: 0 }
+    }
+
+    #[inline]
+    pub(super) fn is_page_full(&self, layout: &Layout) -> bool {
+        self.page.is_full(layout)
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, key: u32, bitmap: &[u8], layout: &Layout) {
+        if self.page.entries == 0 {
+            self.run.first_keys.push(key);
+        }
+        self.page.push(key, bitmap, layout);
+        self.run.last_key = key;
+        self.run.entries += 1;
+    }
+
+    /// Appends the page in hand; with `exhausted` no entry follows. `true` if that was the last page of the run.
+    /// After an error the same page is appended at the next call.
+    pub(super) fn append<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        exhausted: bool,
+        layout: &Layout,
+    ) -> Result<bool> {
+        let (keys, last) = if exhausted { self.put_directory(layout) } else { (0, false) };
+        self.page.put_header(self.run.places.len() as u32, last);
+        let pool = io.richest_pool(Stream::Validity);
+        let content = Content::Bytes(&self.page.bytes);
+        let number = self.run.number;
+        let place =
+            io.append(Stream::Validity, pool, number, content, Fingerprint::default(), Cause::Validity)?;
+        self.run.places.push(place);
+        self.keys_written += keys;
+        self.page.clear();
+        Ok(last)
+    }
+
+    fn put_directory(&mut self, layout: &Layout) -> (usize, bool) {
+        let Run { entries, last_key, coverage, .. } = self.run;
+        let keys = &self.run.first_keys[self.keys_written..];
+        self.page.put_directory(keys, &Postamble { entries, last_key, coverage }, layout)
+    }
+
+    pub(super) fn finish(self, layout: &Layout) -> Run {
+        let run = self.run;
+        assert_eq!(run.places.len() as u32, layout.run_pages(run.entries), "pages of run {}", run.number);
+        run
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        self.run.number
+    }
+
+    pub(super) fn places(&self) -> &[Ppn] {
+        &self.run.places
+    }
+
+    pub(super) fn relocate(&mut self, from: Ppn, to: Ppn) -> bool {
+        relocate(&mut self.run.places, from, to)
+    }
+}

@@ -1,0 +1,226 @@
+//! Logarithmic Gecko says what a bitmap in RAM would say, at the price that its paper states, and after a power cut it
+//! says what it was told before the last flush.
+
+mod common;
+
+#[path = "gecko/rig.rs"]
+mod rig;
+
+#[path = "gecko/power.rs"]
+mod power;
+
+#[path = "gecko/traps.rs"]
+mod traps;
+
+use common::Random;
+use rig::{Rig, geometry, options_of};
+use wearwell::Error;
+use wearwell::validity::{Gecko, GeckoOptions, MergeMode, Validity};
+
+const MODES: [MergeMode; 2] = [MergeMode::Pairwise, MergeMode::MultiWay];
+
+fn combinations() -> impl Iterator<Item = GeckoOptions> {
+    let ratios = [2, 3, 4, 8].into_iter();
+    let with_parts = ratios.flat_map(|ratio| [1, 4, 16].map(|parts| (ratio, parts)));
+    with_parts.flat_map(|(ratio, parts)| MODES.map(|mode| options_of(ratio, parts, mode)))
+}
+
+/// 10 M updates over 24 combinations; every answer is compared, before, between and after the steps of merges; space
+/// and cost stay within what the paper promises.
+#[test]
+fn every_answer_is_that_of_a_bitmap_in_ram_within_the_bounds_of_space_and_cost() {
+    const UPDATES: u64 = 10_000_000 / 24 + 1;
+    for options in combinations() {
+        let mut rig = Rig::new(&geometry(1024, 128, 1024), options);
+        let mut random = Random::new(7);
+        for _ in 0..UPDATES {
+            rig.update(&mut random);
+            rig.settle_with_questions(&mut random);
+        }
+        rig.check_scan();
+        rig.check_costs();
+        rig.check_space();
+    }
+}
+
+#[test]
+fn small_pages_and_odd_blocks_change_nothing() {
+    for (pages, page_bytes, parts) in
+        [(6, 512, 4), (10, 512, 6), (640, 512, 128), (16, 2048, 16), (3, 512, 1)]
+    {
+        for mode in MODES {
+            let mut rig = Rig::new(&geometry(300, pages, page_bytes), options_of(2, parts, mode));
+            let mut random = Random::new(pages as u64);
+            for _ in 0..60_000 {
+                rig.update(&mut random);
+                rig.settle_with_questions(&mut random);
+            }
+            rig.check_scan();
+            rig.check_space();
+        }
+    }
+}
+
+/// Trims report many pages before there is room for a flush.
+#[test]
+fn a_burst_of_reports_becomes_a_run_of_several_pages() {
+    for mode in MODES {
+        let mut rig = Rig::new(&geometry(400, 32, 512), options_of(2, 4, mode));
+        let mut random = Random::new(3);
+        let mut longest = 0;
+        for burst in 0..400 {
+            for _ in 0..random.below(if burst % 5 == 0 { 900 } else { 90 }) {
+                rig.update(&mut random);
+            }
+            rig.settle_with_questions(&mut random);
+            longest = longest.max(rig.gecko.runs().next().map_or(0, |(_, _, pages)| pages));
+        }
+        assert!(longest > 1);
+        rig.check_scan();
+        rig.check_space();
+    }
+}
+
+#[test]
+fn what_is_known_does_not_depend_on_size_ratio_partitioning_or_merging() {
+    let mut known = None;
+    for options in combinations() {
+        let mut rig = Rig::new(&geometry(256, 64, 512), options);
+        let mut random = Random::new(11);
+        for _ in 0..20_000 {
+            rig.update(&mut random);
+            rig.settle();
+        }
+        let found = rig.scan();
+        assert!(found.len() > 200, "most blocks have invalid pages");
+        assert_eq!(known.get_or_insert_with(|| found.clone()), &found, "{options:?}");
+    }
+}
+
+/// With a size ratio of 2 and no two entries with one key the runs are the digits of the number of flushes, and every
+/// page written and read can be counted on paper.
+#[test]
+fn without_collisions_the_runs_are_a_binary_counter() {
+    for mode in MODES {
+        let mut rig = Rig::new(&geometry(1 << 14, 128, 4096), options_of(2, 4, mode));
+        let buffer = rig.gecko.buffer_entries();
+        let mut parts = (0..4 << 14).map(|part| part * 32);
+        for flush in 1..=127u32 {
+            for first_page in parts.by_ref().take(buffer as usize) {
+                rig.invalidate(first_page);
+            }
+            let (programs, reads) = (rig.programs(), rig.reads());
+            rig.settle();
+            let carries = flush.trailing_zeros();
+            let merged: u64 = match mode {
+                // The flush, then a merge of two equal runs per carry.
+                MergeMode::Pairwise => (1..=carries).map(|level| 1 << level).sum(),
+                // Everything at once: the flush is not read back, nor is a result on its way.
+                MergeMode::MultiWay => (1 << carries) - 1,
+            };
+            assert_eq!(rig.programs() - programs, 1 + merged, "{mode:?}: pages written by flush {flush}");
+            assert_eq!(rig.reads() - reads, merged, "{mode:?}: pages read by flush {flush}");
+            let levels: Vec<u32> = rig.gecko.runs().map(|(level, _, _)| level).collect();
+            let digits: Vec<u32> = (0..8).filter(|level| flush >> level & 1 == 1).collect();
+            assert_eq!(levels, digits, "{mode:?}: levels after flush {flush}");
+            assert!(rig.gecko.runs().all(|(level, _, pages)| pages == 1 << level));
+        }
+        rig.check_scan();
+    }
+}
+
+/// Appendix A: foreseeing the merges saves a factor of about T.
+#[test]
+fn merging_at_once_writes_about_half_of_what_merging_in_pairs_writes() {
+    let written = MODES.map(|mode| {
+        let mut rig = Rig::new(&geometry(4096, 64, 512), options_of(2, 2, mode));
+        let mut random = Random::new(5);
+        for _ in 0..400_000 {
+            rig.update(&mut random);
+            rig.settle();
+        }
+        rig.programs() as f64
+    });
+    let ratio = written[1] / written[0];
+    println!("multi-way writes {ratio:.3} of pairwise");
+    assert!((0.4..0.7).contains(&ratio), "multi-way writes {ratio:.3} of pairwise");
+}
+
+#[test]
+fn a_flush_on_request_makes_everything_durable_even_if_it_is_nothing() {
+    let mut rig = Rig::new(&geometry(64, 16, 512), GeckoOptions::default());
+    assert_eq!(rig.gecko.durable_since(), 0);
+    rig.invalidate(5);
+    rig.settle();
+    assert_eq!((rig.gecko.insertions_since_flush(), rig.programs()), (1, 0));
+    rig.gecko.request_flush();
+    rig.settle();
+    assert_eq!((rig.gecko.insertions_since_flush(), rig.programs()), (0, 1));
+    let before = rig.store.sequence();
+    rig.gecko.request_flush();
+    rig.settle();
+    assert_eq!(rig.gecko.durable_since(), before);
+    assert_eq!(rig.scan(), vec![(0, vec![5])]);
+}
+
+#[test]
+fn the_buffer_takes_as_many_reports_as_it_has_entries_even_if_they_share_one() {
+    let mut rig = Rig::new(&geometry(64, 128, 512), options_of(2, 1, MergeMode::MultiWay));
+    let entries = rig.gecko.buffer_entries();
+    for page in 0..entries {
+        assert!(!rig.settle(), "{page} reports do not fill {entries} entries");
+        rig.invalidate(page % 128);
+    }
+    assert!(rig.settle());
+    assert_eq!(rig.gecko.insertions_since_flush(), 0);
+}
+
+#[test]
+fn pages_of_the_structure_may_be_moved_at_any_time() {
+    for mode in MODES {
+        let mut rig = Rig::new(&geometry(512, 32, 512), options_of(3, 4, mode));
+        let mut random = Random::new(23);
+        let mut moved = 0;
+        for _ in 0..60_000 {
+            rig.update(&mut random);
+            while rig.settle_step() {
+                if random.chance(20) {
+                    moved += rig.collect_own_block(&mut random);
+                }
+            }
+        }
+        assert!(moved > 1000, "{moved} pages moved");
+        rig.check_scan();
+        rig.check_recovered_equals_flushed();
+    }
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    let geometry = geometry(64, 16, 512);
+    for (options, hint) in [
+        (options_of(1, 4, MergeMode::MultiWay), "use 2 or more"),
+        (options_of(2, 17, MergeMode::MultiWay), "use 1 to 16"),
+        (options_of(2, 0, MergeMode::MultiWay), "use 1 to 16"),
+    ] {
+        let Err(Error::Options(why)) = Gecko::new(&geometry, options) else {
+            panic!("{options:?} is accepted")
+        };
+        assert!(why.contains(hint), "{why}");
+    }
+    assert!(Gecko::new(&geometry, GeckoOptions::balanced(&geometry)).is_ok());
+}
+
+#[test]
+fn memory_and_space_at_two_tebibytes_are_those_of_the_closed_forms() {
+    let geometry = geometry(1 << 22, 128, 4096);
+    let gecko = Gecko::new(&geometry, GeckoOptions::default()).expect("valid");
+    assert_eq!(gecko.buffer_entries(), 506);
+    // 5 keys per block: ceil(5 * 2^22 / 506) pages, 2^15 <= 41 446 < 2^16.
+    assert_eq!((gecko.largest_run_pages(), gecko.levels()), (41_446, 16));
+    let bytes: Vec<u64> = gecko.ram_bytes().into_iter().map(|(_, bytes)| bytes).collect();
+    assert_eq!(bytes, [4096, 4096 * 18, 8 * gecko.metadata_pages()]);
+    // The largest run, one of 2^(i+1) - 1 at each level below, and an output.
+    assert_eq!(gecko.metadata_pages(), 2 * 41_446 + (0..15).map(|i| (2u64 << i) - 1).sum::<u64>());
+    assert_eq!(gecko.pages_per_settle(), 1);
+}

@@ -1,0 +1,124 @@
+//! Power cuts: from the flash alone comes back what was reported before the last flush that is on it, and nothing else.
+
+use crate::common::Random;
+use crate::rig::{Report, Rig, Shadow, geometry, options_of, pages_on_flash, scan};
+use wearwell::address::Ppn;
+use wearwell::nand::{CutOutcome, Geometry, PowerCut, Retain, SimNand};
+use wearwell::store::{FreeOrder, Store};
+use wearwell::timing::Cause;
+use wearwell::validity::{Gecko, GeckoOptions, MergeMode, Validity};
+
+const UPDATES: u64 = 2500;
+
+fn world() -> Geometry {
+    geometry(48, 16, 512)
+}
+
+fn rig(options: GeckoOptions, cut_at: Option<u64>, outcome: CutOutcome) -> Rig<PowerCut<SimNand>> {
+    let nand = PowerCut::new(SimNand::new(world(), Retain::ALL), cut_at, outcome);
+    let mut rig = Rig::on(nand, options);
+    rig.journal = Some(Vec::new());
+    rig
+}
+
+/// Reports, questions and merges until the end or the cut.
+fn run(rig: &mut Rig<PowerCut<SimNand>>, updates: u64, seed: u64) {
+    let mut random = Random::new(seed);
+    for _ in 0..updates {
+        rig.update(&mut random);
+        if random.chance(1) {
+            rig.gecko.request_flush();
+        }
+        loop {
+            match rig.try_settle_step() {
+                Ok(true) => {
+                    if random.chance(30) {
+                        let block = random.below(48) as u32;
+                        rig.open(block);
+                    }
+                }
+                Ok(false) => break,
+                Err(error) => {
+                    assert!(error.is_power_loss(), "{error}");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// The reports that were made before the flush that ends what is durable, applied in order; and those after.
+fn split(journal: &[(u64, Report)], durable_since: u64) -> (Shadow, Vec<Report>) {
+    let mut shadow = Shadow::new(&world());
+    let mut lost = Vec::new();
+    for &(at, report) in journal {
+        match report {
+            // The freeze is followed by a program at once: what has its number was reported before it.
+            _ if at > durable_since || durable_since == 0 => lost.push(report),
+            Report::Invalid(page) => shadow.invalidate(page),
+            Report::Opened(block) => shadow.open(block),
+        }
+    }
+    (shadow, lost)
+}
+
+/// Cut at every program and erase, in three ways each. Cut programs that were consumed leave a store that goes on, so
+/// there the lost reports are made again and the run goes on.
+#[test]
+fn a_cut_at_any_operation_leaves_what_was_reported_before_the_last_flush() {
+    for (ratio, parts, mode) in
+        [(2, 4, MergeMode::MultiWay), (3, 1, MergeMode::Pairwise), (4, 16, MergeMode::MultiWay)]
+    {
+        let options = options_of(ratio, parts, mode);
+        let mut uncut = rig(options, None, CutOutcome::Before);
+        run(&mut uncut, UPDATES, 1);
+        let operations = uncut.store.nand().operations();
+        assert!(operations > 60, "{operations} operations: {options:?}");
+        let mut unfinished = 0;
+        for cut_at in 0..operations {
+            for outcome in CutOutcome::ALL {
+                let mut rig = rig(options, Some(cut_at), outcome);
+                run(&mut rig, UPDATES, 1);
+                assert!(rig.store.nand().is_lost());
+                unfinished += u32::from(recover_and_compare(&mut rig, options));
+                if outcome != CutOutcome::Before && rig.last_cut_was_a_program() {
+                    go_on(&mut rig);
+                }
+            }
+        }
+        assert!(unfinished > 20, "{unfinished} cuts left an unfinished run: {options:?}");
+    }
+}
+
+/// Returns whether pages of an unfinished run were on the flash.
+fn recover_and_compare(rig: &mut Rig<PowerCut<SimNand>>, options: GeckoOptions) -> bool {
+    rig.store.nand_mut().restore(None);
+    let pages = pages_on_flash(rig.store.nand_mut());
+    let mut recovered = Gecko::new(&world(), options).expect("valid");
+    recovered.recover(&mut rig.store, &pages).expect("what is complete covers every flush");
+    assert_eq!(rig.store.nand().operations(), 0, "recovery writes nothing");
+    let durable_since = recovered.durable_since();
+    // A last page that was programmed and not acknowledged makes its run count.
+    assert!(durable_since >= rig.gecko.durable_since());
+    let (shadow, lost) = split(rig.journal.as_ref().expect("kept"), durable_since);
+    assert_eq!(scan(&recovered, &mut rig.store), shadow.known());
+    assert_eq!(recovered.insertions_since_flush(), 0);
+    let places: Vec<(u32, Ppn)> = recovered.live_run_pages().collect();
+    recovered.recover(&mut rig.store, &pages).expect("twice is once");
+    assert_eq!(recovered.live_run_pages().collect::<Vec<_>>(), places);
+
+    let has_unfinished = pages.iter().any(|(_, oob)| places.iter().all(|&(run, _)| oob.owner > run));
+    rig.adopt(recovered, &pages, shadow, lost);
+    has_unfinished
+}
+
+fn go_on(rig: &mut Rig<PowerCut<SimNand>>) {
+    let options = rig.gecko.options();
+    run(rig, 250, 2);
+    rig.check_scan();
+    let pages = pages_on_flash(rig.store.nand_mut());
+    let mut recovered = Gecko::new(&world(), options).expect("valid");
+    recovered.recover(&mut rig.store, &pages).expect("what is complete covers every flush");
+    let places: Vec<(u32, Ppn)> = recovered.live_run_pages().collect();
+    assert_eq!(places, rig.gecko.live_run_pages().collect::<Vec<_>>());
+}

@@ -1,0 +1,393 @@
+//! A structure under test on a flash of its own, beside the bitmap that it must agree with.
+
+use crate::common::{Random, flat_geometry};
+use wearwell::Result;
+use wearwell::address::{BlockId, Lpn, Ppn};
+use wearwell::nand::{Geometry, Nand, Oob, PageKind, Retain, SimNand};
+use wearwell::store::{BlockState, FreeOrder, Moves, Store, Stream};
+use wearwell::timing::Cause;
+use wearwell::validity::{Gecko, GeckoOptions, MergeMode, Validity};
+
+/// One pool of blocks.
+pub fn geometry(blocks: u32, block_pages: u32, page_bytes: u32) -> Geometry {
+    flat_geometry([1, blocks, block_pages, page_bytes])
+}
+
+pub fn options_of(size_ratio: u32, parts: u32, merge: MergeMode) -> GeckoOptions {
+    GeckoOptions { size_ratio, parts, merge }
+}
+
+/// What a bitmap in RAM says: a word per 64 pages of each block.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shadow {
+    block_pages: u32,
+    invalid: Vec<bool>,
+    counts: Vec<u32>,
+    total: u64,
+}
+
+impl Shadow {
+    pub fn new(geometry: &Geometry) -> Self {
+        Self {
+            block_pages: geometry.block_pages(),
+            invalid: vec![false; geometry.pages() as usize],
+            counts: vec![0; geometry.blocks() as usize],
+            total: 0,
+        }
+    }
+
+    pub fn invalidate(&mut self, page: u32) {
+        if !std::mem::replace(&mut self.invalid[page as usize], true) {
+            self.counts[(page / self.block_pages) as usize] += 1;
+            self.total += 1;
+        }
+    }
+
+    pub fn open(&mut self, block: u32) {
+        let first = (block * self.block_pages) as usize;
+        self.invalid[first..first + self.block_pages as usize].fill(false);
+        self.total -= std::mem::take(&mut self.counts[block as usize]) as u64;
+    }
+
+    fn pages(&self, block: u32, invalid: bool) -> Vec<u32> {
+        let pages = block * self.block_pages..(block + 1) * self.block_pages;
+        pages.filter(|&page| self.invalid[page as usize] == invalid).collect()
+    }
+
+    pub fn live(&self, block: u32) -> Vec<u32> {
+        self.pages(block, false)
+    }
+
+    /// Blocks with invalid pages, and these.
+    pub fn known(&self) -> Vec<(u32, Vec<u32>)> {
+        let blocks = (0..self.counts.len() as u32).filter(|&block| self.counts[block as usize] > 0);
+        blocks.map(|block| (block, self.pages(block, true))).collect()
+    }
+}
+
+/// What was reported, and when.
+#[derive(Clone, Copy, Debug)]
+pub enum Report {
+    Invalid(u32),
+    Opened(u32),
+}
+
+pub struct Rig<N = SimNand> {
+    pub store: Store<N>,
+    pub gecko: Gecko,
+    pub shadow: Shadow,
+    /// Reports with the sequence number at which they were made, if wanted.
+    pub journal: Option<Vec<(u64, Report)>>,
+    geometry: Geometry,
+    options: GeckoOptions,
+    updates: u64,
+    queries: u64,
+    query_reads: u64,
+    most_query_reads: u64,
+    most_pages: u64,
+    most_pages_at_rest: u64,
+    /// Pages at rest after each flush, summed, and flushes.
+    pages_at_rest: (u64, u64),
+    /// Pages that must stay on the flash although they are obsolete.
+    pub keeps_obsolete: bool,
+}
+
+impl Rig {
+    pub fn new(geometry: &Geometry, options: GeckoOptions) -> Self {
+        Self::on(SimNand::new(geometry.clone(), Retain::ALL), options)
+    }
+}
+
+impl<N: Nand> Rig<N> {
+    pub fn on(nand: N, options: GeckoOptions) -> Self {
+        let geometry = nand.geometry().clone();
+        Self {
+            gecko: Gecko::new(&geometry, options).expect("valid options"),
+            shadow: Shadow::new(&geometry),
+            store: Store::new(nand, FreeOrder::Fifo),
+            journal: None,
+            geometry,
+            options,
+            updates: 0,
+            queries: 0,
+            query_reads: 0,
+            most_query_reads: 0,
+            most_pages: 0,
+            most_pages_at_rest: 0,
+            pages_at_rest: (0, 0),
+            keeps_obsolete: false,
+        }
+    }
+
+    pub fn programs(&self) -> u64 {
+        self.store.stats.programs[Cause::Validity as usize]
+    }
+
+    pub fn reads(&self) -> u64 {
+        self.store.stats.reads[Cause::Validity as usize]
+    }
+
+    fn note(&mut self, report: Report) {
+        let sequence = self.store.sequence();
+        if let Some(journal) = &mut self.journal {
+            journal.push((sequence, report));
+        }
+        self.updates += 1;
+    }
+
+    pub fn invalidate(&mut self, page: u32) {
+        self.note(Report::Invalid(page));
+        self.gecko.invalidate(Ppn(page));
+        self.shadow.invalidate(page);
+    }
+
+    pub fn open(&mut self, block: u32) {
+        self.note(Report::Opened(block));
+        self.gecko.opened(BlockId(block));
+        self.shadow.open(block);
+    }
+
+    /// A valid page becomes invalid; when three in ten are, the emptiest of a few blocks is collected and opened.
+    pub fn update(&mut self, random: &mut Random) {
+        let pages = self.geometry.pages();
+        let page = loop {
+            let page = random.below(pages) as u32;
+            if !self.shadow.invalid[page as usize] {
+                break page;
+            }
+        };
+        self.invalidate(page);
+        if self.shadow.total * 10 > pages * 3 {
+            let blocks = self.geometry.blocks() as u64;
+            let drawn = [(); 8].map(|()| random.below(blocks) as u32);
+            let victim = drawn.into_iter().max_by_key(|&block| self.shadow.counts[block as usize]);
+            let victim = victim.expect("eight were drawn");
+            self.ask(victim);
+            self.open(victim);
+        }
+    }
+
+    /// Asks for the live pages of a block and compares.
+    pub fn ask(&mut self, block: u32) {
+        let (before, mut live) = (self.reads(), Vec::new());
+        self.gecko.live_pages(&mut self.store, BlockId(block), &mut live).expect("the flash is healthy");
+        let live: Vec<u32> = live.into_iter().map(|ppn| ppn.0).collect();
+        assert_eq!(live, self.shadow.live(block), "live pages of block {block}: {:?}", self.options);
+        let reads = self.reads() - before;
+        self.queries += 1;
+        self.query_reads += reads;
+        self.most_query_reads = self.most_query_reads.max(reads);
+    }
+
+    /// One step of postponed work; blocks that it emptied are erased.
+    pub fn settle_step(&mut self) -> bool {
+        self.try_settle_step().expect("the flash is healthy")
+    }
+
+    pub fn try_settle_step(&mut self) -> Result<bool> {
+        let worked = self.gecko.settle(&mut self.store)?;
+        if worked {
+            let pages = self.pages_in_use();
+            self.most_pages = self.most_pages.max(pages);
+            self.erase_obsolete()?;
+        }
+        Ok(worked)
+    }
+
+    pub fn settle(&mut self) -> bool {
+        let mut worked = false;
+        while self.settle_step() {
+            worked = true;
+        }
+        if worked {
+            let levels: Vec<u32> = self.gecko.runs().map(|(level, _, _)| level).collect();
+            assert!(levels.is_sorted_by(|newer, older| newer < older), "levels at rest: {levels:?}");
+            self.note_rest();
+        }
+        worked
+    }
+
+    fn note_rest(&mut self) {
+        let pages = self.pages_in_use();
+        self.most_pages_at_rest = self.most_pages_at_rest.max(pages);
+        self.pages_at_rest.0 += pages;
+        self.pages_at_rest.1 += 1;
+    }
+
+    /// Settles as the engine does; GC may ask and open blocks between two steps.
+    pub fn settle_with_questions(&mut self, random: &mut Random) {
+        let mut worked = false;
+        while self.settle_step() {
+            worked = true;
+            if random.chance(5) {
+                let block = random.below(self.geometry.blocks() as u64) as u32;
+                self.ask(block);
+                if random.chance(10) {
+                    self.open(block);
+                }
+            }
+        }
+        if worked {
+            self.note_rest();
+        }
+    }
+
+    /// Valid pages of the structure by the store's count.
+    fn pages_in_use(&self) -> u64 {
+        self.validity_blocks().map(|block| self.store.blocks().valid(block) as u64).sum()
+    }
+
+    fn validity_blocks(&self) -> impl Iterator<Item = BlockId> + '_ {
+        let blocks = self.store.blocks();
+        (0..blocks.len()).map(BlockId).filter(|&block| {
+            matches!(blocks.state(block), BlockState::Open | BlockState::Closed)
+                && blocks.kind(block) == PageKind::Validity
+        })
+    }
+
+    fn erase_obsolete(&mut self) -> Result<()> {
+        if self.keeps_obsolete {
+            return Ok(());
+        }
+        let blocks = self.store.blocks();
+        let is_obsolete =
+            |&block: &BlockId| blocks.state(block) == BlockState::Closed && blocks.valid(block) == 0;
+        let obsolete: Vec<BlockId> = self.validity_blocks().filter(is_obsolete).collect();
+        obsolete.into_iter().try_for_each(|block| self.store.erase(block, Cause::Validity))
+    }
+
+    /// Moves the pages of one closed block of the structure, as GC does; returns how many.
+    pub fn collect_own_block(&mut self, random: &mut Random) -> usize {
+        let is_closed = |&block: &BlockId| self.store.blocks().state(block) == BlockState::Closed;
+        let closed: Vec<BlockId> = self.validity_blocks().filter(is_closed).collect();
+        if closed.is_empty() {
+            return 0;
+        }
+        let block = random.pick(&closed);
+        let pages = block.0 * self.geometry.block_pages()..(block.0 + 1) * self.geometry.block_pages();
+        let owned: Vec<Ppn> =
+            pages.map(Ppn).filter(|&ppn| self.gecko.owns(self.store.owner(ppn).0, ppn)).collect();
+        assert_eq!(owned.len() as u32, self.store.blocks().valid(block), "owned pages of block {block}");
+        let owners: Vec<Lpn> = owned.iter().map(|&ppn| self.store.owner(ppn)).collect();
+        let mut places = Vec::new();
+        let moves = Moves { from: &owned, owners: &owners };
+        let pool = self.store.pool_of(block);
+        self.store.copy(moves, Stream::Validity, pool, Cause::Gc, &mut places).expect("there is room");
+        for ((&from, owner), &to) in owned.iter().zip(owners).zip(&places) {
+            self.gecko.relocate_own(owner.0, from, to);
+            self.store.discard(from);
+        }
+        owned.len()
+    }
+
+    /// Whether no erase is in progress.
+    pub fn last_cut_was_a_program(&self) -> bool {
+        let blocks = self.store.blocks();
+        (0..blocks.len()).all(|block| blocks.state(BlockId(block)) != BlockState::Erasing)
+    }
+
+    /// Goes on with a recovered structure: the store learns which pages are valid, and the lost reports are made again.
+    pub fn adopt(&mut self, recovered: Gecko, pages: &[(Ppn, Oob)], shadow: Shadow, lost: Vec<Report>) {
+        for &(ppn, oob) in pages {
+            match (self.gecko.owns(oob.owner, ppn), recovered.owns(oob.owner, ppn)) {
+                (true, false) => self.store.discard(ppn),
+                (false, true) => self.store.revive(ppn),
+                _ => {}
+            }
+        }
+        (self.gecko, self.shadow) = (recovered, shadow);
+        for report in lost {
+            match report {
+                Report::Invalid(page) => self.invalidate(page),
+                Report::Opened(block) => self.open(block),
+            }
+        }
+    }
+
+    pub fn scan(&mut self) -> Vec<(u32, Vec<u32>)> {
+        scan(&self.gecko, &mut self.store)
+    }
+
+    /// Everything known at once, and block by block without counted reads.
+    pub fn check_scan(&mut self) {
+        assert_eq!(self.scan(), self.shadow.known(), "{:?}", self.options);
+        let reads = self.store.stats.total_reads();
+        for block in 0..self.geometry.blocks() {
+            let invalid = self.gecko.invalid_pages_for_audit(&mut self.store, BlockId(block));
+            let invalid: Vec<u32> = invalid.expect("the flash is healthy").iter().map(|ppn| ppn.0).collect();
+            assert_eq!(invalid, self.shadow.pages(block, true), "block {block}: {:?}", self.options);
+        }
+        assert_eq!(self.store.stats.total_reads(), reads, "audits are not counted");
+    }
+
+    /// Section 3.2: an update costs at most T / V x L writes and reads of merges, a question L reads, and one more per
+    /// run whose entries of the block straddle two pages.
+    pub fn check_costs(&self) {
+        let levels = self.gecko.levels() as u64;
+        let buffer = self.gecko.buffer_entries() as f64;
+        let bound = self.options.size_ratio as f64 / buffer * levels as f64;
+        let writes = self.programs() as f64 / self.updates as f64;
+        let reads = (self.reads() - self.query_reads) as f64 / self.updates as f64;
+        let question = self.query_reads as f64 / self.queries as f64;
+        println!(
+            "{:?}: V {buffer}, L {levels}: {writes:.5} writes, {reads:.5} reads per update, bound {bound:.5}; \
+             {question:.2} reads per question, at most {}",
+            self.options, self.most_query_reads
+        );
+        assert!(writes <= bound && reads <= bound, "{:?}", self.options);
+        assert!(question <= levels as f64 && self.most_query_reads <= 2 * levels, "{:?}", self.options);
+    }
+
+    /// Section 3.2 says that the space is never beyond about twice the largest run. That holds on average. At its peak a
+    /// largest run that is just above a power of T stands beside runs that are each just below one, which is what the
+    /// structure asks the engine to keep for it.
+    pub fn check_space(&self) {
+        let largest = self.gecko.largest_run_pages() as u64;
+        let mean = self.pages_at_rest.0 as f64 / self.pages_at_rest.1 as f64;
+        println!(
+            "{:?}: largest run {largest}, at rest {mean:.1} on average, at most {}; at most {} of {}",
+            self.options,
+            self.most_pages_at_rest,
+            self.most_pages,
+            self.gecko.metadata_pages()
+        );
+        assert!(mean <= 2.0 * largest as f64, "{:?}", self.options);
+        let ratio = self.options.size_ratio as u64;
+        let at_level = |level: u32| (ratio.pow(level + 1) - 1).min(largest);
+        let at_rest: u64 = (0..self.gecko.levels()).map(at_level).sum();
+        assert!(self.most_pages_at_rest <= at_rest, "{:?}", self.options);
+        assert!(self.most_pages <= self.gecko.metadata_pages(), "{:?}", self.options);
+    }
+
+    /// A structure that was just flushed is recovered as it is.
+    pub fn check_recovered_equals_flushed(&mut self) {
+        self.gecko.request_flush();
+        self.settle();
+        let pages = pages_on_flash(self.store.nand_mut());
+        let mut recovered = Gecko::new(&self.geometry, self.options).expect("valid options");
+        recovered.recover(&mut self.store, &pages).expect("the runs are complete");
+        let places = |gecko: &Gecko| gecko.live_run_pages().collect::<Vec<_>>();
+        assert_eq!(places(&recovered), places(&self.gecko));
+        assert_eq!(recovered.durable_since(), self.gecko.durable_since());
+        self.gecko = recovered;
+        self.check_scan();
+    }
+}
+
+pub fn scan<N: Nand>(gecko: &Gecko, store: &mut Store<N>) -> Vec<(u32, Vec<u32>)> {
+    let block_pages = store.geometry().block_pages();
+    let mut known = Vec::new();
+    let each = |block: BlockId, words: &[u64]| {
+        let invalid = (0..block_pages).filter(|&k| words[k as usize / 64] >> (k % 64) & 1 == 1);
+        known.push((block.0, invalid.map(|k| block.0 * block_pages + k).collect()));
+    };
+    gecko.scan(store, each).expect("the flash is healthy");
+    known
+}
+
+/// Every readable page of the structure, as a scan after a power cut finds it.
+pub fn pages_on_flash<N: Nand>(nand: &mut N) -> Vec<(Ppn, Oob)> {
+    let pages = nand.geometry().pages() as u32;
+    let readable = |ppn| Some((ppn, nand.probe(ppn).ok().flatten()?));
+    (0..pages).map(Ppn).filter_map(readable).filter(|(_, oob)| oob.kind == PageKind::Validity).collect()
+}

@@ -1,0 +1,271 @@
+//! Rules that look right and are not: each test describes the case and shows what the naive rule answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::rig::{Rig, geometry, options_of, pages_on_flash, scan};
+use wearwell::address::{BlockId, Ppn};
+use wearwell::nand::{Geometry, Nand, Retain, SimNand};
+use wearwell::store::{FreeOrder, Store};
+use wearwell::timing::Cause;
+use wearwell::validity::{Gecko, GeckoOptions, MergeMode, Validity};
+
+/// Blocks of 8 pages without partitioning: an entry is a key and a byte.
+const BLOCK_PAGES: u32 = 8;
+
+fn whole_blocks() -> (Geometry, GeckoOptions) {
+    (geometry(1024, BLOCK_PAGES, 512), options_of(2, 1, MergeMode::MultiWay))
+}
+
+/// What recovery from the flash alone knows.
+fn recovered(rig: &mut Rig, geometry: &Geometry, options: GeckoOptions) -> (Gecko, Vec<(u32, Vec<u32>)>) {
+    let pages = pages_on_flash(rig.store.nand_mut());
+    let mut gecko = Gecko::new(geometry, options).expect("valid");
+    gecko.recover(&mut rig.store, &pages).expect("the runs are complete");
+    let known = scan(&gecko, &mut rig.store);
+    (gecko, known)
+}
+
+/// A complete run as the naive rule reads it: level by pages, creation time, entries. Restates the page format: index,
+/// entries and "last" flag, 8 bytes; entries of key and bitmap.
+struct NaiveRun {
+    level: u32,
+    created: u64,
+    entries: Vec<(u32, u8)>,
+}
+
+fn complete_runs(rig: &mut Rig) -> Vec<NaiveRun> {
+    let mut runs = BTreeMap::<u32, BTreeMap<u64, Ppn>>::new();
+    for (ppn, oob) in pages_on_flash(rig.store.nand_mut()) {
+        runs.entry(oob.owner).or_default().insert(oob.generation, ppn);
+    }
+    let mut complete = Vec::new();
+    for pages in runs.into_values() {
+        let mut run = NaiveRun { level: pages.len().ilog2(), created: 0, entries: Vec::new() };
+        let mut is_complete = false;
+        for (generation, ppn) in pages {
+            let mut page = [0; 512];
+            rig.store.nand_mut().read(ppn, &mut page).expect("readable");
+            let count = u16::from_le_bytes([page[4], page[5]]) as usize;
+            let entries = page[8..].chunks_exact(5).take(count);
+            run.entries
+                .extend(entries.map(|e| (u32::from_le_bytes(e[..4].try_into().expect("four bytes")), e[4])));
+            (run.created, is_complete) = (generation, page[6] == 1);
+        }
+        if is_complete {
+            complete.push(run);
+        }
+    }
+    complete
+}
+
+/// The literal rule of appendix C.1: of each level the run that was created last; lower levels are newer.
+fn newest_per_level(runs: Vec<NaiveRun>) -> BTreeMap<u32, u8> {
+    let mut by_level = BTreeMap::<u32, NaiveRun>::new();
+    for run in runs {
+        let is_newer = by_level.get(&run.level).is_none_or(|known| known.created < run.created);
+        if is_newer {
+            by_level.insert(run.level, run);
+        }
+    }
+    let (mut invalid, mut void) = (BTreeMap::new(), BTreeSet::new());
+    for run in by_level.into_values() {
+        for &(key, bitmap) in run.entries.iter().filter(|(key, _)| key % 2 == 1 && !void.contains(&(key / 2)))
+        {
+            *invalid.entry(key / 2).or_default() |= bitmap;
+        }
+        void.extend(run.entries.iter().filter(|(key, _)| key % 2 == 0).map(|(key, _)| key / 2));
+    }
+    invalid
+}
+
+/// G31. Two flushes merge into a run at level 1. Two more void all of it: markers meet what they void, nothing is left,
+/// and the output is one page, at level 0. The old run at level 1 is obsolete, its blocks are not erased yet, and power
+/// is lost. No newer run is at level 1, so "the newest of each level" takes the old one for valid: pages that hold data
+/// would be called invalid.
+#[test]
+fn an_output_at_a_lower_level_than_its_inputs_leaves_no_valid_input_behind() {
+    let (geometry, options) = whole_blocks();
+    let mut rig = Rig::new(&geometry, options);
+    rig.keeps_obsolete = true;
+    let blocks = 2 * rig.gecko.buffer_entries();
+    for block in 0..blocks {
+        rig.invalidate(block * BLOCK_PAGES + 3);
+        rig.settle();
+    }
+    assert_eq!(rig.gecko.runs().map(|(level, _, _)| level).collect::<Vec<_>>(), [1]);
+    for block in 0..blocks {
+        rig.open(block);
+        rig.settle();
+    }
+    assert_eq!(rig.gecko.runs().collect::<Vec<_>>(), [(0, 0, 1)], "nothing is left to say");
+
+    let naive = newest_per_level(complete_runs(&mut rig));
+    assert_eq!(naive.len() as u32, blocks, "the naive rule brings back what the markers voided");
+    let (gecko, known) = recovered(&mut rig, &geometry, options);
+    assert_eq!(known, []);
+    assert_eq!(gecko.live_run_pages().count(), 1);
+}
+
+/// G31, the other way: the inputs of a larger output were at lower levels, where nothing newer is. What they say was
+/// voided by the newest of them; a level below the output counts as newer than it.
+#[test]
+fn inputs_at_lower_levels_than_their_output_are_obsolete_too() {
+    let (geometry, options) = whole_blocks();
+    let mut rig = Rig::new(&geometry, options);
+    rig.keeps_obsolete = true;
+    let buffer = rig.gecko.buffer_entries();
+    // Runs at levels 1 and 0; the fourth flush voids a block that the third spoke of, and joins all in one at level 2
+    // or, because that block's entry is gone, just below.
+    for block in 0..3 * buffer {
+        rig.invalidate(block * BLOCK_PAGES + 3);
+        rig.settle();
+    }
+    assert_eq!(rig.gecko.runs().map(|(level, _, _)| level).collect::<Vec<_>>(), [0, 1]);
+    let voided = 3 * buffer - 1;
+    rig.open(voided);
+    for block in 3 * buffer..4 * buffer - 1 {
+        rig.invalidate(block * BLOCK_PAGES + 3);
+    }
+    rig.settle();
+    let levels: Vec<u32> = rig.gecko.runs().map(|(level, _, _)| level).collect();
+    assert_eq!(levels, [2 - u32::from(rig.gecko.runs().next().expect("a run").1 <= 3 * buffer)]);
+
+    let naive = newest_per_level(complete_runs(&mut rig));
+    assert_eq!(naive.get(&voided), Some(&8), "the naive rule believes the third flush");
+    let (_, known) = recovered(&mut rig, &geometry, options);
+    assert!(known.iter().all(|(block, _)| *block != voided));
+    assert_eq!(known, rig.shadow.known());
+}
+
+/// G30. A block is opened after the buffer was frozen and before its run is complete. Its marker is in the new buffer:
+/// a power cut loses it, and what older runs say of the block counts again. The FTL must open it again, so the time
+/// recovery reports must be that of the freeze; the time at which the run was completed lies after the opening.
+#[test]
+fn the_time_that_counts_is_when_the_buffer_was_frozen_not_when_its_run_was_complete() {
+    let (geometry, options) = whole_blocks();
+    let mut rig = Rig::new(&geometry, options);
+    let buffer = rig.gecko.buffer_entries();
+    for block in 0..4 * buffer - 1 {
+        rig.invalidate(block * BLOCK_PAGES);
+        rig.settle();
+    }
+    rig.invalidate((4 * buffer - 1) * BLOCK_PAGES);
+    assert!(rig.settle_step(), "the first page of a merge of several");
+    let opened_at = rig.store.sequence();
+    rig.open(7);
+    while rig.settle_step() {}
+    assert_eq!(rig.gecko.insertions_since_flush(), 1, "the marker is in RAM");
+
+    let completed_at =
+        pages_on_flash(rig.store.nand_mut()).iter().map(|(_, oob)| oob.generation).max().expect("pages");
+    let (gecko, known) = recovered(&mut rig, &geometry, options);
+    assert!(known.iter().any(|(block, _)| *block == 7), "the marker was lost");
+    assert!(gecko.durable_since() < opened_at, "the FTL opens block 7 again");
+    assert!(completed_at > opened_at, "by the time of completion it would not");
+}
+
+/// G9. One marker voids all parts of its block, whichever were reported, in the buffer, in a newer run, and merged with
+/// the older run; what is reported after it counts, in the same run as the marker or a newer one. A flag on the entry
+/// of one part would leave the others.
+#[test]
+fn opening_a_block_voids_every_part_of_it_and_nothing_said_later() {
+    for mode in [MergeMode::Pairwise, MergeMode::MultiWay] {
+        let mut rig = Rig::new(&geometry(64, 16, 512), options_of(2, 4, mode));
+        let flush = |rig: &mut Rig| {
+            rig.gecko.request_flush();
+            rig.settle();
+        };
+        for page in [0, 4, 5, 9, 15] {
+            rig.invalidate(16 * 3 + page);
+        }
+        rig.invalidate(16 * 2 + 15);
+        rig.invalidate(16 * 4);
+        flush(&mut rig);
+        rig.invalidate(16 * 3 + 10);
+        rig.open(3);
+        rig.ask(3);
+        rig.invalidate(16 * 3 + 6);
+        rig.ask(3);
+        flush(&mut rig);
+        rig.check_scan();
+        rig.invalidate(16 * 3 + 7);
+        flush(&mut rig);
+        rig.check_scan();
+        rig.open(3);
+        flush(&mut rig);
+        rig.check_scan();
+    }
+}
+
+/// G12. A run that shrinks in a merge is placed by its size, which may be below runs that are older than its oldest
+/// input, never below one between: questions stop at the first marker they meet, from low levels to high.
+#[test]
+fn a_result_that_shrinks_stays_in_the_order_of_age() {
+    for mode in [MergeMode::Pairwise, MergeMode::MultiWay] {
+        let mut rig = Rig::new(&geometry(2048, BLOCK_PAGES, 512), options_of(2, 1, mode));
+        let buffer = rig.gecko.buffer_entries();
+        // A large old run, then again and again reports of a few blocks that the next flushes void.
+        for block in 0..16 * buffer {
+            rig.invalidate(block * BLOCK_PAGES);
+            rig.settle();
+        }
+        for round in 0..40 * buffer {
+            let block = round % (buffer / 2);
+            if round / (buffer / 2) % 3 == 2 {
+                rig.open(block);
+            } else {
+                rig.invalidate(block * BLOCK_PAGES + round / (buffer / 2) % 3);
+            }
+            rig.settle();
+            rig.ask(block);
+        }
+        rig.check_scan();
+    }
+}
+
+/// An obsolete run whose blocks were erased in part has its postamble, and is not taken for complete.
+#[test]
+fn a_run_that_lost_a_page_is_not_complete() {
+    let (geometry, options) = whole_blocks();
+    let mut rig = Rig::new(&geometry, options);
+    rig.keeps_obsolete = true;
+    for block in 0..2 * rig.gecko.buffer_entries() {
+        rig.invalidate(block * BLOCK_PAGES);
+        rig.settle();
+    }
+    let mut pages = pages_on_flash(rig.store.nand_mut());
+    let (newest, _) = rig.gecko.live_run_pages().next().expect("a run");
+    let first = pages.iter().position(|(_, oob)| oob.owner == newest).expect("its first page");
+    pages.remove(first);
+    let mut gecko = Gecko::new(&geometry, options).expect("valid");
+    gecko.recover(&mut rig.store, &pages).expect("the input of the merge is still there");
+    assert!(gecko.live_run_pages().all(|(run, _)| run != newest));
+
+    pages.retain(|(_, oob)| oob.owner != 0);
+    let lost = gecko.recover(&mut rig.store, &pages);
+    assert!(lost.is_ok() || lost.is_err_and(|error| error.to_string().contains("flush")));
+}
+
+/// Recovery reads one page per run, and the pages that hold the rest of a long directory.
+#[test]
+fn directories_that_flow_over_several_pages_are_recovered() {
+    let (geometry, options) = (geometry(20_000, 16, 512), options_of(2, 16, MergeMode::MultiWay));
+    let mut rig = Rig::on(SimNand::new(geometry.clone(), Retain::ALL), options);
+    for page in 0..40_000 {
+        rig.invalidate(page * 7 % (20_000 * 16));
+    }
+    rig.gecko.request_flush();
+    rig.settle();
+    let (_, entries, pages) = rig.gecko.runs().next().expect("a run");
+    assert!(pages > entries.div_ceil(100) + 1, "a directory of several pages");
+    let store = Store::new(rig.store.into_nand(), FreeOrder::Fifo);
+    rig.store = store;
+    let (gecko, known) = recovered(&mut rig, &geometry, options);
+    assert_eq!(known, rig.shadow.known());
+    let reads = rig.store.stats.reads[Cause::Recovery as usize];
+    assert!(reads < 2 * pages as u64);
+    let mut live = Vec::new();
+    let mut gecko = gecko;
+    gecko.live_pages(&mut rig.store, BlockId(1234), &mut live).expect("healthy");
+    assert_eq!(live.into_iter().map(|ppn| ppn.0).collect::<Vec<_>>(), rig.shadow.live(1234));
+}

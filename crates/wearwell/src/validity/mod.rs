@@ -12,8 +12,13 @@
 //! Invariant: between [`Validity::opened`] and the erase of a block a page is called invalid at most once by a device
 //! that was not cut; after a recovery it may be called so again, which changes nothing.
 
+mod flash_bitmap;
+mod log;
+mod log_page;
 mod ram_bitmap;
 
+pub use flash_bitmap::{BitmapOptions, FlashBitmap};
+pub use log::{LogCounts, LogOptions, ValidityLog};
 pub use ram_bitmap::RamBitmap;
 
 use crate::address::{BlockId, Ppn};

@@ -72,7 +72,7 @@ impl<N: Nand> Ftl<N> {
         let delta = parts.content.delta.map(|design| DeltaStage::new(&store, design));
         let chunks = parts.content.chunks.map(|_| ChunkStage::new(&store)).transpose()?;
         let mut ftl = Self {
-            validity: AnyValidity::new(&store, parts.validity)?,
+            validity: AnyValidity::new(&store, logical_pages, parts.validity)?,
             collector: Collector::new(parts.gc),
             persistence: parts.persistence,
             store,
@@ -669,9 +669,10 @@ impl<N: Nand> Ftl<N> {
         }
         while self.validity.is_on_flash() {
             self.require_metadata(Stream::Validity, 1)?;
-            if !self.validity.write_back(&mut self.store)? {
+            if !self.validity.flush(&mut self.store)? {
                 break;
             }
+            self.settle_validity()?;
         }
         Ok(())
     }

@@ -5,22 +5,28 @@
 
 mod delta;
 mod dftl;
+mod geckoftl;
+mod ibftl;
 mod integrated;
 mod lazyftl;
 mod page_map;
 mod recyclable;
 mod remap;
+mod uftl;
 
 pub use crate::content::chunk::ChunkDesign;
 pub use crate::content::delta::DeltaDesign;
 pub use crate::content::sharing::SharingDesign;
 pub use delta::delta;
 pub use dftl::{DftlOptions, dftl};
+pub use geckoftl::{GeckoFtlOptions, geckoftl};
+pub use ibftl::ibftl;
 pub use integrated::integrated;
 pub use lazyftl::lazyftl;
 pub use page_map::page_map;
 pub use recyclable::{RecycleDesign, recyclable};
 pub use remap::remap;
+pub use uftl::{UFtlOptions, uftl};
 
 use crate::error::{Error, Result};
 use crate::gc::{GcOptions, MetadataGc, VictimPolicy};
@@ -193,5 +199,15 @@ pub struct Design {
 }
 
 /// All designs, baseline first.
-pub const ALL: [Design; 6] =
-    [page_map::DESIGN, recyclable::DESIGN, dftl::DESIGN, remap::DESIGN, delta::DESIGN, integrated::DESIGN];
+pub const ALL: [Design; 10] = [
+    page_map::DESIGN,
+    recyclable::DESIGN,
+    dftl::DESIGN,
+    remap::DESIGN,
+    delta::DESIGN,
+    integrated::DESIGN,
+    lazyftl::DESIGN,
+    uftl::DESIGN,
+    ibftl::DESIGN,
+    geckoftl::DESIGN,
+];

@@ -111,13 +111,12 @@ impl<N: Nand> Ftl<N> {
             self.store.release_held(self.validity.durable_since());
             return Ok(true);
         }
+        if !self.persistence.compares_versions() {
+            return Ok(false);
+        }
         let is_due = self.store.held_pages() > self.held_limit()
             || self.store.sequence() - self.validity.durable_since() > self.longest_without_flush();
-        if is_due && self.validity.has_unwritten() {
-            self.validity.request_flush();
-            return Ok(true);
-        }
-        Ok(false)
+        if is_due { self.validity.flush(&mut self.store) } else { Ok(false) }
     }
 
     /// Writes what the validity store owes, and nothing else.

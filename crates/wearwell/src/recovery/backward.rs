@@ -105,6 +105,10 @@ struct Survey {
 }
 
 impl Survey {
+    fn opened_at(&self, block: BlockId) -> u64 {
+        self.data.iter().find(|data| data.block == block).map_or(u64::MAX, |data| data.first_sequence - 1)
+    }
+
     fn newest(&self, id: u32) -> Option<Version> {
         self.versions.get(&id).and_then(|versions| versions.last().copied())
     }
@@ -139,7 +143,9 @@ impl<N: Nand> Ftl<N> {
         self.metered(&mut steps.directory, |ftl| ftl.survey_metadata(&mut survey, PageKind::Translation))?;
         self.metered(&mut steps.validity, |ftl| {
             ftl.survey_metadata(&mut survey, PageKind::Validity)?;
-            ftl.validity.recover(&mut ftl.store, &survey.validity_pages)
+            ftl.validity.recover(&mut ftl.store, &survey.validity_pages, |block| survey.opened_at(block))?;
+            ftl.adopt_validity_pages(&survey);
+            Ok(())
         })?;
         self.adopt_directory(&survey);
         let mut changes = Changes::default();
@@ -165,7 +171,9 @@ impl<N: Nand> Ftl<N> {
         self.metered(&mut steps.directory, |ftl| ftl.survey_metadata(&mut survey, PageKind::Translation))?;
         self.metered(&mut steps.validity, |ftl| {
             ftl.survey_metadata(&mut survey, PageKind::Validity)?;
-            ftl.validity.recover(&mut ftl.store, &survey.validity_pages)
+            ftl.validity.recover(&mut ftl.store, &survey.validity_pages, |block| survey.opened_at(block))?;
+            ftl.adopt_validity_pages(&survey);
+            Ok(())
         })?;
         self.adopt_directory(&survey);
         self.metered(&mut steps.counts, |ftl| ftl.restore_counts())?;
@@ -258,7 +266,14 @@ impl<N: Nand> Ftl<N> {
             cached.set_directory(id, newest.ppn);
             self.store.adopt_valid(newest.ppn);
         }
-        self.validity.own_pages().into_iter().for_each(|ppn| self.store.adopt_valid(ppn));
+    }
+
+    fn adopt_validity_pages(&mut self, survey: &Survey) {
+        for &(ppn, oob) in &survey.validity_pages {
+            if self.validity.owns(oob.owner, ppn) {
+                self.store.adopt_valid(ppn);
+            }
+        }
     }
 
     /// Steps 6 and 7: the newest data pages, youngest first, back to the change before which nothing can have been lost.
@@ -456,14 +471,10 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn recount_valid(&mut self) -> Result<()> {
         let mut counts = self.store.programmed_pages_of_data();
         let Self { validity, store, .. } = self;
-        let (geometry, blocks) = (store.geometry().clone(), store.geometry().block_pages());
-        validity.scan(store, |ppn| {
-            let block = ppn.0 / blocks;
-            let offset = ppn.0 - geometry.first_page(BlockId(block)).0;
-            if let Some((programmed, valid)) = counts.get_mut(&block)
-                && offset < *programmed
-            {
-                *valid -= 1;
+        validity.scan(store, |block, invalid| {
+            if let Some((programmed, valid)) = counts.get_mut(&block.0) {
+                let is_invalid = |&k: &u32| invalid[k as usize / 64] >> (k % 64) & 1 == 1;
+                *valid -= (0..*programmed).filter(is_invalid).count() as u32;
             }
         })?;
         for (block, (_, valid)) in counts {

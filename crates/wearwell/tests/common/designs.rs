@@ -3,13 +3,14 @@
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{RecycleOptions, StorePolicy};
 use wearwell::design::{
-    DeltaDesign, DftlOptions, Parts, RecycleDesign, SharingDesign, delta, dftl, integrated, lazyftl,
-    page_map, recyclable, remap,
+    DeltaDesign, DftlOptions, GeckoFtlOptions, Parts, RecycleDesign, SharingDesign, UFtlOptions, delta, dftl,
+    geckoftl, ibftl, integrated, lazyftl, page_map, recyclable, remap, uftl,
 };
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
 use wearwell::mapping::CachedOptions;
 use wearwell::refs::RefsPart;
 use wearwell::reverse_map::ReverseMapPart;
+use wearwell::validity::{GeckoOptions, MergeMode};
 
 /// A named list of parts.
 #[derive(Clone)]
@@ -75,6 +76,15 @@ fn delta_encoding(open_pages: u32, cache_entries: Option<u32>) -> Parts {
     delta(gc, design, cache_entries.map(|entries| CachedOptions::of_entries(entries)))
 }
 
+fn tree(cache_entries: u32, cached_nodes: u32) -> UFtlOptions {
+    UFtlOptions { cache_entries, cached_nodes }
+}
+
+fn gecko(cache_entries: u32, size_ratio: u32, parts: u32, merge: MergeMode) -> Parts {
+    let gecko = GeckoOptions { size_ratio, parts, merge };
+    geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries, gecko })
+}
+
 /// While a design is being made: `WEARWELL_DESIGN=delta cargo test` runs the designs whose name begins so, and no other.
 pub fn family() -> Option<String> {
     std::env::var("WEARWELL_DESIGN").ok()
@@ -104,6 +114,14 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("dftl all entries", demand_paged(u32::MAX)),
         ("lazyftl 10 entries", lazyftl(GcOptions::default(), 10)),
         ("lazyftl 40 entries", lazyftl(GcOptions::default(), 40)),
+        ("u-ftl", uftl(GcOptions::default(), tree(10, 1))),
+        ("u-ftl 40 entries", uftl(GcOptions::default(), tree(40, 4))),
+        ("ib-ftl", ibftl(GcOptions::default(), tree(10, 1))),
+        ("ib-ftl 40 entries", ibftl(GcOptions::default(), tree(40, 4))),
+        ("geckoftl", gecko(4, 2, 1, MergeMode::MultiWay)),
+        ("geckoftl pairwise", gecko(16, 2, 2, MergeMode::Pairwise)),
+        ("geckoftl ratio 3", gecko(10, 3, 1, MergeMode::MultiWay)),
+        ("geckoftl all entries", gecko(u32::MAX, 2, 2, MergeMode::MultiWay)),
         ("delta", delta_encoding(1, None)),
         ("delta two open pages dead-bytes", delta_encoding(2, None)),
         ("delta tables on flash", delta_encoding(1, Some(6))),

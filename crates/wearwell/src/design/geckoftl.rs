@@ -1,0 +1,44 @@
+//! GeckoFTL: page validity in a log-structured merge tree on flash, and recovery from flash alone.
+
+use super::{ContentParts, Design, MappingPart, Parts, Persistence};
+use crate::gc::{GcOptions, MetadataGc};
+use crate::mapping::{CachedOptions, DirectoryPart, Identification};
+use crate::validity::{GeckoOptions, ValidityPart};
+
+pub(super) const DESIGN: Design = Design {
+    name: "geckoftl",
+    source: "Dayan, Bonnet, Idreos, GeckoFTL: Scalable Flash Translation Techniques For Very Large Flash Devices, SIGMOD 2016",
+    modelled: "Logarithmic Gecko (entry-partitioning, erase markers, pairwise and multi-way merges), lazy identification of invalid pages, checkpoints, metadata blocks left alone until they are empty, GeckoRec without a battery, correction of restored entries afterwards",
+    not_modelled: "erase markers are written when a block is opened, not when it is erased; entries restored by a recovery are those known to be dirty, not the newest C; a trim is written to flash at once; wear leveling by rolling scan is a part of its own",
+};
+
+/// Share of all blocks that metadata may take before its emptiest blocks are collected: the worst case without, one
+/// valid page in every block of translation pages, is .0875 on 2 TiB (requirement G20).
+pub(super) const METADATA_SHARE: f64 = 0.1;
+
+/// Options of [`geckoftl`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GeckoFtlOptions {
+    /// Entries of the cache, 8 bytes each.
+    pub cache_entries: u32,
+    /// Logarithmic Gecko.
+    pub gecko: GeckoOptions,
+}
+
+/// A lazy map with checkpoints, validity in Logarithmic Gecko, metadata spared by garbage collection, no battery.
+pub fn geckoftl(gc: GcOptions, options: GeckoFtlOptions) -> Parts {
+    let cache = CachedOptions {
+        entries: options.cache_entries,
+        identification: Identification::AtSynchronisation,
+        dirty_entries: None,
+        checkpoints: true,
+        directory: DirectoryPart::Ram,
+    };
+    Parts {
+        mapping: MappingPart::Cached(cache),
+        validity: ValidityPart::Gecko(options.gecko),
+        content: ContentParts::default(),
+        gc: GcOptions { metadata: MetadataGc::WhenEmpty { share: METADATA_SHARE }, ..gc },
+        persistence: Persistence::BackwardScan { synchronises: false },
+    }
+}

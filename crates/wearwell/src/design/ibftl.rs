@@ -1,0 +1,33 @@
+//! IB-FTL: a log of invalid pages on flash, a tree for the map, few dirty entries, no battery.
+
+use super::lazyftl::dirty_tenth;
+use super::uftl::UFtlOptions;
+use super::{ContentParts, Design, MappingPart, Parts, Persistence};
+use crate::gc::GcOptions;
+use crate::mapping::{CachedOptions, DirectoryPart, Identification};
+use crate::validity::ValidityPart;
+
+pub(super) const DESIGN: Design = Design {
+    name: "ib-ftl",
+    source: "IB-FTL (index-based FTL), as described in Dayan, Bonnet, Idreos, GeckoFTL, SIGMOD 2016 (section 5.3, and appendix E for the cleaning of its log)",
+    modelled: "page validity log with chains per block and cleaning, map on flash under a tree whose root and inner nodes are cached, a tenth of the cache dirty at the most, GC over data and metadata alike, recovery from flash alone: the whole log read, newest pages backwards, changes written before the device works again",
+    not_modelled: "the index structures of the original beyond what GeckoFTL's comparison uses",
+};
+
+/// A lazy map under a tree with few dirty entries, validity in a log on flash.
+pub fn ibftl(gc: GcOptions, options: UFtlOptions) -> Parts {
+    let cache = CachedOptions {
+        entries: options.cache_entries,
+        identification: Identification::AtSynchronisation,
+        dirty_entries: Some(dirty_tenth(options.cache_entries)),
+        checkpoints: true,
+        directory: DirectoryPart::Tree { cached_nodes: options.cached_nodes },
+    };
+    Parts {
+        mapping: MappingPart::Cached(cache),
+        validity: ValidityPart::Log,
+        content: ContentParts::default(),
+        gc,
+        persistence: Persistence::BackwardScan { synchronises: true },
+    }
+}

@@ -1,0 +1,40 @@
+//! u-FTL: map and page validity on flash, a tree instead of a directory in RAM, a battery for what is in RAM.
+
+use super::{ContentParts, Design, MappingPart, Parts, Persistence};
+use crate::gc::GcOptions;
+use crate::mapping::{CachedOptions, DirectoryPart, Identification};
+use crate::validity::{BitmapOptions, ValidityPart};
+
+pub(super) const DESIGN: Design = Design {
+    name: "u-ftl",
+    source: "Lee, Jung, Kang, Kim, u-FTL: A Memory-Efficient Flash Translation Layer Supporting Multiple Mapping Granularities, EMSOFT 2008, as described in Dayan, Bonnet, Idreos, GeckoFTL, SIGMOD 2016",
+    modelled: "validity bitmap on flash (a read and a write per invalid page), map on flash under a tree whose root and inner nodes are cached, GC over data and metadata alike; a battery is assumed that writes dirty entries, waiting reports and changed nodes at power loss",
+    not_modelled: "mapping granularities other than the page, and the paper's tree of one page per path; invalid pages are identified when translation pages are written, as in GeckoFTL's comparison",
+};
+
+/// Options of [`uftl`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UFtlOptions {
+    /// Entries of the cache, 8 bytes each.
+    pub cache_entries: u32,
+    /// Inner nodes of the tree in RAM, one page each.
+    pub cached_nodes: u32,
+}
+
+/// A lazy map under a tree, validity in a bitmap on flash; dirty entries survive power loss by battery.
+pub fn uftl(gc: GcOptions, options: UFtlOptions) -> Parts {
+    let cache = CachedOptions {
+        entries: options.cache_entries,
+        identification: Identification::AtSynchronisation,
+        dirty_entries: None,
+        checkpoints: false,
+        directory: DirectoryPart::Tree { cached_nodes: options.cached_nodes },
+    };
+    Parts {
+        mapping: MappingPart::Cached(cache),
+        validity: ValidityPart::Bitmap(BitmapOptions::default()),
+        content: ContentParts::default(),
+        gc,
+        persistence: Persistence::BatteryFlush,
+    }
+}

@@ -1,0 +1,585 @@
+//! The page validity log: addresses of invalid pages in the order of their death, chained by block.
+//!
+//! Source: the log of IB-FTL with the cleaning that `GeckoFTL` adds to compare with it (Dayan, Bonnet, Idreos, "`GeckoFTL`:
+//! Scalable Flash Translation Techniques For Very Large Flash Devices", SIGMOD 2016, appendix E). A full buffer becomes a
+//! page of the log; RAM holds per block the head of its chain and a stamp of its last erase; when the log exceeds
+//! X = 2·D entries, D the physical pages less the logical ones, the entries of its oldest page that are still in force
+//! are inserted again and the others dropped.
+//!
+//! # Layout
+//!
+//! An entry has 12 bytes: the invalid page, the *life* of its block, the position of the block's previous entry. A page
+//! of the log is a head of one entry's size and `V` entries. Log pages are numbered in the order of writing, modulo
+//! 2^32; the number is the owner in the OOB. A *position* is the page's number modulo the ring (a power of two that is
+//! larger than the log can be) times `V`, plus the slot.
+//!
+//! # The stamp
+//!
+//! Stamps of 32 bits that count programs would wrap within the life of a device, and an entry of a cold block is
+//! inserted again for ever. So the stamp counts the openings of its own block: an entry is in force if its life is that
+//! of its block. After a power cut lives are found again without being stored: a flush drops what is no longer in force,
+//! hence an entry is in force if its page was first programmed after its block was opened, and its life is the life.
+//!
+//! # Where a chain ends
+//!
+//! Opening a block empties its chain. Insertions give ever younger positions, so along a chain positions fall, whatever
+//! the age of the deaths: an entry that cleaning inserted again is the first of its chain. The walk ends at the first
+//! position that is not older than the last one *within the log that is left*: such a position was cleaned, and so was
+//! everything behind it, which stands further up in the chain again.
+//!
+//! # How long the log is
+//!
+//! The rule of X = 2·D is right while the host holds every logical page. With `d` of them unmapped D + d pages may be
+//! invalid, so the bound is twice the entries in force where that is more: at least half of a log that is cleaned is
+//! dropped, cleaning costs one insertion per entry, and it ends. The count of a block's entries in force is kept for
+//! this; a controller has it in its table of valid counts.
+//!
+//! # Safe at every program
+//!
+//! A page that was cleaned is discarded when the page with the last of its entries is programmed, whose head names the
+//! oldest page of the log since then. A page of which nothing is left that is not on flash again is discarded at once:
+//! recovery may find it once more, which says nothing new. What is in RAM is lost; [`ValidityLog::durable_since`] says what that is.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
+use super::Validity;
+use super::log_page::{ENTRY_BYTES, Entry, Head, NIL};
+use crate::address::{Address, BlockId, Ppn};
+use crate::content::{Content, Fingerprint};
+use crate::divide::Divider;
+use crate::error::{Error, Result};
+use crate::nand::{Geometry, Nand, Oob};
+use crate::page_set::PageSet;
+use crate::store::{Store, Stream};
+use crate::timing::Cause;
+
+/// The first page's number. Numbers wrap; starting before the end lets every run see it.
+const FIRST_NUMBER: u32 = u32::MAX - 63;
+/// Pages of the log beyond its bound: see [`Validity::metadata_pages`].
+const PAGES_IN_FLIGHT: u64 = 3;
+
+/// Size of a [`ValidityLog`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogOptions {
+    /// Physical pages less logical pages: D. The log is bounded to twice as many entries.
+    pub spare_pages: u64,
+}
+
+/// What a [`ValidityLog`] did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LogCounts {
+    /// Pages called invalid.
+    pub reports: u64,
+    /// Entries that cleaning inserted again.
+    pub reinserted: u64,
+    /// Log pages written.
+    pub written_pages: u64,
+    /// Log pages cleaned.
+    pub cleaned_pages: u64,
+}
+
+/// The log on flash. See the module's head.
+#[derive(Clone, Debug)]
+pub struct ValidityLog {
+    options: LogOptions,
+    pages: u64,
+    block_pages: u32,
+    divider: Divider,
+    page_entries: u32,
+    /// Pages that positions tell apart: a power of two.
+    ring: u32,
+    /// Position of the newest entry of each block.
+    heads: Vec<u32>,
+    /// How often each block was opened.
+    lives: Vec<u32>,
+    /// Entries in force of each block. A controller has them in its table of valid counts.
+    counts_in_force: Vec<u32>,
+    in_force: u64,
+    /// Places of the log's pages, oldest first; the first `cleaned` wait to be discarded.
+    directory: VecDeque<Ppn>,
+    /// Number of the first of them.
+    oldest: u32,
+    cleaned: u32,
+    /// Slots of the page being cleaned that are done, and whether the buffer holds an entry of it.
+    cursor: u32,
+    moved: bool,
+    cleaning: Vec<u8>,
+    /// Entries of the next page.
+    buffer: Vec<Entry>,
+    /// Reports that found the buffer full.
+    waiting: VecDeque<Ppn>,
+    durable_since: u64,
+    page: Vec<u8>,
+    counts: LogCounts,
+}
+
+impl ValidityLog {
+    /// An empty log: all pages count as valid.
+    ///
+    /// # Errors
+    /// [`Error::Options`] if `spare_pages` is 0 or the device has more pages than positions of 32 bits can serve.
+    pub fn new(geometry: &Geometry, options: LogOptions) -> Result<Self> {
+        let pages = geometry.pages();
+        let page_entries = geometry.page_bytes / ENTRY_BYTES as u32 - 1;
+        let longest = (2 * pages.max(options.spare_pages)).div_ceil(page_entries as u64) + PAGES_IN_FLIGHT;
+        let ring = (longest + 1).next_power_of_two();
+        if options.spare_pages == 0 || ring * page_entries as u64 > u32::MAX as u64 {
+            return Err(Error::Options(format!(
+                "a page validity log for {} spare of {pages} pages; it takes at least one spare page, and devices whose \
+                 log positions fit 32 bits: about 2^30 pages",
+                options.spare_pages
+            )));
+        }
+        let blocks = geometry.blocks() as usize;
+        let page = vec![0; geometry.page_bytes as usize];
+        Ok(Self {
+            options,
+            pages,
+            block_pages: geometry.block_pages(),
+            divider: Divider::new(geometry.block_pages()),
+            page_entries,
+            ring: ring as u32,
+            heads: vec![NIL; blocks],
+            lives: vec![0; blocks],
+            counts_in_force: vec![0; blocks],
+            in_force: 0,
+            directory: VecDeque::new(),
+            oldest: FIRST_NUMBER,
+            cleaned: 0,
+            cursor: 0,
+            moved: false,
+            cleaning: page.clone(),
+            buffer: Vec::with_capacity(page_entries as usize),
+            waiting: VecDeque::new(),
+            durable_since: 0,
+            page,
+            counts: LogCounts::default(),
+        })
+    }
+
+    /// Entries of a log page: V.
+    pub fn page_entries(&self) -> u32 {
+        self.page_entries
+    }
+
+    /// Pages of the log on flash, cleaned ones that wait to be discarded included.
+    pub fn pages_held(&self) -> u32 {
+        self.directory.len() as u32
+    }
+
+    /// Entries that say of a page in use that it is invalid. A page reported twice counts twice.
+    pub fn entries_in_force(&self) -> u64 {
+        self.in_force
+    }
+
+    /// What the log did so far.
+    pub fn counts(&self) -> LogCounts {
+        self.counts
+    }
+
+    /// Clears the counts, not the log.
+    pub fn clear_counts(&mut self) {
+        self.counts = LogCounts::default();
+    }
+
+    /// Number of a program: every report made before it was issued is on flash (or void). What was reported while
+    /// [`Store::sequence`] was this number or more may be lost with RAM.
+    pub fn durable_since(&self) -> u64 {
+        self.durable_since
+    }
+
+    /// Rebuilds everything from flash, and tells `invalid` what [`ValidityLog::scan`] would: every page of the log is
+    /// read once. `pages` are all pages of this kind that a scan found; `opened_at` is the number of the last program
+    /// before the block was opened, `u64::MAX` for a block that holds no data.
+    ///
+    /// A log page that cannot be read any more ends the log: what is older is forgotten, and counts as valid again.
+    ///
+    /// # Errors
+    /// Whatever the flash answers.
+    pub fn recover<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        pages: &[(Ppn, Oob)],
+        opened_at: impl Fn(BlockId) -> u64,
+        invalid: impl FnMut(BlockId, &[u64]),
+    ) -> Result<()> {
+        self.forget();
+        let mut copies = HashMap::<u32, (u64, Ppn), FxBuildHasher>::default();
+        for &(ppn, oob) in pages {
+            let newest = copies.entry(oob.owner).or_insert((0, ppn));
+            *newest = (*newest).max((oob.sequence, ppn));
+        }
+        let Some((_, newest)) = pages.iter().max_by_key(|(_, oob)| oob.generation) else { return Ok(()) };
+        let mut known = vec![false; self.heads.len()];
+        let mut dead = PageSet::new(self.pages);
+        let mut number = newest.owner;
+        self.oldest = number.wrapping_add(1);
+        let mut head = None;
+        while let Some(&(_, place)) = copies.get(&number) {
+            let oob = io.read(place, &mut self.page, Cause::Validity)?;
+            let head = *head.get_or_insert_with(|| Head::read(&self.page));
+            self.durable_since = head.durable_since;
+            self.directory.push_front(place);
+            self.oldest = number;
+            self.adopt_entries(oob.generation, &opened_at, &mut known, &mut dead);
+            if number == head.oldest {
+                break;
+            }
+            number = number.wrapping_sub(1);
+        }
+        self.tell(&dead, invalid);
+        Ok(())
+    }
+
+    /// Tells `invalid` each block with invalid pages and which they are: bit `k` of the words is page `k`. Reads every
+    /// page of the log once, and takes one bit per page of the device meanwhile.
+    ///
+    /// # Errors
+    /// Whatever the flash answers.
+    pub fn scan<N: Nand>(&mut self, io: &mut Store<N>, invalid: impl FnMut(BlockId, &[u64])) -> Result<()> {
+        let mut dead = PageSet::new(self.pages);
+        for index in self.cleaned as usize..self.directory.len() {
+            io.read(self.directory[index], &mut self.page, Cause::Validity)?;
+            let entries = (0..self.page_entries).map(|slot| Entry::read(&self.page, slot));
+            entries.filter(|entry| self.is_in_force(entry)).for_each(|entry| dead.insert(entry.page));
+        }
+        let buffered = self.buffer.iter().filter(|entry| self.is_in_force(entry)).map(|entry| entry.page);
+        buffered.chain(self.waiting.iter().copied()).for_each(|ppn| dead.insert(ppn));
+        self.tell(&dead, invalid);
+        Ok(())
+    }
+
+    /// Writes what waits in RAM, one page per call, the last one not full; `false` once all is on flash. For shutdown, or
+    /// before what is older than [`ValidityLog::durable_since`] may be needed is erased. Cleaning is left to
+    /// [`Validity::settle`].
+    ///
+    /// # Errors
+    /// Whatever the flash answers.
+    pub fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+        self.admit_waiting();
+        let unwritten = !self.buffer.is_empty();
+        if unwritten {
+            self.flush(io)?;
+        }
+        Ok(unwritten)
+    }
+
+    fn forget(&mut self) {
+        self.heads.fill(NIL);
+        self.lives.fill(0);
+        self.counts_in_force.fill(0);
+        self.directory.clear();
+        self.buffer.clear();
+        self.waiting.clear();
+        (self.in_force, self.durable_since, self.oldest) = (0, 0, FIRST_NUMBER);
+        (self.cleaned, self.cursor, self.moved) = (0, 0, false);
+    }
+
+    /// Takes over the entries of the oldest page so far, which is in `page` and was first programmed at `flushed_at`.
+    /// Pages and entries are met newest first: the first one of a block tells head and life.
+    fn adopt_entries(
+        &mut self,
+        flushed_at: u64,
+        opened_at: &impl Fn(BlockId) -> u64,
+        known: &mut [bool],
+        dead: &mut PageSet,
+    ) {
+        for slot in (0..self.page_entries).rev() {
+            let entry = Entry::read(&self.page, slot);
+            if entry.page.some().is_none() {
+                continue;
+            }
+            let block = self.block_of(entry.page);
+            let in_force = flushed_at > opened_at(block);
+            let first = !std::mem::replace(&mut known[block.index()], true);
+            if first {
+                self.lives[block.index()] = if in_force { entry.life } else { entry.life.wrapping_add(1) };
+            }
+            if first && in_force {
+                self.heads[block.index()] = self.position(self.oldest, slot);
+            }
+            if in_force {
+                self.counts_in_force[block.index()] += 1;
+                self.in_force += 1;
+                dead.insert(entry.page);
+            }
+        }
+    }
+
+    fn tell(&self, dead: &PageSet, mut invalid: impl FnMut(BlockId, &[u64])) {
+        let mut words = vec![0_u64; self.block_pages.div_ceil(64) as usize];
+        let mut found = Vec::new();
+        for block in (0..self.heads.len() as u32).map(BlockId) {
+            let first = Ppn(block.0 * self.block_pages);
+            found.clear();
+            dead.collect(first, self.block_pages, &mut found);
+            if found.is_empty() {
+                continue;
+            }
+            words.fill(0);
+            for ppn in &found {
+                set(&mut words, ppn.0 - first.0);
+            }
+            invalid(block, &words);
+        }
+    }
+
+    #[inline]
+    fn block_of(&self, ppn: Ppn) -> BlockId {
+        BlockId(self.divider.quotient(ppn.0))
+    }
+
+    fn is_in_force(&self, entry: &Entry) -> bool {
+        entry.page.some().is_some() && entry.life == self.lives[self.block_of(entry.page).index()]
+    }
+
+    /// Number of the page that the buffer becomes.
+    #[inline]
+    fn next_number(&self) -> u32 {
+        self.oldest.wrapping_add(self.pages_held())
+    }
+
+    #[inline]
+    fn position(&self, number: u32, slot: u32) -> u32 {
+        (number & (self.ring - 1)) * self.page_entries + slot
+    }
+
+    /// Slots from the first page that was not cleaned to a position, round the ring.
+    fn age(&self, position: u32) -> u32 {
+        let start = self.position(self.oldest.wrapping_add(self.cleaned), 0);
+        if position >= start { position - start } else { position + (self.ring * self.page_entries - start) }
+    }
+
+    /// Pages of the log that were not cleaned.
+    fn uncleaned_pages(&self) -> u32 {
+        self.pages_held() - self.cleaned
+    }
+
+    /// Pages that the log may have without being cleaned.
+    fn limit_pages(&self) -> u64 {
+        (2 * self.in_force.max(self.options.spare_pages)).div_ceil(self.page_entries as u64)
+    }
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.buffer.len() == self.page_entries as usize
+    }
+
+    /// Puts an entry for `ppn` at the head of its block's chain.
+    #[inline]
+    fn link(&mut self, ppn: Ppn) {
+        let position = self.position(self.next_number(), self.buffer.len() as u32);
+        let block = self.block_of(ppn).index();
+        let previous = std::mem::replace(&mut self.heads[block], position);
+        self.buffer.push(Entry { page: ppn, life: self.lives[block], previous });
+    }
+
+    #[inline]
+    fn report(&mut self, ppn: Ppn) {
+        let block = self.block_of(ppn).index();
+        self.counts_in_force[block] += 1;
+        self.in_force += 1;
+        self.link(ppn);
+    }
+
+    /// Makes entries of waiting reports while the buffer has room; whether it made any.
+    fn admit_waiting(&mut self) -> bool {
+        let before = self.waiting.len();
+        while !self.is_full()
+            && let Some(ppn) = self.waiting.pop_front()
+        {
+            self.report(ppn);
+        }
+        self.waiting.len() < before
+    }
+
+    /// Makes the buffer a page of the log and discards the pages that were cleaned into it. Entries that are not in force
+    /// any more leave their slots blank: nothing in force points to them.
+    fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        let durable_since = if self.waiting.is_empty() { io.sequence() + 1 } else { self.durable_since };
+        let oldest = self.oldest.wrapping_add(self.cleaned);
+        Head { durable_since, oldest }.write(&mut self.page);
+        for slot in 0..self.page_entries {
+            let entry = self.buffer.get(slot as usize).filter(|entry| self.is_in_force(entry));
+            entry.copied().unwrap_or(Entry::BLANK).write(&mut self.page, slot);
+        }
+        let (pool, content) = (io.richest_pool(Stream::Validity), Content::Bytes(&self.page));
+        let number = self.next_number();
+        let place =
+            io.append(Stream::Validity, pool, number, content, Fingerprint::default(), Cause::Validity)?;
+        self.directory.push_back(place);
+        assert!(self.pages_held() < self.ring, "the log is longer than its positions can tell apart");
+        self.buffer.clear();
+        self.moved = false;
+        self.durable_since = durable_since;
+        self.counts.written_pages += 1;
+        for _ in 0..std::mem::take(&mut self.cleaned) {
+            self.discard_oldest(io);
+        }
+        Ok(())
+    }
+
+    fn discard_oldest<N: Nand>(&mut self, io: &mut Store<N>) {
+        let place = self.directory.pop_front().expect("a cleaned page is in the directory");
+        self.oldest = self.oldest.wrapping_add(1);
+        io.discard(place);
+    }
+
+    /// Inserts the entries of the oldest page that are in force again, as many as the buffer takes. One read per page.
+    fn clean<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        if self.cursor == 0 {
+            io.read(self.directory[self.cleaned as usize], &mut self.cleaning, Cause::Validity)?;
+            self.moved = false;
+        }
+        while self.cursor < self.page_entries && !self.is_full() {
+            let entry = Entry::read(&self.cleaning, self.cursor);
+            self.cursor += 1;
+            if self.is_in_force(&entry) {
+                self.link(entry.page);
+                self.moved = true;
+                self.counts.reinserted += 1;
+            }
+        }
+        if self.cursor == self.page_entries {
+            self.finish_cleaning(io);
+        }
+        Ok(())
+    }
+
+    fn finish_cleaning<N: Nand>(&mut self, io: &mut Store<N>) {
+        self.cursor = 0;
+        self.counts.cleaned_pages += 1;
+        if self.moved || self.cleaned > 0 {
+            self.cleaned += 1;
+        } else {
+            self.discard_oldest(io);
+        }
+    }
+
+    /// Sets the bits of the block's pages that its chain names. Entries of one log page follow each other in a chain, so
+    /// each page is read once.
+    fn walk<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, invalid: &mut [u64]) -> Result<()> {
+        let on_flash = self.uncleaned_pages() * self.page_entries;
+        let mut younger = on_flash + self.buffer.len() as u32;
+        let mut loaded = NIL;
+        let mut position = self.heads[block.index()];
+        while position != NIL {
+            let age = self.age(position);
+            if age >= younger {
+                break;
+            }
+            younger = age;
+            let entry = if age >= on_flash {
+                self.buffer[(age - on_flash) as usize]
+            } else {
+                let page = age / self.page_entries;
+                if page != loaded {
+                    io.read(self.directory[(self.cleaned + page) as usize], &mut self.page, Cause::Validity)?;
+                    loaded = page;
+                }
+                Entry::read(&self.page, age % self.page_entries)
+            };
+            debug_assert!(self.is_in_force(&entry), "the chain of block {block} names {entry:?}");
+            set(invalid, entry.page.0 - block.0 * self.block_pages);
+            position = entry.previous;
+        }
+        Ok(())
+    }
+}
+
+impl Validity for ValidityLog {
+    /// O(1), one random access to the block's head.
+    #[inline]
+    fn invalidate(&mut self, ppn: Ppn) {
+        self.counts.reports += 1;
+        if self.is_full() || !self.waiting.is_empty() {
+            self.waiting.push_back(ppn);
+        } else {
+            self.report(ppn);
+        }
+    }
+
+    /// O(waiting reports).
+    fn opened(&mut self, block: BlockId) {
+        let index = block.index();
+        self.lives[index] = self.lives[index].wrapping_add(1);
+        self.heads[index] = NIL;
+        self.in_force -= std::mem::take(&mut self.counts_in_force[index]) as u64;
+        self.waiting.retain(|&ppn| self.divider.quotient(ppn.0) != block.0);
+    }
+
+    /// One read per log page that the block's chain touches.
+    fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()> {
+        let first = block.0 * self.block_pages;
+        let mut invalid = vec![0; self.block_pages.div_ceil(64) as usize];
+        self.walk(io, block, &mut invalid)?;
+        for &ppn in self.waiting.iter().filter(|&&ppn| self.block_of(ppn) == block) {
+            set(&mut invalid, ppn.0 - first);
+        }
+        let live = |&page: &u32| invalid[page as usize / 64] >> (page % 64) & 1 == 0;
+        out.extend((0..self.block_pages).filter(live).map(|page| Ppn(first + page)));
+        Ok(())
+    }
+
+    /// Writes the buffer if it is full, or cleans (one page read, none written) while the log exceeds its bound, or takes
+    /// up waiting reports.
+    fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+        // A second cleaned page must not wait with the first, or the log would hold more than it may: write early.
+        if self.is_full() || self.cleaned > 1 {
+            self.flush(io)?;
+            return Ok(true);
+        }
+        if self.uncleaned_pages() as u64 > self.limit_pages() {
+            self.clean(io)?;
+            return Ok(true);
+        }
+        Ok(self.admit_waiting())
+    }
+
+    fn owns(&self, id: u32, ppn: Ppn) -> bool {
+        self.directory.get(id.wrapping_sub(self.oldest) as usize) == Some(&ppn)
+    }
+
+    fn relocate_own(&mut self, id: u32, from: Ppn, to: Ppn) {
+        assert!(self.owns(id, from), "page {from} is not page {id} of the validity log");
+        self.directory[id.wrapping_sub(self.oldest) as usize] = to;
+    }
+
+    fn pages_per_settle(&self) -> u32 {
+        1
+    }
+
+    /// What the log takes from the host: X entries and three pages, if [`Validity::settle`] is called until it has
+    /// nothing to do before each write.
+    ///
+    /// Proof. Let L be the logical pages, d of them unmapped, D the spare pages. At most D + d data pages are invalid, so
+    /// the limit is at most ceil(2·(D + d) / V) pages, and a settled log has at most the limit uncleaned and one cleaned
+    /// page. While it is settled a flush adds a page; it follows V entries, which are reports (then the log was within
+    /// the limit) or come from cleaning, which then has finished a page for each flush but the first, whose page may be
+    /// begun only. So there are at most two pages beyond limit or earlier length, and a third while the flush that
+    /// discards the cleaned one is under way. For d > 0 the limit is higher, but V > 1: ceil(2·(D + d) / V) is at most
+    /// ceil(2·D / V) + d, and the d pages of data are not there. Entries for pages reported twice, after a recovery, make
+    /// the log longer by two pages per V of them until their blocks are opened.
+    fn metadata_pages(&self) -> u64 {
+        (2 * self.options.spare_pages).div_ceil(self.page_entries as u64) + PAGES_IN_FLIGHT
+    }
+
+    /// The buffer is three pages: the next page of the log, the one being cleaned, the one that a query reads. Reports
+    /// that wait for a settle, one in practice, are not listed.
+    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("validity chain heads", self.heads.len() as u64 * 4),
+            ("validity erase stamps", self.lives.len() as u64 * 4),
+            ("validity log directory", self.metadata_pages() * 4),
+            ("validity log buffer", 3 * self.page.len() as u64),
+        ]
+    }
+}
+
+#[inline]
+fn set(words: &mut [u64], bit: u32) {
+    words[bit as usize / 64] |= 1 << (bit % 64);
+}

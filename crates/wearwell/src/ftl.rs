@@ -678,9 +678,11 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Old versions of translation pages that are kept for recovery at the most: when there are more, what was called
-    /// invalid since is written, and they are not needed any more (GeckoFTL, appendix C.2.2).
+    /// invalid since is written, and they are not needed any more (GeckoFTL, appendix C.2.2). As many as the buffer takes
+    /// reports, which bounds what recovery reads; a small device cannot spare as many pages.
     pub(crate) fn held_limit(&self) -> usize {
-        self.validity.entries_per_flush() as usize
+        let spared = (self.store.geometry().pages() / 64).max(1);
+        u64::from(self.validity.entries_per_flush()).min(spared) as usize
     }
 
     /// Programs between two writes of the validity buffer at the most: what is in it longer, a recovery that reads the

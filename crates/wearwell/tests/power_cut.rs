@@ -379,6 +379,21 @@ fn lazyftl_keeps_its_promise_at_every_cut() {
 }
 
 #[test]
+fn geckoftl_keeps_its_promise_at_every_cut() {
+    every_cut_of("geckoftl", &worlds());
+}
+
+#[test]
+fn uftl_keeps_its_promise_at_every_cut() {
+    every_cut_of("u-ftl", &worlds());
+}
+
+#[test]
+fn ibftl_keeps_its_promise_at_every_cut() {
+    every_cut_of("ib-ftl", &worlds());
+}
+
+#[test]
 fn dftl_keeps_its_promise_at_every_cut() {
     every_cut_of("dftl", &worlds());
 }

@@ -39,6 +39,8 @@ pub struct Drive<N, V> {
     /// Logical pages that the host writes to.
     pub host_pages: u64,
     pub queries: u64,
+    /// Erases a block as soon as it is empty: what is given up too early is gone.
+    pub erases_at_once: bool,
     /// Most pages of validity that were on flash and needed at a time.
     pub most_held: u64,
     geometry: Geometry,
@@ -66,6 +68,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
             opened_at: vec![u64::MAX; blocks],
             host_pages: logical as u64,
             queries: 0,
+            erases_at_once: false,
             most_held: 0,
             map: vec![Ppn::NONE; logical],
             owner: vec![Lpn::NONE; pages],
@@ -254,7 +257,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
     /// Erases empty blocks of validity pages, and empties some if there are none.
     fn make_room(&mut self) -> Result<()> {
         let low = self.geometry.blocks() / 4;
-        if self.io.total_free_blocks() > low {
+        if !self.erases_at_once && self.io.total_free_blocks() > low {
             return Ok(());
         }
         self.finish_erases()?;

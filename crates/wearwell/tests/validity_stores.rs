@@ -1,0 +1,456 @@
+//! Page validity on flash answers as a bitmap in RAM does, at the price that its papers state, and from flash alone.
+
+#[path = "validity_stores/drive.rs"]
+mod drive;
+
+use drive::{Drive, StoreUnderTest, geometry};
+use wearwell::Error;
+use wearwell::address::{BlockId, Ppn};
+use wearwell::nand::{CutOutcome, Geometry, Nand, NandError, Oob, PageKind, PowerCut, Retain, SimNand};
+use wearwell::store::{FreeOrder, Store};
+use wearwell::timing::Cause;
+use wearwell::validity::{BitmapOptions, FlashBitmap, LogOptions, Validity, ValidityLog};
+
+/// Odd and even: tiny, the papers' block and page, a superblock of three planes, a block larger than a bitmap page.
+fn geometries() -> [(&'static str, Geometry); 4] {
+    [
+        ("tiny", geometry([2, 32, 8, 512])),
+        ("paper", geometry([1, 256, 128, 4096])),
+        ("superblock", Geometry { superblock_planes: 3, ..geometry([6, 30, 7, 1024]) }),
+        ("large blocks", geometry([1, 12, 5000, 512])),
+    ]
+}
+
+fn bitmap(geometry: &Geometry, _: u64) -> FlashBitmap {
+    FlashBitmap::new(geometry, BitmapOptions::default())
+}
+
+fn batching(geometry: &Geometry, _: u64) -> FlashBitmap {
+    FlashBitmap::new(geometry, BitmapOptions { batch: true })
+}
+
+fn log(geometry: &Geometry, spare_pages: u64) -> ValidityLog {
+    ValidityLog::new(geometry, LogOptions { spare_pages }).expect("a log fits the geometry")
+}
+
+fn sim(geometry: &Geometry) -> SimNand {
+    SimNand::new(geometry.clone(), Retain::ALL)
+}
+
+/// The share of logical pages that the papers take.
+const FULL: f64 = 0.7;
+
+#[test]
+fn stores_answer_as_a_bitmap_in_ram_under_millions_of_updates() {
+    for (name, geometry) in geometries() {
+        let updates = 500_000;
+        let queries = [
+            Drive::new(sim(&geometry), FULL, bitmap).run_asked(updates),
+            Drive::new(sim(&geometry), FULL, batching).run_asked(updates),
+            Drive::new(sim(&geometry), FULL, log).run_asked(updates),
+        ];
+        assert!(queries.iter().all(|&queries| queries > 20), "{name}: {queries:?} queries");
+    }
+}
+
+#[test]
+fn stores_answer_while_many_reports_wait() {
+    for (name, geometry) in geometries().into_iter().take(3) {
+        let rounds = 300;
+        let mut reports = 0;
+        reports += Drive::new(sim(&geometry), FULL, bitmap).run_unsettled(rounds);
+        reports += Drive::new(sim(&geometry), FULL, batching).run_unsettled(rounds);
+        reports += Drive::new(sim(&geometry), FULL, log).run_unsettled(rounds);
+        assert!(reports > 0, "{name}: no report waited at a query");
+    }
+}
+
+#[test]
+fn the_bitmap_costs_one_read_and_one_write_per_report_and_one_read_per_query() {
+    let mut drive = Drive::new(sim(&geometry([1, 256, 128, 4096])), FULL, bitmap);
+    drive.fill();
+    drive.run(drive.logical_pages() * 2);
+    let before = drive.io.stats.clone();
+    let asked = drive.queries;
+    drive.run(10_000);
+    let queries = drive.queries - asked;
+    let reads = drive.io.stats.reads[Cause::Validity as usize] - before.reads[Cause::Validity as usize];
+    let programs =
+        drive.io.stats.programs[Cause::Validity as usize] - before.programs[Cause::Validity as usize];
+    println!("10000 updates: {programs} programs, {reads} reads, {queries} of them for queries");
+    assert_eq!((programs, reads), (10_000, 10_000 + queries));
+    assert!((100..200).contains(&queries), "{queries} queries; GK-60 expects one per 68 updates");
+}
+
+#[test]
+fn batching_writes_a_bitmap_page_once_for_all_its_waiting_reports() {
+    let geometry = geometry([1, 64, 8, 512]);
+    let written = |options: BitmapOptions| {
+        let mut io = Store::new(sim(&geometry), FreeOrder::Fifo);
+        let mut bitmap = FlashBitmap::new(&geometry, options);
+        (0..100).for_each(|page| bitmap.invalidate(Ppn(page)));
+        while bitmap.settle(&mut io).expect("no fault") {}
+        io.stats.programs[Cause::Validity as usize]
+    };
+    assert_eq!(written(BitmapOptions { batch: true }), 1);
+    assert_eq!(written(BitmapOptions::default()), 100);
+}
+
+#[test]
+fn a_report_that_waits_is_void_when_its_block_is_opened_again() {
+    fn check(geometry: &Geometry, mut store: impl Validity) {
+        let mut io = Store::new(sim(geometry), FreeOrder::Fifo);
+        // More than a log page, so that some reports find the buffer full.
+        (0..64).for_each(|page| store.invalidate(Ppn(page)));
+        store.opened(BlockId(7));
+        let mut live = Vec::new();
+        store.live_pages(&mut io, BlockId(7), &mut live).expect("no fault");
+        assert_eq!(live, (56..64).map(Ppn).collect::<Vec<_>>());
+        while store.settle(&mut io).expect("no fault") {}
+        live.clear();
+        store.live_pages(&mut io, BlockId(7), &mut live).expect("no fault");
+        assert_eq!(live, (56..64).map(Ppn).collect::<Vec<_>>());
+        live.clear();
+        store.live_pages(&mut io, BlockId(6), &mut live).expect("no fault");
+        assert!(live.is_empty());
+    }
+    let geometry = geometry([1, 64, 8, 512]);
+    check(&geometry, bitmap(&geometry, 0));
+    check(&geometry, batching(&geometry, 0));
+    check(&geometry, log(&geometry, 150));
+}
+
+#[test]
+fn an_entry_inserted_again_after_younger_ones_hides_none_of_them() {
+    let geometry = geometry([1, 64, 8, 512]);
+    let mut io = Store::new(sim(&geometry), FreeOrder::Fifo);
+    let mut log = log(&geometry, 42);
+    let mut settle = |log: &mut ValidityLog| while log.settle(&mut io).expect("no fault") {};
+    // A death early in block 1, then others and reopenings until cleaning has passed it, then a younger one; and again.
+    let mut dead = Vec::new();
+    let mut others = (0..).map(|k: u32| BlockId(2 + k % 50));
+    for page in [9, 12, 8] {
+        log.invalidate(Ppn(page));
+        dead.push(Ppn(page));
+        let cleaned = log.counts().cleaned_pages;
+        while log.counts().cleaned_pages < cleaned + 1 {
+            let block = others.next().expect("endless");
+            log.opened(block);
+            (0..8).for_each(|page| log.invalidate(Ppn(block.0 * 8 + page)));
+            settle(&mut log);
+        }
+    }
+    assert!(log.counts().reinserted > 0);
+    let mut live = Vec::new();
+    log.live_pages(&mut io, BlockId(1), &mut live).expect("no fault");
+    let expected: Vec<Ppn> = (8..16).map(Ppn).filter(|ppn| !dead.contains(ppn)).collect();
+    assert_eq!(live, expected);
+}
+
+#[test]
+fn a_query_of_the_log_reads_each_page_of_the_chain_once() {
+    let geometry = geometry([1, 64, 8, 512]);
+    let mut io = Store::new(sim(&geometry), FreeOrder::Fifo);
+    let mut log = log(&geometry, 200);
+    let entries = log.page_entries();
+    // Four entries of block 0 in the first page, one in the second, one in the buffer.
+    let filler = |log: &mut ValidityLog, from: u32, count: u32| {
+        (from..from + count).for_each(|page| log.invalidate(Ppn(64 + page)));
+    };
+    (0..4).for_each(|page| log.invalidate(Ppn(page)));
+    filler(&mut log, 0, entries - 4);
+    assert!(log.settle(&mut io).expect("no fault"));
+    log.invalidate(Ppn(4));
+    filler(&mut log, entries, entries - 1);
+    assert!(log.settle(&mut io).expect("no fault"));
+    log.invalidate(Ppn(5));
+    let before = io.stats.reads[Cause::Validity as usize];
+    let mut live = Vec::new();
+    log.live_pages(&mut io, BlockId(0), &mut live).expect("no fault");
+    assert_eq!(live, [Ppn(6), Ppn(7)]);
+    assert_eq!(io.stats.reads[Cause::Validity as usize] - before, 2);
+    log.opened(BlockId(0));
+    log.live_pages(&mut io, BlockId(0), &mut live).expect("no fault");
+    assert_eq!(io.stats.reads[Cause::Validity as usize] - before, 2, "an empty chain costs nothing");
+}
+
+/// Appendix E: "each log entry is reinserted into the log on average one time". At most, as at most half of a log that is
+/// cleaned is in force; and less than that where blocks are reused before their entries are the oldest. Uniform
+/// overwrites, then overwrites of a tenth, which leave dead pages in blocks that are not collected for long.
+#[test]
+fn the_log_stays_within_its_bound_at_no_more_than_one_insertion_per_entry() {
+    for (name, geometry) in geometries() {
+        let mut drive = Drive::new(sim(&geometry), FULL, log);
+        drive.fill();
+        drive.run(drive.logical_pages() * 4);
+        for (workload, host_pages) in
+            [("uniform", drive.logical_pages()), ("a tenth", drive.logical_pages() / 10)]
+        {
+            drive.host_pages = host_pages;
+            drive.run(drive.logical_pages());
+            let per_entry = measure_insertions(&format!("{name}, {workload}"), &mut drive);
+            assert!(per_entry <= 1.0, "{name}, {workload}: {per_entry}");
+            if (name, workload) == ("paper", "a tenth") {
+                assert!(per_entry > 0.1, "{per_entry}: hardly anything was inserted again");
+            }
+        }
+    }
+}
+
+/// Entries inserted again per report, over several times the logical pages; prints the price.
+fn measure_insertions(what: &str, drive: &mut Drive<SimNand, ValidityLog>) -> f64 {
+    drive.validity.clear_counts();
+    drive.most_held = 0;
+    let before = drive.io.stats.clone();
+    let updates = drive.logical_pages() * 8;
+    drive.run(updates);
+    let counts = drive.validity.counts();
+    let per_entry = counts.reinserted as f64 / counts.reports as f64;
+    let per_update = |now: &[u64], then: &[u64]| {
+        (now[Cause::Validity as usize] - then[Cause::Validity as usize]) as f64 / updates as f64
+    };
+    println!(
+        "{what}: {per_entry:.3} insertions again per entry, {:.5} programs and {:.5} reads per update, 1/V = {:.5}, at \
+         most {} of {} pages held",
+        per_update(&drive.io.stats.programs, &before.programs),
+        per_update(&drive.io.stats.reads, &before.reads),
+        1.0 / f64::from(drive.validity.page_entries()),
+        drive.most_held,
+        drive.validity.metadata_pages(),
+    );
+    assert!(counts.cleaned_pages > 0, "{what}: nothing was cleaned");
+    assert!(drive.most_held <= drive.validity.metadata_pages(), "{what}: {} pages", drive.most_held);
+    per_entry
+}
+
+/// A host that uses a corner of its space leaves more pages invalid than there are spare ones: twice the spare pages do
+/// not hold the entries, and cleaning by that bound would insert the same entries for ever.
+#[test]
+fn the_log_of_a_device_hardly_used_takes_the_room_of_the_data_that_is_not_there() {
+    let geometry = geometry([1, 256, 32, 512]);
+    let mut drive = Drive::new(sim(&geometry), 0.9, log);
+    let spare_bound = drive.validity.metadata_pages();
+    drive.host_pages = drive.logical_pages() / 10;
+    drive.run(200_000);
+    let unmapped = drive.logical_pages() - drive.host_pages;
+    println!("{} pages held, {spare_bound} for the spare pages, {unmapped} unmapped", drive.most_held);
+    assert!(drive.most_held > spare_bound, "the case did not occur");
+    assert!(drive.most_held <= spare_bound + unmapped);
+    // The host fills its space: the log gives the room back.
+    drive.host_pages = drive.logical_pages();
+    drive.fill();
+    assert!(drive.held() <= spare_bound, "{} pages", drive.held());
+    drive.run(50_000);
+    assert!(drive.held() <= spare_bound, "{} pages", drive.held());
+}
+
+/// All pages of validity on a medium, as the engine's scan finds them.
+fn found_pages<N: Nand>(io: &mut Store<N>) -> Vec<(Ppn, Oob)> {
+    let (blocks, pages) = (io.geometry().blocks(), io.geometry().block_pages());
+    let mut found = Vec::new();
+    for block in (0..blocks).map(BlockId) {
+        let first = io.geometry().first_page(block).0;
+        for ppn in (first..first + pages).map(Ppn) {
+            match io.probe(ppn) {
+                Ok(None) => break,
+                Ok(Some(oob)) if oob.kind == PageKind::Validity => found.push((ppn, oob)),
+                Ok(Some(_)) | Err(Error::Nand(NandError::Uncorrectable(_))) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    found
+}
+
+/// Invalid pages by a callback that gets the words of a block.
+fn set_pages(block: BlockId, words: &[u64], block_pages: u32, dead: &mut [bool]) {
+    for page in (0..block_pages).filter(|&page| words[page as usize / 64] >> (page % 64) & 1 == 1) {
+        dead[(block.0 * block_pages + page) as usize] = true;
+    }
+}
+
+/// What a store that starts from flash alone knows: its queries, its scan and what recovery told are one.
+fn recovered_log<N: Nand>(log: &mut ValidityLog, io: &mut Store<N>, opened_at: &[u64]) -> Vec<bool> {
+    let (pages, block_pages) = (io.geometry().pages() as usize, io.geometry().block_pages());
+    let found = found_pages(io);
+    let mut told = vec![false; pages];
+    let before = io.stats.reads[Cause::Validity as usize];
+    log.recover(
+        io,
+        &found,
+        |block| opened_at[block.index()],
+        |block, words| set_pages(block, words, block_pages, &mut told),
+    )
+    .expect("no fault");
+    let reads = io.stats.reads[Cause::Validity as usize] - before;
+    assert_eq!(reads, u64::from(log.pages_held()), "recovery reads each page of the log once");
+    let mut scanned = vec![false; pages];
+    log.scan(io, |block, words| set_pages(block, words, block_pages, &mut scanned)).expect("no fault");
+    assert_eq!(told, scanned);
+    assert_eq!(told, queried(log, io));
+    told
+}
+
+fn recovered_bitmap<N: Nand>(bitmap: &mut FlashBitmap, io: &mut Store<N>) -> Vec<bool> {
+    let (pages, block_pages) = (io.geometry().pages() as usize, io.geometry().block_pages());
+    let found = found_pages(io);
+    bitmap.recover(&found);
+    let mut scanned = vec![false; pages];
+    let before = io.stats.reads[Cause::Validity as usize];
+    bitmap.scan(io, |block, words| set_pages(block, words, block_pages, &mut scanned)).expect("no fault");
+    let reads = io.stats.reads[Cause::Validity as usize] - before;
+    assert!(reads <= u64::from(bitmap.bitmap_pages()), "{reads} reads");
+    assert_eq!(scanned, queried(bitmap, io));
+    scanned
+}
+
+fn queried<N: Nand>(store: &mut impl Validity, io: &mut Store<N>) -> Vec<bool> {
+    let mut dead = vec![true; io.geometry().pages() as usize];
+    let mut live = Vec::new();
+    for block in (0..io.geometry().blocks()).map(BlockId) {
+        store.live_pages(io, block, &mut live).expect("no fault");
+    }
+    live.into_iter().for_each(|ppn| dead[ppn.index()] = false);
+    dead
+}
+
+/// Runs a drive to a cut at operation `at` after a warm-up; `None` if the drive ended before.
+fn cut<V: StoreUnderTest>(
+    geometry: &Geometry,
+    new: impl Fn(&Geometry, u64) -> V,
+    at: u64,
+    outcome: CutOutcome,
+    updates: u64,
+) -> Option<Drive<PowerCut<SimNand>, V>> {
+    let mut drive = Drive::new(PowerCut::new(sim(geometry), Some(at), outcome), FULL, new);
+    drive.erases_at_once = true;
+    let mut run = || {
+        drive.try_run(updates / 4)?;
+        // Entries of blocks that are left alone are inserted again.
+        drive.host_pages = drive.logical_pages() / 3;
+        drive.try_run(updates - updates / 4)
+    };
+    match run() {
+        Err(error) if error.is_power_loss() => {}
+        Ok(()) => return None,
+        Err(error) => panic!("{error}"),
+    }
+    drive.io.nand_mut().restore(None);
+    Some(drive)
+}
+
+#[test]
+fn after_a_cut_at_any_program_the_log_knows_what_was_reported_before_durable_since() {
+    let geometry = geometry([1, 24, 8, 512]);
+    let mut cuts = [0; 3];
+    let mut lost = 0;
+    for (kind, outcome) in CutOutcome::ALL.into_iter().enumerate() {
+        for at in 0.. {
+            let Some(mut drive) = cut(&geometry, log, at, outcome, 6_000) else { break };
+            cuts[kind] += 1;
+            let before = drive.validity.durable_since();
+            // Nothing but flash: a new log over the same medium.
+            let mut log = log(&geometry, drive.spare_pages());
+            let known = recovered_log(&mut log, &mut drive.io, &drive.opened_at);
+            let durable = log.durable_since();
+            assert!(durable >= before, "cut {at} {outcome:?}: {durable} after {before}");
+            assert_eq!(known, drive.dead_before(durable), "cut {at} {outcome:?}");
+            let found = found_pages(&mut drive.io);
+            drive.replace_validity(log, &found);
+            lost += drive.report_again_since(durable);
+            // Where the page was not consumed the table of blocks, which outlived the cut, would be wrong.
+            if outcome != CutOutcome::Before {
+                drive.run_asked(1_500);
+                assert!(drive.held() <= drive.validity.metadata_pages(), "{} pages", drive.held());
+            }
+        }
+    }
+    println!("{cuts:?} cuts, {lost} reports lost and repeated");
+    assert!(cuts.iter().all(|&cuts| cuts > 100) && lost > 0);
+}
+
+#[test]
+fn after_a_cut_at_any_program_the_battery_leaves_the_bitmap_on_flash() {
+    let geometry = geometry([1, 24, 8, 512]);
+    for batch in [false, true] {
+        let new = |geometry: &Geometry, _: u64| FlashBitmap::new(geometry, BitmapOptions { batch });
+        for outcome in CutOutcome::ALL {
+            let mut cuts = 0;
+            for at in 0.. {
+                let Some(mut drive) = cut(&geometry, new, at, outcome, 700) else { break };
+                cuts += 1;
+                if outcome == CutOutcome::Before {
+                    drive.consume_interrupted_page();
+                }
+                while drive.validity.write_back(&mut drive.io).expect("the battery lasts") {}
+                assert!(!drive.validity.has_unwritten());
+                let mut bitmap = new(&geometry, 0);
+                let known = recovered_bitmap(&mut bitmap, &mut drive.io);
+                assert_eq!(known, drive.ever_dead(), "cut {at} {outcome:?}");
+                let found = found_pages(&mut drive.io);
+                drive.replace_validity(bitmap, &found);
+                drive.run_asked(200);
+            }
+            assert!(cuts > 500, "{cuts} cuts");
+        }
+    }
+}
+
+#[test]
+fn reports_that_found_the_buffer_full_are_not_called_durable_with_it() {
+    let geometry = geometry([1, 64, 8, 512]);
+    let mut io = Store::new(sim(&geometry), FreeOrder::Fifo);
+    let mut first = log(&geometry, 150);
+    let entries = first.page_entries();
+    (0..entries + 5).for_each(|page| first.invalidate(Ppn(page)));
+    assert!(first.settle(&mut io).expect("no fault"));
+    assert_eq!((io.sequence(), first.durable_since()), (1, 0), "five reports made at 0 are in RAM only");
+    let mut second = log(&geometry, 150);
+    let known = recovered_log(&mut second, &mut io, &[0; 64]);
+    assert_eq!(second.durable_since(), 0);
+    assert_eq!(known.iter().filter(|&&dead| dead).count() as u32, entries);
+    while first.write_back(&mut io).expect("no fault") {}
+    assert_eq!((io.sequence(), first.durable_since()), (2, 2));
+}
+
+#[test]
+fn a_partly_filled_buffer_can_be_made_durable() {
+    let geometry = geometry([1, 64, 8, 512]);
+    let mut drive = Drive::new(sim(&geometry), FULL, log);
+    for _ in 0..50 {
+        drive.run(137);
+        while drive.validity.write_back(&mut drive.io).expect("no fault") {}
+        let mut log = log(&geometry, drive.spare_pages());
+        let known = recovered_log(&mut log, &mut drive.io, &drive.opened_at);
+        assert_eq!(known, drive.dead_before(u64::MAX));
+        assert!(log.durable_since() >= drive.io.sequence());
+        let dead = known.iter().filter(|&&dead| dead).count() as u64;
+        assert_eq!(log.entries_in_force(), dead, "pages that were cleaned are not found again");
+    }
+}
+
+#[test]
+fn devices_too_large_for_positions_of_32_bits_are_refused() {
+    let large = geometry([1, 1 << 20, 2048, 4096]);
+    assert!(matches!(ValidityLog::new(&large, LogOptions { spare_pages: 1 << 20 }), Err(Error::Options(_))));
+    let tiny = geometry([1, 64, 8, 512]);
+    assert!(matches!(ValidityLog::new(&tiny, LogOptions { spare_pages: 0 }), Err(Error::Options(_))));
+}
+
+/// The device of the papers, 2 TiB: 2^22 blocks of 128 pages of 4 KiB.
+#[test]
+fn the_controllers_memory_is_what_the_papers_count_and_what_they_leave_out_is_listed() {
+    let paper = geometry([1, 1 << 22, 128, 4096]);
+    let bytes = |parts: Vec<(&'static str, u64)>, part: &str| {
+        parts.into_iter().find(|&(name, _)| name == part).expect("a part").1
+    };
+    let bitmap = bitmap(&paper, 0).ram_bytes();
+    // PVB directory .06 MiB (GK-31): 2^29 bits in pages of 2^15.
+    assert_eq!(bytes(bitmap.clone(), "validity bitmap directory"), 4 << 14);
+    assert_eq!(bytes(bitmap, "void bitmap blocks"), 1 << 19);
+    let log = log(&paper, ((1_u64 << 29) as f64 * (1.0 - FULL)) as u64).ram_bytes();
+    // Chain heads 16 MiB, erase stamps 16 MiB (GK-33).
+    assert_eq!(bytes(log.clone(), "validity chain heads"), 16 << 20);
+    assert_eq!(bytes(log.clone(), "validity erase stamps"), 16 << 20);
+    println!("directory of the log: {} bytes", bytes(log, "validity log directory"));
+}

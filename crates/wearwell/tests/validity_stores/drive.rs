@@ -1,0 +1,366 @@
+//! A page-mapped device in miniature around a store of validity: it writes at random, collects greedily, and keeps a
+//! bitmap in RAM beside the store under test. Its data pages are numbers only; the pages of the store are real, on a
+//! medium of the same geometry.
+
+use std::collections::VecDeque;
+
+use wearwell::Result;
+use wearwell::address::{Address, BlockId, Lpn, Ppn};
+use wearwell::content::{Content, mix};
+use wearwell::nand::{Geometry, Nand, Oob, PageKind, PowerCut, SimNand};
+use wearwell::store::{BlockState, FreeOrder, Moves, Store, Stream};
+use wearwell::timing::Cause;
+use wearwell::validity::Validity;
+
+pub trait StoreUnderTest: Validity {}
+impl<V: Validity> StoreUnderTest for V {}
+
+/// Pools, blocks of each, pages of a block, bytes of a page.
+pub fn geometry([pools, blocks, pages, page_bytes]: [u32; 4]) -> Geometry {
+    Geometry {
+        channels: 1,
+        dies_per_channel: 1,
+        planes_per_die: pools,
+        blocks_per_plane: blocks,
+        pages_per_block: pages,
+        page_bytes,
+        spare_bytes: 64,
+        superblock_planes: 1,
+    }
+    .checked()
+    .expect("a valid geometry")
+}
+
+/// The device. `opened_at` is what a scan of its blocks would tell: `u64::MAX` for a block that holds no data.
+pub struct Drive<N, V> {
+    pub io: Store<N>,
+    pub validity: V,
+    pub opened_at: Vec<u64>,
+    /// Logical pages that the host writes to.
+    pub host_pages: u64,
+    pub queries: u64,
+    /// Erases a block as soon as it is empty: what is given up too early is gone.
+    pub erases_at_once: bool,
+    /// Most pages of validity that were on flash and needed at a time.
+    pub most_held: u64,
+    geometry: Geometry,
+    map: Vec<Ppn>,
+    owner: Vec<Lpn>,
+    /// Sequence number at which each page was called invalid.
+    reported_at: Vec<Option<u64>>,
+    dead_pages: Vec<u32>,
+    closed: Vec<bool>,
+    free: VecDeque<BlockId>,
+    open: BlockId,
+    next: u32,
+    steps: u64,
+}
+
+impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
+    /// A device of which the host sees the share `full`, every logical page unwritten.
+    pub fn new(nand: N, full: f64, new: impl Fn(&Geometry, u64) -> V) -> Self {
+        let geometry = nand.geometry().clone();
+        let (pages, blocks) = (geometry.pages() as usize, geometry.blocks() as usize);
+        let logical = (pages as f64 * full) as usize;
+        Self {
+            validity: new(&geometry, (pages - logical) as u64),
+            io: Store::new(nand, FreeOrder::Fifo),
+            opened_at: vec![u64::MAX; blocks],
+            host_pages: logical as u64,
+            queries: 0,
+            erases_at_once: false,
+            most_held: 0,
+            map: vec![Ppn::NONE; logical],
+            owner: vec![Lpn::NONE; pages],
+            reported_at: vec![None; pages],
+            dead_pages: vec![0; blocks],
+            closed: vec![false; blocks],
+            free: (0..blocks as u32).map(BlockId).collect(),
+            open: BlockId::NONE,
+            next: geometry.block_pages(),
+            steps: 0,
+            geometry,
+        }
+    }
+
+    pub fn logical_pages(&self) -> u64 {
+        self.map.len() as u64
+    }
+
+    pub fn spare_pages(&self) -> u64 {
+        self.geometry.pages() - self.logical_pages()
+    }
+
+    /// Pages of validity that the table of blocks counts valid.
+    pub fn held(&self) -> u64 {
+        (0..self.geometry.blocks()).map(|block| self.io.blocks().valid(BlockId(block)) as u64).sum()
+    }
+
+    fn random(&mut self, below: u64) -> u64 {
+        self.steps += 1;
+        mix(self.steps) % below
+    }
+
+    fn pages_of(&self, block: BlockId) -> impl Iterator<Item = Ppn> + use<N, V> {
+        let first = self.geometry.first_page(block).0;
+        (first..first + self.geometry.block_pages()).map(Ppn)
+    }
+
+    /// So many random overwrites, the store settled before each.
+    pub fn run(&mut self, updates: u64) {
+        self.try_run(updates).expect("no fault");
+    }
+
+    pub fn try_run(&mut self, updates: u64) -> Result<()> {
+        for _ in 0..updates {
+            let lpn = self.random(self.host_pages);
+            self.settle()?;
+            if self.steps.is_multiple_of(997) {
+                self.relocate_some_block()?;
+            }
+            self.write(lpn)?;
+        }
+        self.settle()
+    }
+
+    /// As [`Drive::run`], with questions about random blocks; returns how many were asked.
+    pub fn run_asked(&mut self, updates: u64) -> u64 {
+        let before = self.queries;
+        for part in 0..updates.div_ceil(61) {
+            self.run(61.min(updates - part * 61));
+            self.ask_random_block();
+        }
+        self.queries - before
+    }
+
+    /// Reports pile up between settles; returns how many updates were in between.
+    pub fn run_unsettled(&mut self, rounds: u64) -> u64 {
+        self.fill();
+        let mut unsettled = 0;
+        for _ in 0..rounds {
+            let updates = self.random(300);
+            unsettled += updates;
+            for _ in 0..updates {
+                let lpn = self.random(self.host_pages);
+                self.write(lpn).expect("no fault");
+                self.ask_random_block();
+            }
+            for _ in 0..self.random(60) {
+                self.step().expect("no fault");
+                self.ask_random_block();
+            }
+        }
+        self.settle().expect("no fault");
+        unsettled
+    }
+
+    /// Writes every logical page once.
+    pub fn fill(&mut self) {
+        for lpn in 0..self.logical_pages() {
+            self.settle().expect("no fault");
+            self.write(lpn).expect("no fault");
+        }
+        self.settle().expect("no fault");
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        while self.step()? {}
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<bool> {
+        self.make_room()?;
+        let programs = self.io.stats.total_programs();
+        let before = self.held();
+        let settled = self.validity.settle(&mut self.io)?;
+        let programs = self.io.stats.total_programs() - programs;
+        assert!(programs <= self.validity.pages_per_settle() as u64, "{programs} pages in one settle");
+        // The new page was there before the old one was given up.
+        self.most_held = self.most_held.max(before + programs);
+        Ok(settled)
+    }
+
+    fn write(&mut self, lpn: u64) -> Result<()> {
+        let place = self.place(Lpn(lpn as u32))?;
+        if let Some(old) = std::mem::replace(&mut self.map[lpn as usize], place).some() {
+            self.validity.invalidate(old);
+            self.reported_at[old.index()] = Some(self.io.sequence());
+            self.dead_pages[self.io.block_of(old).index()] += 1;
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, lpn: Lpn) -> Result<Ppn> {
+        if self.next == self.geometry.block_pages() {
+            while self.free.len() < 2 {
+                self.collect()?;
+            }
+            if self.next == self.geometry.block_pages() {
+                self.open_block();
+            }
+        }
+        Ok(self.program(lpn))
+    }
+
+    fn program(&mut self, lpn: Lpn) -> Ppn {
+        let place = Ppn(self.geometry.first_page(self.open).0 + self.next);
+        self.next += 1;
+        self.owner[place.index()] = lpn;
+        place
+    }
+
+    fn open_block(&mut self) {
+        if self.open != BlockId::NONE {
+            self.closed[self.open.index()] = true;
+        }
+        let block = self.free.pop_front().expect("collection keeps a free block");
+        (self.open, self.next) = (block, 0);
+        self.validity.opened(block);
+        self.opened_at[block.index()] = self.io.sequence();
+        self.dead_pages[block.index()] = 0;
+        self.pages_of(block).for_each(|ppn| self.reported_at[ppn.index()] = None);
+    }
+
+    /// Greedy collection: the victim's valid pages are what the store says, and that is what the bitmap in RAM says.
+    fn collect(&mut self) -> Result<()> {
+        let closed = (0..self.geometry.blocks()).map(BlockId).filter(|block| self.closed[block.index()]);
+        let victim = closed.max_by_key(|block| self.dead_pages[block.index()]).expect("a closed block");
+        for from in self.ask(victim)? {
+            let lpn = self.owner[from.index()];
+            if self.next == self.geometry.block_pages() {
+                self.open_block();
+            }
+            self.map[lpn.index()] = self.program(lpn);
+        }
+        self.closed[victim.index()] = false;
+        self.opened_at[victim.index()] = u64::MAX;
+        self.free.push_back(victim);
+        Ok(())
+    }
+
+    fn ask(&mut self, block: BlockId) -> Result<Vec<Ppn>> {
+        let mut live = Vec::new();
+        self.queries += 1;
+        self.validity.live_pages(&mut self.io, block, &mut live)?;
+        let mut expected = self.pages_of(block).filter(|ppn| self.reported_at[ppn.index()].is_none());
+        assert!(live.iter().copied().eq(expected.by_ref()), "block {block}: {live:?}");
+        Ok(live)
+    }
+
+    fn ask_random_block(&mut self) {
+        let block = BlockId(self.random(self.geometry.blocks() as u64) as u32);
+        if self.opened_at[block.index()] != u64::MAX {
+            self.ask(block).expect("no fault");
+        }
+    }
+
+    /// Erases empty blocks of validity pages, and empties some if there are none.
+    fn make_room(&mut self) -> Result<()> {
+        let low = self.geometry.blocks() / 4;
+        if !self.erases_at_once && self.io.total_free_blocks() > low {
+            return Ok(());
+        }
+        self.finish_erases()?;
+        while self.io.total_free_blocks() <= low / 2 {
+            self.relocate_some_block()?;
+            self.finish_erases()?;
+        }
+        Ok(())
+    }
+
+    fn finish_erases(&mut self) -> Result<()> {
+        for block in (0..self.geometry.blocks()).map(BlockId) {
+            let state = self.io.blocks().state(block);
+            let erasable = matches!(state, BlockState::Closed | BlockState::Erasing);
+            if erasable && self.io.blocks().valid(block) == 0 {
+                self.io.erase(block, Cause::Gc)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the pages of the block of validity with the fewest, as collection of metadata does.
+    fn relocate_some_block(&mut self) -> Result<()> {
+        let blocks = self.io.blocks();
+        let candidates = (0..self.geometry.blocks()).map(BlockId).filter(|&block| {
+            blocks.state(block) == BlockState::Closed
+                && (1..blocks.block_pages()).contains(&blocks.valid(block))
+        });
+        let Some(victim) = candidates.min_by_key(|&block| blocks.valid(block)) else { return Ok(()) };
+        let owned = |&ppn: &Ppn| self.validity.owns(self.io.owner(ppn).0, ppn);
+        let from: Vec<Ppn> = self.pages_of(victim).filter(owned).collect();
+        assert_eq!(from.len() as u32, blocks.valid(victim), "what the store owns is what counts as valid");
+        let owners: Vec<Lpn> = from.iter().map(|&ppn| self.io.owner(ppn)).collect();
+        let (pool, mut places) = (self.io.richest_pool(Stream::Validity), Vec::new());
+        let moves = Moves { from: &from, owners: &owners };
+        let outcome = self.io.copy(moves, Stream::Validity, pool, Cause::Gc, &mut places);
+        for ((&from, owner), to) in from.iter().zip(owners).zip(places) {
+            self.validity.relocate_own(owner.0, from, to);
+            self.io.discard(from);
+        }
+        outcome
+    }
+
+    /// Which pages of blocks in use were called invalid before program `durable`.
+    pub fn dead_before(&self, durable: u64) -> Vec<bool> {
+        let in_use = |ppn: usize| self.opened_at[self.io.block_of(Ppn(ppn as u32)).index()] != u64::MAX;
+        let reported = self.reported_at.iter().enumerate();
+        reported.map(|(ppn, at)| in_use(ppn) && at.is_some_and(|at| at < durable)).collect()
+    }
+
+    /// As [`Drive::dead_before`], and pages of erased blocks that are not opened yet.
+    pub fn ever_dead(&self) -> Vec<bool> {
+        self.reported_at.iter().map(Option::is_some).collect()
+    }
+
+    /// Reports again what was called invalid at program `durable` or later; returns how many pages.
+    pub fn report_again_since(&mut self, durable: u64) -> usize {
+        let lost: Vec<usize> = (0..self.reported_at.len())
+            .filter(|&ppn| self.reported_at[ppn].is_some_and(|at| at >= durable))
+            .filter(|&ppn| self.opened_at[self.io.block_of(Ppn(ppn as u32)).index()] != u64::MAX)
+            .collect();
+        for &ppn in &lost {
+            self.validity.invalidate(Ppn(ppn as u32));
+            self.reported_at[ppn] = Some(self.io.sequence());
+        }
+        lost.len()
+    }
+
+    /// Puts a recovered store in the place of the one whose RAM was lost, among the pages `found` on flash.
+    pub fn replace_validity(&mut self, recovered: V, found: &[(Ppn, Oob)]) {
+        let old = std::mem::replace(&mut self.validity, recovered);
+        for &(ppn, oob) in found {
+            match (old.owns(oob.owner, ppn), self.validity.owns(oob.owner, ppn)) {
+                (true, false) => self.io.discard(ppn),
+                (false, true) => self.io.revive(ppn),
+                (true, true) | (false, false) => {}
+            }
+        }
+    }
+}
+
+impl<V: StoreUnderTest> Drive<PowerCut<SimNand>, V> {
+    /// The table of blocks outlives the cut in this test and counts the page of a program that never happened as used:
+    /// uses it.
+    pub fn consume_interrupted_page(&mut self) {
+        let page = vec![0; self.geometry.page_bytes as usize];
+        for block in (0..self.geometry.blocks()).map(BlockId) {
+            let left = match self.io.blocks().state(block) {
+                BlockState::Open => self.io.frontier_left(Stream::Validity, self.io.pool_of(block)),
+                BlockState::Closed => 0,
+                BlockState::Free | BlockState::Erasing | BlockState::Retired => continue,
+            };
+            let last = Ppn(self.geometry.first_page(block).0 + self.geometry.block_pages() - left - 1);
+            if self.io.nand_mut().probe(last) == Ok(None) {
+                let oob = Oob {
+                    kind: PageKind::Validity,
+                    owner: 0,
+                    sequence: 0,
+                    generation: 0,
+                    fingerprint: Default::default(),
+                };
+                self.io.nand_mut().program(last, oob, Content::Bytes(&page)).expect("power is back");
+            }
+        }
+    }
+}

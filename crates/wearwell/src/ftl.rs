@@ -116,11 +116,13 @@ impl<N: Nand> Ftl<N> {
     fn require_spare_space(&self) -> Result<u64> {
         let good = self.store.total_free_blocks() as u64;
         let block_pages = self.store.geometry().block_pages() as u64;
-        // Per pool: the GC reserve, an open block of copies, and one of each further kind of page. Chunks need room for
-        // several pages at once, so what is left of an open block may be too little: that counts as one more.
+        // Per pool: the GC reserve, an open block of copies, and one of each further kind of page. Chunks, and a map under a
+        // tree, need room for several pages at once, so what is left of an open block may be too little: that counts as one
+        // more.
         let metadata = self.metadata_pages();
         let open_blocks = 1
             + u64::from(metadata > 0)
+            + u64::from(self.mapping.pages_per_update() > 1)
             + u64::from(self.delta.is_some())
             + 2 * u64::from(self.chunks.is_some())
             + u64::from(self.validity.is_on_flash());
@@ -602,12 +604,18 @@ impl<N: Nand> Ftl<N> {
     /// Nobody needs the data of `page` any more.
     #[inline]
     pub(crate) fn call_invalid(&mut self, page: Ppn) {
-        // Whatever a store on flash knew of a block is void before it hears of the block's new pages.
+        self.tell_opened();
+        self.validity.invalidate(page);
+        self.store.discard(page);
+    }
+
+    /// Whatever a validity store on flash knows of a block is void before it hears of the block's new pages, and before
+    /// it writes what it heard so far: a recovery repeats this for blocks whose first page is younger than that.
+    #[inline]
+    pub(crate) fn tell_opened(&mut self) {
         while let Some(block) = self.store.take_opened() {
             self.validity.opened(block);
         }
-        self.validity.invalidate(page);
-        self.store.discard(page);
     }
 
     /// Calls the pages invalid that a lazy map has found.
@@ -669,6 +677,7 @@ impl<N: Nand> Ftl<N> {
         }
         while self.validity.is_on_flash() {
             self.require_metadata(Stream::Validity, 1)?;
+            self.tell_opened();
             if !self.validity.flush(&mut self.store)? {
                 break;
             }

@@ -11,7 +11,7 @@ use crate::address::{BlockId, Lpn, Ppn};
 use crate::content::Content;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
-use crate::gc::{Batch, MetadataGc, RESERVE_BLOCKS};
+use crate::gc::{Batch, MetadataGc, RESERVE_BLOCKS, VictimPolicy};
 use crate::mapping::Mapping;
 use crate::nand::{Nand, NandError, PageKind};
 use crate::reverse_map::{Entry, ReverseMap};
@@ -107,6 +107,7 @@ impl<N: Nand> Ftl<N> {
     /// One page of what the validity store owes. Its buffer is written when it is full, when too many old versions are
     /// held for it, and when it has not been written for long.
     fn settle_validity_step(&mut self) -> Result<bool> {
+        self.tell_opened();
         if self.validity.settle(&mut self.store)? {
             self.store.release_held(self.validity.durable_since());
             return Ok(true);
@@ -233,7 +234,12 @@ impl<N: Nand> Ftl<N> {
                 .or_else(|| blocks.least_valid(pool))
                 .or_else(|| blocks.emptiest_metadata(pool)));
         }
-        if store.free_blocks(pool) <= collector.options.urgent_blocks {
+        // Single pages are not asked for on flash: what weighs dead pages weighs them all alike.
+        let weighs_pages =
+            matches!(collector.options.policy, VictimPolicy::RecycleAware | VictimPolicy::DeadBytes);
+        if store.free_blocks(pool) <= collector.options.urgent_blocks
+            || (weighs_pages && validity.is_on_flash())
+        {
             return Ok(store.blocks_mut().least_valid(pool));
         }
         let geometry = store.geometry().clone();
@@ -336,9 +342,7 @@ impl<N: Nand> Ftl<N> {
             self.validity.collect_valid(first, count, pages);
             return Ok(());
         }
-        while let Some(block) = self.store.take_opened() {
-            self.validity.opened(block);
-        }
+        self.tell_opened();
         self.validity.live_pages(&mut self.store, victim, pages)?;
         // Pages that were never programmed, or were torn, are nobody's. The copy reads the spare area of the others anyway.
         let Self { store, .. } = self;

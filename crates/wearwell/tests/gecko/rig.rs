@@ -364,10 +364,16 @@ impl<N: Nand> Rig<N> {
         assert!(self.most_pages <= self.gecko.metadata_pages(), "{:?}", self.options);
     }
 
-    /// A structure that was just flushed is recovered as it is.
-    pub fn check_recovered_equals_flushed(&mut self) {
-        self.gecko.request_flush();
-        self.settle();
+    /// A structure that was just flushed is recovered as it is, with originals beside the copies that GC made of them.
+    pub fn check_recovered_equals_flushed(&mut self, random: &mut Random) {
+        loop {
+            self.gecko.request_flush();
+            self.settle();
+            if self.collect_own_block(random) > 0 {
+                break;
+            }
+            (0..50).for_each(|_| self.update(random));
+        }
         let pages = pages_on_flash(self.store.nand_mut());
         let mut recovered = Gecko::new(&self.geometry, self.options).expect("valid options");
         recovered.recover(&mut self.store, &pages).expect("the runs are complete");

@@ -43,6 +43,7 @@ pub(super) struct Layout {
     pub(super) buffer_entries: u32,
     by_block: Divider,
     by_part: Divider,
+    by_slot: Divider,
 }
 
 impl Layout {
@@ -85,6 +86,7 @@ impl Layout {
             buffer_entries: buffer_entries as u32,
             by_block: Divider::new(block_pages),
             by_part: Divider::new(part_pages),
+            by_slot: Divider::new(slots),
         })
     }
 
@@ -115,6 +117,12 @@ impl Layout {
     #[inline]
     pub(super) fn marker(&self, block: BlockId) -> u32 {
         block.0 * self.slots
+    }
+
+    /// The first key behind the block of a key.
+    #[inline]
+    pub(super) fn next_marker(&self, key: u32) -> u32 {
+        (self.by_slot.quotient(key) + 1) * self.slots
     }
 
     /// The pages of a block, each with its offset.

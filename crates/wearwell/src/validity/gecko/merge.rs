@@ -43,6 +43,10 @@ pub(super) struct Merged {
     cursors: Vec<Cursor>,
     /// Next key of each input.
     heads: Vec<u32>,
+    /// The newest input with the smallest head, if that is below `others`: the smallest head of all other inputs, or 0
+    /// if either has to be found again.
+    first: usize,
+    others: u32,
     /// Some cursor may have to read its next page.
     dry: bool,
     /// First key behind the block in hand.
@@ -69,7 +73,7 @@ impl Merged {
         let cursors: Vec<Cursor> = buffers.chain(runs).collect();
         let heads = cursors.iter().map(Cursor::head).collect();
         let bitmap = vec![0; layout.part_bytes()];
-        Self { cursors, heads, dry: true, block_end: 0, barrier: 0, cause, bitmap }
+        Self { cursors, heads, first: 0, others: 0, dry: true, block_end: 0, barrier: 0, cause, bitmap }
     }
 
     /// The next key; its bitmap is in [`Merged::bitmap`]. After an error the call can be repeated.
@@ -84,12 +88,16 @@ impl Merged {
             if self.dry {
                 self.load(io, runs, layout)?;
             }
-            let key = self.heads.iter().copied().min().unwrap_or(EXHAUSTED);
+            // Long inputs have stretches that no other input interrupts.
+            if self.heads[self.first] >= self.others {
+                self.find_first();
+            }
+            let key = self.heads[self.first];
             if key == EXHAUSTED {
                 return Ok(None);
             }
             if key >= self.block_end {
-                self.block_end = (key / layout.slots + 1) * layout.slots;
+                self.block_end = layout.next_marker(key);
                 self.barrier = self.cursors.len();
             }
             if self.take(key, layout) {
@@ -98,33 +106,55 @@ impl Merged {
         }
     }
 
+    /// Finds the newest input with the smallest head, and the smallest head of the others.
+    fn find_first(&mut self) {
+        (self.first, self.others) = (0, EXHAUSTED);
+        let mut least = self.heads[0];
+        for (input, &head) in self.heads.iter().enumerate().skip(1) {
+            if head < least {
+                (self.first, self.others, least) = (input, least, head);
+            } else {
+                self.others = self.others.min(head);
+            }
+        }
+    }
+
     /// Joins the entries of a key; `false` if all of them are void.
     #[inline]
     fn take(&mut self, key: u32, layout: &Layout) -> bool {
         let is_marker = key + layout.slots == self.block_end;
-        let mut found = false;
-        for input in 0..self.heads.len() {
-            if self.heads[input] != key {
-                continue;
-            }
-            let cursor = &mut self.cursors[input];
-            if input <= self.barrier {
-                let bitmap = &cursor.bytes[cursor.at + KEY_BYTES..cursor.at + layout.stride];
-                if found {
-                    self.bitmap.iter_mut().zip(bitmap).for_each(|(into, from)| *into |= from);
-                } else {
-                    self.bitmap.copy_from_slice(bitmap);
-                }
-                found = true;
-                if is_marker {
-                    self.barrier = input;
+        let mut found = self.take_from(self.first, is_marker, false, layout);
+        if self.others == key {
+            for input in self.first + 1..self.heads.len() {
+                if self.heads[input] == key {
+                    found |= self.take_from(input, is_marker, found, layout);
                 }
             }
-            cursor.at += layout.stride;
-            self.heads[input] = cursor.head();
-            self.dry |= cursor.at == cursor.end;
+            self.others = 0;
         }
         found
+    }
+
+    /// Joins the entry at the head of an input to what was `found` of its key; `false` if it is void.
+    #[inline]
+    fn take_from(&mut self, input: usize, is_marker: bool, found: bool, layout: &Layout) -> bool {
+        let cursor = &mut self.cursors[input];
+        let counts = input <= self.barrier;
+        if counts {
+            let bitmap = &cursor.bytes[cursor.at + KEY_BYTES..cursor.at + layout.stride];
+            if found {
+                self.bitmap.iter_mut().zip(bitmap).for_each(|(into, from)| *into |= from);
+            } else {
+                self.bitmap.copy_from_slice(bitmap);
+            }
+            if is_marker {
+                self.barrier = input;
+            }
+        }
+        cursor.at += layout.stride;
+        self.heads[input] = cursor.head();
+        self.dry |= cursor.at == cursor.end;
+        counts
     }
 
     /// Reads the next page of every input that has none left in RAM.
@@ -139,7 +169,7 @@ impl Merged {
             (cursor.at, cursor.end) = Entries::span(&cursor.bytes, layout);
             *head = cursor.head();
         }
-        self.dry = false;
+        (self.dry, self.others) = (false, 0);
         Ok(())
     }
 }

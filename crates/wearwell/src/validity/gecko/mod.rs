@@ -153,7 +153,7 @@ impl Gecko {
         self.level(self.layout.most_units()) + 1
     }
 
-    /// Pages of the largest run there can be.
+    /// Pages that the largest run can have at the most: one with an entry for every key.
     pub fn largest_run_pages(&self) -> u32 {
         self.layout.most_units()
     }

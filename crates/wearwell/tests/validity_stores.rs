@@ -310,7 +310,9 @@ fn queried<N: Nand>(store: &mut impl Validity, io: &mut Store<N>) -> Vec<bool> {
     for block in (0..io.geometry().blocks()).map(BlockId) {
         store.live_pages(io, block, &mut live).expect("no fault");
     }
-    live.into_iter().for_each(|ppn| dead[ppn.index()] = false);
+    for ppn in live {
+        dead[ppn.index()] = false;
+    }
     dead
 }
 
@@ -394,6 +396,21 @@ fn after_a_cut_at_any_program_the_battery_leaves_the_bitmap_on_flash() {
             assert!(cuts > 500, "{cuts} cuts");
         }
     }
+}
+
+#[test]
+fn the_battery_also_zeroes_bits_of_blocks_that_were_opened_and_not_reported_since() {
+    let geometry = geometry([1, 24, 500, 512]);
+    let mut io = Store::new(sim(&geometry), FreeOrder::Fifo);
+    let mut before = bitmap(&geometry, 0);
+    assert!(before.bitmap_pages() > 1);
+    before.invalidate(Ppn(3));
+    while before.settle(&mut io).expect("no fault") {}
+    before.opened(BlockId(0));
+    before.invalidate(Ppn(11_000));
+    while before.write_back(&mut io).expect("the battery lasts") {}
+    let known = recovered_bitmap(&mut bitmap(&geometry, 0), &mut io);
+    assert_eq!((known[3], known[11_000]), (false, true));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use wearwell::Result;
 use wearwell::address::{Address, BlockId, Lpn, Ppn};
-use wearwell::content::{Content, mix};
+use wearwell::content::{Content, Fingerprint, mix};
 use wearwell::nand::{Geometry, Nand, Oob, PageKind, PowerCut, SimNand};
 use wearwell::store::{BlockState, FreeOrder, Moves, Store, Stream};
 use wearwell::timing::Cause;
@@ -357,7 +357,7 @@ impl<V: StoreUnderTest> Drive<PowerCut<SimNand>, V> {
                     owner: 0,
                     sequence: 0,
                     generation: 0,
-                    fingerprint: Default::default(),
+                    fingerprint: Fingerprint::default(),
                 };
                 self.io.nand_mut().program(last, oob, Content::Bytes(&page)).expect("power is back");
             }

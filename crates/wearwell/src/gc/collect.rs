@@ -318,20 +318,33 @@ impl<N: Nand> Ftl<N> {
         let mut batch = std::mem::take(&mut self.collector.batch);
         batch.clear();
         self.live_pages(victim, &mut batch.from)?;
-        self.drop_superseded(&mut batch.from);
+        self.drop_superseded(&mut batch);
         self.merge_bases(&mut batch.from, pool, cause)?;
         let outcome = self.name_owners(victim, &mut batch).and_then(|()| {
             let moves = Moves { from: &batch.from, owners: &batch.owners };
             self.store.copy(moves, Stream::Gc, pool, cause, &mut batch.to)
         });
         let told = self.relocate(victim, &batch);
-        self.collector.batch = batch;
-        outcome.and(told)?;
+        let outcome = outcome.and(told);
+        if outcome.is_ok() {
+            batch.superseded.iter().for_each(|&lpn| self.mapping.superseded_erased(lpn));
+        }
         if self.validity.is_on_flash() {
+            self.leave_victim(victim, &batch, outcome.is_ok());
+        }
+        self.collector.batch = batch;
+        outcome
+    }
+
+    /// The block counts nothing any more and is erased, which voids what was said of its pages. If power was lost
+    /// instead, RAM on a battery has to say what the erase would have said.
+    fn leave_victim(&mut self, victim: BlockId, batch: &Batch, is_emptied: bool) {
+        if is_emptied {
             // What is still counted valid was superseded, or never programmed.
             self.store.discard_many(victim, self.store.blocks().valid(victim));
+        } else {
+            batch.from[..batch.to.len()].iter().for_each(|&moved| self.validity.invalidate(moved));
         }
-        Ok(())
     }
 
     /// The pages of a victim that nobody called invalid, at the price of a query where validity is on flash.
@@ -359,17 +372,17 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Leaves out of a victim's pages what a lazy map knows to be superseded: moving it would bring back old data.
-    fn drop_superseded(&mut self, pages: &mut Vec<Ppn>) {
+    fn drop_superseded(&mut self, batch: &mut Batch) {
         if !self.mapping.trims_by_range() {
             return;
         }
         let Self { mapping, store, validity, .. } = self;
-        pages.retain(|&ppn| {
+        batch.from.retain(|&ppn| {
             let lpn = store.owner(ppn);
             let superseded = mapping.is_superseded(lpn, ppn);
             if superseded {
                 store.note_spare_read(ppn, Cause::Gc);
-                mapping.superseded_erased(lpn);
+                batch.superseded.push(lpn);
                 if !validity.is_on_flash() {
                     validity.clear(ppn);
                     store.discard(ppn);

@@ -88,6 +88,8 @@ pub(crate) struct Batch {
     pub(crate) from: Vec<Ppn>,
     pub(crate) owners: Vec<Lpn>,
     pub(crate) to: Vec<Ppn>,
+    /// Owners of pages that are left behind because a lazy map knows a newer version.
+    pub(crate) superseded: Vec<Lpn>,
 }
 
 impl Batch {
@@ -95,6 +97,7 @@ impl Batch {
         self.from.clear();
         self.owners.clear();
         self.to.clear();
+        self.superseded.clear();
     }
 }
 

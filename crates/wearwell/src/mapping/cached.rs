@@ -263,6 +263,15 @@ impl Cached {
         self.cache.find(lpn).is_some_and(|slot| self.cache.entry(slot).hides_invalid_page)
     }
 
+    /// Writes translation page `id` again as RAM knows it.
+    pub(crate) fn rewrite<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
+        if id >= self.table.pages() {
+            return Ok(());
+        }
+        self.table.load(io, id, Cause::Translation)?;
+        self.table.save(io, id, self.note(), Cause::Translation)
+    }
+
     /// The places of all dirty entries.
     pub(crate) fn dirty_places(&self) -> Vec<Unit> {
         (0..self.table.pages())

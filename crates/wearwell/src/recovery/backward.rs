@@ -163,7 +163,6 @@ impl<N: Nand> Ftl<N> {
 
     /// After a battery has written everything: directories from the spare areas of metadata, counts from validity.
     pub(super) fn rebuild_directories(&mut self) -> Result<RecoverySteps> {
-        self.has_recovered = true;
         let mut steps = RecoverySteps::default();
         let mut survey = Survey::default();
         self.store.forget();

@@ -13,7 +13,7 @@ use crate::nand::{Nand, NandError, Oob, PageKind};
 use crate::reverse_map::{Entry, ReverseMap};
 use crate::store::{FoundBlock, Stream};
 use crate::timing::Cause;
-use crate::validity::{AnyValidity, RamBitmap};
+use crate::validity::{AnyValidity, RamBitmap, Validity};
 
 mod backward;
 
@@ -123,7 +123,31 @@ impl<N: Nand> Ftl<N> {
     /// The battery's work: what it writes is counted like any other write.
     fn write_back_on_battery(&mut self) -> Result<()> {
         self.store.reconcile()?;
+        if self.validity.is_on_flash() {
+            self.tell_opened();
+            for (kind, page) in self.store.take_interrupted() {
+                self.disown(kind, page)?;
+            }
+        }
         self.write_back()
+    }
+
+    /// A page that reached the flash though nobody in RAM knows: data is valid until called invalid, and a translation
+    /// page would be taken for the newest of its number.
+    fn disown(&mut self, kind: PageKind, page: Ppn) -> Result<()> {
+        match kind {
+            PageKind::Data => self.validity.invalidate(page),
+            PageKind::Translation => {
+                let id = self.store.owner(page).0;
+                self.require_metadata(Stream::Translation, self.mapping.pages_per_update().max(1))?;
+                if let AnyMapping::Cached(cached) = &mut self.mapping {
+                    cached.rewrite(&mut self.store, id)?;
+                }
+            }
+            // Its reports still wait, so it is written again.
+            PageKind::Validity | PageKind::Delta | PageKind::Chunk | PageKind::RemapLog => {}
+        }
+        Ok(())
     }
 
     fn rebuild_from_oob(&mut self) -> Result<u64> {

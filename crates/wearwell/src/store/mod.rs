@@ -113,6 +113,8 @@ pub struct Store<N> {
     holds: bool,
     /// Old versions of translation pages with the number of the program that replaced them, oldest first.
     held: VecDeque<(u64, Ppn)>,
+    /// Pages whose program the loss of power interrupted: on flash or not, nobody was told of them.
+    interrupted: Vec<Ppn>,
     /// Blocks that were opened for data since somebody asked; `None` if nobody does.
     opened: Option<Vec<BlockId>>,
     /// Counters.
@@ -138,6 +140,7 @@ impl<N: Nand> Store<N> {
             sequence: 0,
             holds: false,
             held: VecDeque::new(),
+            interrupted: Vec::new(),
             opened: None,
             stats: Stats::default(),
             ops: OpList::default(),
@@ -298,7 +301,10 @@ impl<N: Nand> Store<N> {
             self.advance(index, 1);
             match outcome {
                 Err(NandError::ProgramFailed(_)) => self.abandon(index, block),
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    self.interrupted.push(next);
+                    return Err(error.into());
+                }
                 Ok(()) => unreachable!("success returned above"),
             }
         }
@@ -541,7 +547,12 @@ impl<N: Nand> Store<N> {
                 self.abandon(index, block);
                 Ok(copied)
             }
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                if failed_program > 0 {
+                    self.interrupted.push(Ppn(next.0 + copied as u32));
+                }
+                Err(error.into())
+            }
         }
     }
 
@@ -679,6 +690,7 @@ impl<N: Nand> Store<N> {
         self.next_pool = [0; Stream::COUNT];
         self.sequence = 0;
         self.held.clear();
+        self.interrupted.clear();
         self.opened.iter_mut().for_each(Vec::clear);
     }
 
@@ -783,6 +795,13 @@ impl<N: Nand> Store<N> {
             }
         }
         Ok(())
+    }
+
+    /// The pages whose program was interrupted and consumed them all the same, with the kind of their blocks.
+    pub(crate) fn take_interrupted(&mut self) -> Vec<(PageKind, Ppn)> {
+        let mut pages = std::mem::take(&mut self.interrupted);
+        pages.retain(|&ppn| self.nand.probe(ppn) != Ok(None));
+        pages.into_iter().map(|ppn| (self.blocks.kind(self.block_of(ppn)), ppn)).collect()
     }
 
     /// Gives back the pages that were not programmed: one of the interrupted program, and one of each request that the

@@ -108,8 +108,9 @@ impl<N: Nand> Ftl<N> {
     /// held for it, and when it has not been written for long.
     fn settle_validity_step(&mut self) -> Result<bool> {
         self.tell_opened();
-        if self.validity.settle(&mut self.store)? {
-            self.store.release_held(self.validity.durable_since());
+        let is_settled = !self.validity.settle(&mut self.store)?;
+        self.store.release_held(self.validity.durable_since());
+        if !is_settled {
             return Ok(true);
         }
         if !self.persistence.compares_versions() {

@@ -257,8 +257,12 @@ impl<N: Nand> Ftl<N> {
         let Some(sharing) = sharing else { return Ok(()) };
         for (&from, &to) in batch.from.iter().zip(&batch.to) {
             sharing.refs.relocate(from.into(), to.into());
-            if let Some(index) = &mut sharing.index {
-                index.relocate(store.nand().fingerprint(to), from.into(), to.into());
+        }
+        if let Some(index) = &mut sharing.index {
+            let content = |&to: &Ppn| store.nand().fingerprint(to);
+            std::hint::black_box(batch.to.iter().fold(0, |sum, to| sum ^ index.warm(content(to))));
+            for (&from, to) in batch.from.iter().zip(&batch.to) {
+                index.relocate(content(to), from.into(), (*to).into());
             }
         }
         let entries = std::mem::take(&mut sharing.entries);

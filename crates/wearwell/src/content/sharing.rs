@@ -86,7 +86,7 @@ impl Sharing {
     /// Reads what a write of `lpn`, now at `place` with content `old`, will need; see [`Ftl::warm`].
     #[inline]
     pub(crate) fn warm(&self, lpn: Lpn, place: Ppn, old: Fingerprint) -> u64 {
-        let known = self.index.as_ref().map_or(0, |index| index.warm(old));
+        let known = self.index.as_ref().map_or(0, |index| index.warm_unit(old, place.into()));
         known ^ u64::from(self.is_bound(lpn)) ^ u64::from(self.refs.extra(place.into()))
     }
 

@@ -260,8 +260,10 @@ impl<N: Nand> Ftl<N> {
         }
         if let Some(index) = &mut sharing.index {
             let content = |&to: &Ppn| store.nand().fingerprint(to);
-            std::hint::black_box(batch.to.iter().fold(0, |sum, to| sum ^ index.warm(content(to))));
-            for (&from, to) in batch.from.iter().zip(&batch.to) {
+            let moved = batch.from.iter().zip(&batch.to);
+            let warm = |sum, (&from, to): (&Ppn, &Ppn)| sum ^ index.warm_unit(content(to), from.into());
+            std::hint::black_box(moved.clone().fold(0, warm));
+            for (&from, to) in moved {
                 index.relocate(content(to), from.into(), (*to).into());
             }
         }

@@ -1,5 +1,6 @@
 //! Measures how fast replays are: `speed [millions] [case...]`, all cases without arguments, `speed list` names them.
-//! A number replaces the millions of requests of every case.
+//! A number replaces the millions of requests of every case; `once` runs every case once and leaves the reference loop
+//! out, which is what a profiler wants.
 //!
 //! Per case: host page writes per second of thread CPU time in the measured part (best of the repeats), write
 //! amplification, peak memory, and memory per physical page. A machine that is shared or slow shows in the reference
@@ -63,7 +64,7 @@ const PAGE_MAP: Case = Case {
 const DEEP: &[&str] = &["timing.mode=event", "replay.arrival=closed", "replay.queue_depth=256"];
 const DEEP_TIMELINE: &[&str] = &["timing.mode=timeline", "replay.arrival=closed", "replay.queue_depth=256"];
 
-const CASES: [Case; 15] = [
+const CASES: [Case; 18] = [
     Case { name: "engine-8g", kind: Kind::Engine, ..PAGE_MAP },
     Case { name: "counts-8g", ..PAGE_MAP },
     Case { name: "engine-64g", device: "lab-64g", kind: Kind::Engine, ..PAGE_MAP },
@@ -95,6 +96,21 @@ const CASES: [Case; 15] = [
         design: "recyclable",
         settings: &["recycle.entries=131072"],
         workload: ",dup=0.1",
+        millions: 5,
+        ..PAGE_MAP
+    },
+    Case { name: "remap-8g", design: "remap", workload: ",dup=0.1", millions: 5, ..PAGE_MAP },
+    Case {
+        name: "delta-8g",
+        design: "delta",
+        settings: &["content.model=unique:delta=0.2"],
+        millions: 5,
+        ..PAGE_MAP
+    },
+    Case {
+        name: "integrated-8g",
+        design: "integrated",
+        settings: &["content.model=dup:share=0.1,compress=0.5"],
         millions: 5,
         ..PAGE_MAP
     },
@@ -221,8 +237,10 @@ fn measure(case: &Case) -> Figures {
 }
 
 fn main() {
-    let (sizes, wanted): (Vec<_>, Vec<_>) =
+    let (sizes, mut wanted): (Vec<_>, Vec<_>) =
         std::env::args().skip(1).partition(|word| word.parse::<u64>().is_ok());
+    let once = wanted.iter().any(|word| word == "once");
+    wanted.retain(|word| word != "once");
     let size = sizes.first().and_then(|size| size.parse().ok());
     if wanted.iter().any(|name| name == "list") {
         for case in CASES {
@@ -235,8 +253,9 @@ fn main() {
         "case", "M ops/s", "ns/op", "WA", "RSS MiB", "B/page", "ref ns"
     );
     for case in CASES.iter().filter(|case| wanted.is_empty() || wanted.iter().any(|name| name == case.name)) {
-        let reference = reference_ns();
-        let figures = measure(&Case { millions: size.unwrap_or(case.millions), ..*case });
+        let reference = if once { f64::NAN } else { reference_ns() };
+        let repeats = if once { 1 } else { case.repeats };
+        let figures = measure(&Case { millions: size.unwrap_or(case.millions), repeats, ..*case });
         println!(
             "{:18} {:8.2} {:9.1} {:9.4} {:8} {:9.2} {:9.1}",
             case.name,

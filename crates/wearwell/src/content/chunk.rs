@@ -391,9 +391,10 @@ impl<N: Nand> Ftl<N> {
         let number = stage.allocate(Chunk { pages: pages_of_chunk, members, compressed_bytes, has_bytes });
         for k in 0..pages {
             let mut page = payload.get(k * page_bytes..).unwrap_or_default().to_vec();
-            page.resize(page_bytes, 0);
-            let known = if payload.is_empty() { &[] } else { page.as_slice() };
-            let content = Content::of_page(known, Fingerprint::default());
+            if has_bytes {
+                page.resize(page_bytes, 0);
+            }
+            let content = Content::of_page(&page, Fingerprint::default());
             match self.store.append(Stream::Chunk, pool, number, content, Fingerprint::default(), cause) {
                 Ok(ppn) => {
                     self.validity.set(ppn);

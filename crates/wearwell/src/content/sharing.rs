@@ -83,6 +83,13 @@ impl Sharing {
         self.bound.contains(Ppn(lpn.0))
     }
 
+    /// Reads what a write of `lpn`, now at `place` with content `old`, will need; see [`Ftl::warm`].
+    #[inline]
+    pub(crate) fn warm(&self, lpn: Lpn, place: Ppn, old: Fingerprint) -> u64 {
+        let known = self.index.as_ref().map_or(0, |index| index.warm_unit(old, place.into()));
+        known ^ u64::from(self.is_bound(lpn)) ^ u64::from(self.refs.extra(place.into()))
+    }
+
     pub(crate) fn mark_bound(&mut self, lpn: Lpn) {
         self.bound.insert(Ppn(lpn.0));
     }
@@ -118,7 +125,7 @@ impl Sharing {
     ) -> Result<()> {
         let mut entries = std::mem::take(&mut self.entries);
         entries.clear();
-        self.oldest_evidence = io.blocks().oldest_opened();
+        self.oldest_evidence = io.blocks_mut().oldest_opened();
         let Self { reverse, bound, oldest_evidence, .. } = self;
         let needed = |entry: &Entry| judge(mapping, bound, *oldest_evidence, entry);
         self.recordable = reverse.make_room_for(io, block, &needed)?;

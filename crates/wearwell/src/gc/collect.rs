@@ -423,8 +423,14 @@ impl<N: Nand> Ftl<N> {
         let Some(sharing) = sharing else { return Ok(()) };
         for (&from, &to) in batch.from.iter().zip(&batch.to) {
             sharing.refs.relocate(from.into(), to.into());
-            if let Some(index) = &mut sharing.index {
-                index.relocate(store.nand().fingerprint(to), from.into(), to.into());
+        }
+        if let Some(index) = &mut sharing.index {
+            let content = |&to: &Ppn| store.nand().fingerprint(to);
+            let moved = batch.from.iter().zip(&batch.to);
+            let warm = |sum, (&from, to): (&Ppn, &Ppn)| sum ^ index.warm_unit(content(to), from.into());
+            std::hint::black_box(moved.clone().fold(0, warm));
+            for (&from, to) in moved {
+                index.relocate(content(to), from.into(), (*to).into());
             }
         }
         let entries = std::mem::take(&mut sharing.entries);

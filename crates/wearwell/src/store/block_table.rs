@@ -8,7 +8,8 @@
 //! invalidations push nothing; when the stacks run dry one scan of the pool's counts sets a new limit. The choice
 //! is exact: below the limit every closed block is on its stack.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use crate::address::BlockId;
 use crate::nand::PageKind;
@@ -91,6 +92,9 @@ pub struct BlockTable {
     metadata_blocks: u32,
     /// Per pool, blocks in the order in which they were closed, for FIFO cleaning; empty unless tracked.
     closing_order: Vec<VecDeque<(BlockId, u64)>>,
+    /// Blocks in the order in which they were opened, with entries of earlier lives among them; kept from the first
+    /// question on.
+    opening_order: Option<BinaryHeap<Reverse<(u64, BlockId)>>>,
 }
 
 impl BlockTable {
@@ -110,6 +114,7 @@ impl BlockTable {
             spares_metadata: false,
             metadata_blocks: 0,
             closing_order: Vec::new(),
+            opening_order: None,
         }
     }
 
@@ -161,12 +166,26 @@ impl BlockTable {
         self.closed_at[block.index()]
     }
 
-    /// The sequence number at which the oldest block in use was opened: nothing on flash is older. O(blocks).
-    pub fn oldest_opened(&self) -> u64 {
-        let in_use =
-            |state: BlockState| matches!(state, BlockState::Open | BlockState::Closed | BlockState::Erasing);
-        let opened = self.state.iter().zip(&self.opened_at).filter(|&(&state, _)| in_use(state));
-        opened.map(|(_, &opened)| opened).min().unwrap_or(u64::MAX)
+    /// The sequence number at which the oldest block in use was opened: nothing on flash is older. The first call costs
+    /// O(blocks), later ones O(log blocks) for each block that was opened since.
+    pub fn oldest_opened(&mut self) -> u64 {
+        let mut order = self.opening_order.take().unwrap_or_else(|| self.opened_in_order());
+        while order.peek().is_some_and(|&Reverse((opened, block))| !self.is_in_use_since(block, opened)) {
+            order.pop();
+        }
+        let oldest = order.peek().map_or(u64::MAX, |&Reverse((opened, _))| opened);
+        self.opening_order = Some(order);
+        oldest
+    }
+
+    fn opened_in_order(&self) -> BinaryHeap<Reverse<(u64, BlockId)>> {
+        let opened = (0..self.len()).map(BlockId).map(|block| (self.opened_at[block.index()], block));
+        opened.filter(|&(opened, block)| self.is_in_use_since(block, opened)).map(Reverse).collect()
+    }
+
+    fn is_in_use_since(&self, block: BlockId, opened: u64) -> bool {
+        let in_use = !matches!(self.state(block), BlockState::Free | BlockState::Retired);
+        in_use && self.opened_at[block.index()] == opened
     }
 
     /// Whether the block had a failed program and is to be retired once it is empty.
@@ -190,6 +209,13 @@ impl BlockTable {
         self.state[block.index()] = BlockState::Open;
         self.kind[block.index()] = kind;
         self.metadata_blocks += u32::from(!kind.is_host_data());
+        if let Some(order) = &mut self.opening_order {
+            order.push(Reverse((sequence, block)));
+            // Entries of earlier lives pile up behind a block that is never collected: start again.
+            if order.len() > 2 * self.state.len() {
+                self.opening_order = None;
+            }
+        }
     }
 
     /// Blocks of metadata are indexed as candidates only when they have no valid page.

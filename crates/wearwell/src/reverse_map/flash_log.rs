@@ -21,7 +21,8 @@
 //!
 //! # Room for GC
 //!
-//! As in the NVRAM log. GC's records may program one page per [`FlashLog::page_entries`] of them.
+//! As in the NVRAM log. GC's records may program one page per [`FlashLog::page_entries`] of them, for which there must be
+//! room beside the block that is kept for its copies.
 
 use std::collections::VecDeque;
 
@@ -196,6 +197,11 @@ impl FlashLog {
         self.live += 1;
     }
 
+    /// Pages that the log can append without touching what garbage collection keeps for its copies.
+    fn room_pages<N: Nand>(io: &Store<N>) -> u64 {
+        io.room_in(Stream::RemapLog, io.richest_pool(Stream::RemapLog)) as u64
+    }
+
     fn fill_page<N: Nand>(&mut self, io: &Store<N>) {
         for (bytes, word) in self.page.chunks_exact_mut(8).zip(io.nvram()) {
             bytes.copy_from_slice(&word.to_le_bytes());
@@ -351,11 +357,12 @@ impl ReverseMap for FlashLog {
         block: BlockId,
         needed: Needed<'_>,
     ) -> Result<bool> {
-        let fits = |log: &Self| log.free() >= log.groups[block.index()].entries.len() as u64;
-        if !fits(self) && self.reclaimable() > 0 {
+        let entries = self.groups[block.index()].entries.len() as u64;
+        if self.free() < entries && self.reclaimable() > 0 && Self::room_pages(io) > 0 {
             self.clean_oldest(io, needed)?;
         }
-        Ok(fits(self))
+        let filled_pages = (self.buffered as u64 + entries).saturating_sub(1) / self.page_entries as u64;
+        Ok(self.free() >= entries && Self::room_pages(io) >= filled_pages)
     }
 
     /// O(1) but for a full buffer, which is programmed first; 16 bytes stored.

@@ -270,8 +270,8 @@ pub trait ReverseMap {
     fn admit<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<bool>;
 
     /// Whether every entry of `block`, which GC is about to take as its victim, can be recorded anew now. May compact,
-    /// so it is asked while the map still names the victim's pages; [`ReverseMap::pages_per_record`] pages of room are
-    /// there. After `false` GC takes another victim, or stores the shared pages once per referrer.
+    /// so it is asked while the map still names the victim's pages. Pages of its own it appends only where there is room
+    /// beside what GC keeps for its copies. After `false` GC takes another victim, or records nothing.
     ///
     /// # Errors
     /// Whatever the medium answers.

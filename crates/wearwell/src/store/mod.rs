@@ -23,6 +23,7 @@ use crate::address::{Address, BlockId, Lpn, PlaneId, Ppn};
 use crate::content::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::error::{Error, Result};
+use crate::gc::RESERVE_BLOCKS;
 use crate::nand::{CopyRun, Geometry, Nand, NandError, Oob, PageKind};
 use crate::stats::{OpList, Stats};
 use crate::timing::{Cause, FlashOp, OpKind};
@@ -207,6 +208,12 @@ impl<N: Nand> Store<N> {
     #[inline]
     pub fn frontier_left(&self, stream: Stream, pool: u32) -> u32 {
         self.frontiers[self.frontier_index(stream, pool)].left
+    }
+
+    /// Pages that a stream can append in `pool` without touching the blocks kept for garbage collection.
+    pub(crate) fn room_in(&self, stream: Stream, pool: u32) -> u32 {
+        let spare_blocks = self.free_blocks(pool).saturating_sub(RESERVE_BLOCKS);
+        self.frontier_left(stream, pool) + spare_blocks * self.geometry.block_pages()
     }
 
     /// The pool that the stream's next page goes to; successive calls go round all pools.

@@ -160,6 +160,11 @@ impl Drive {
         self.device.ftl().stats().programs[cause as usize]
     }
 
+    /// Pages that garbage collection programmed without having read them.
+    pub fn programs_without_read(&self) -> u64 {
+        self.programs(Cause::Gc) - self.device.ftl().stats().reads[Cause::Gc as usize]
+    }
+
     pub fn nvram_written(&self) -> u64 {
         self.device.ftl().stats().work.nvram_written_bytes
     }

@@ -242,6 +242,12 @@ impl Nand for PageByPage {
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
         self.0.erase(block)
     }
+    fn condemn(&mut self, block: BlockId) {
+        self.0.condemn(block);
+    }
+    fn is_condemned(&self, block: BlockId) -> bool {
+        self.0.is_condemned(block)
+    }
     fn mark_bad(&mut self, block: BlockId) {
         self.0.mark_bad(block);
     }

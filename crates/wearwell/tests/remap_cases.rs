@@ -370,9 +370,13 @@ fn m31_m27_without_room_for_a_tombstone_the_source_is_overwritten() {
         assert_eq!(drive.collect(), Some(BlockId(0)));
         // The first version of page 0 stays in block 1; the second is in block 3 with garbage.
         (0..7).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
-        [0, 7, 8, 9, 9, 9, 9, 9].iter().for_each(|&lpn| drive.write(lpn, 50 + lpn as u8));
+        for lpn in [0, 7, 8, 9, 9, 9, 9, 9] {
+            drive.write(lpn, 50 + lpn as u8);
+        }
         // Block 4 has two shared pages and a dead one, whose relocation goes on burying page 18.
-        [10, 11, 18, 12, 12, 12, 12, 12, 12].iter().for_each(|&lpn| drive.write(lpn, 50 + lpn as u8));
+        for lpn in [10, 11, 18, 12, 12, 12, 12, 12, 12] {
+            drive.write(lpn, 50 + lpn as u8);
+        }
         drive.remap(13, 10, Copy);
         drive.remap(14, 11, Copy);
         drive.remap(19, 18, Relocate);

@@ -78,7 +78,6 @@ pub struct BlockTable {
     pools: u32,
     state: Vec<BlockState>,
     kind: Vec<PageKind>,
-    condemned: Vec<bool>,
     valid: Vec<u16>,
     /// Number of the last program or entry before the block was opened.
     opened_at: Vec<u64>,
@@ -98,7 +97,6 @@ impl BlockTable {
             pools,
             state: vec![BlockState::Free; blocks],
             kind: vec![PageKind::Data; blocks],
-            condemned: vec![false; blocks],
             valid: vec![0; blocks],
             opened_at: vec![0; blocks],
             closed_at: vec![0; blocks],
@@ -164,11 +162,6 @@ impl BlockTable {
         opened.map(|(_, &opened)| opened).min().unwrap_or(u64::MAX)
     }
 
-    /// Whether the block had a failed program and is to be retired once it is empty.
-    pub fn is_condemned(&self, block: BlockId) -> bool {
-        self.condemned[block.index()]
-    }
-
     pub(super) fn set_free(&mut self, block: BlockId) {
         assert_eq!(self.valid[block.index()], 0, "a free block has no valid page");
         self.state[block.index()] = BlockState::Free;
@@ -221,10 +214,6 @@ impl BlockTable {
     pub(super) fn retire(&mut self, block: BlockId) {
         assert_eq!(self.valid[block.index()], 0, "a retired block has no valid page");
         self.state[block.index()] = BlockState::Retired;
-    }
-
-    pub(super) fn condemn(&mut self, block: BlockId) {
-        self.condemned[block.index()] = true;
     }
 
     #[inline]

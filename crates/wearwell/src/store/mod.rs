@@ -303,7 +303,7 @@ impl<N: Nand> Store<N> {
 
     /// After a failed program: the block is closed as it is, emptied by GC in its turn, and then retired.
     fn abandon(&mut self, index: usize, block: BlockId) {
-        self.blocks.condemn(block);
+        self.nand.condemn(block);
         if self.frontiers[index].block == block {
             self.close(index);
         }
@@ -522,7 +522,7 @@ impl<N: Nand> Store<N> {
     /// Power loss. A failed erase is not an error: the block is retired.
     pub fn erase(&mut self, block: BlockId, cause: Cause) -> Result<()> {
         assert_eq!(self.blocks.valid(block), 0, "erase of block {block} with valid pages");
-        if self.blocks.is_condemned(block) {
+        if self.nand.is_condemned(block) {
             self.retire(block);
             return Ok(());
         }
@@ -580,8 +580,8 @@ impl<N: Nand> Store<N> {
         self.sequence = 0;
     }
 
-    /// Takes over a block as recovery found it. A partly programmed block goes on being filled if a stream of its
-    /// kind has no open block in the pool, else it is closed as it is.
+    /// Takes over a block as recovery found it. A partly programmed block goes on being filled if it is not condemned and a
+    /// stream of its kind has no open block in the pool, else it is closed as it is.
     pub(crate) fn adopt(&mut self, block: BlockId, found: FoundBlock) {
         self.sequence = self.sequence.max(found.last_sequence);
         let Some(kind) = found.kind else {
@@ -592,7 +592,7 @@ impl<N: Nand> Store<N> {
         let left = self.geometry.block_pages() - found.programmed;
         let stream = Stream::ALL.into_iter().find(|&s| s.kind() == kind && self.frontier_left(s, pool) == 0);
         match stream {
-            Some(stream) if left > 0 => {
+            Some(stream) if left > 0 && !self.nand.is_condemned(block) => {
                 let next = Ppn(self.geometry.first_page(block).0 + found.programmed);
                 let index = self.frontier_index(stream, pool);
                 self.frontiers[index] = Frontier { block, next, left };

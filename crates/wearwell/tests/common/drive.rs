@@ -2,8 +2,8 @@
 //! every program, erase and store of a step.
 
 use super::{audit, flat_geometry};
-use wearwell::address::BlockId;
 use wearwell::address::RemapMode::{self, Copy};
+use wearwell::address::{BlockId, Ppn};
 use wearwell::content::dedup::DedupOptions;
 use wearwell::design::{SharingDesign, remap};
 use wearwell::device::HostData;
@@ -169,6 +169,25 @@ impl Drive {
         self.device.ftl().stats().work.nvram_written_bytes
     }
 
+    /// Owners that the OOB of the block's programmed pages name.
+    pub fn owners(&mut self, block: u32) -> Vec<u32> {
+        let nand = self.device.ftl_mut().store_mut().nand_mut();
+        let pages = nand.geometry().block_pages();
+        let pages = (block * pages..(block + 1) * pages).map(Ppn);
+        pages.map_while(|ppn| nand.probe(ppn).ok().flatten()).map(|oob| oob.owner).collect()
+    }
+
+    /// Zeroes the segments of a block behind the back of the reverse map.
+    pub fn zero_segments_of(&mut self, block: u64) {
+        const WORDS: usize = SEGMENT_BYTES as usize / 8;
+        let nand = self.device.ftl_mut().store_mut().nand_mut();
+        for head in (0..nand.nvram().len()).step_by(WORDS) {
+            if nand.nvram()[head] != 0 && nand.nvram()[head + 1] >> 32 == block {
+                (head..head + WORDS).for_each(|at| nand.store_word(at, 0).expect("power is on"));
+            }
+        }
+    }
+
     pub fn valid(&self, block: u32) -> u32 {
         self.device.ftl().store().blocks().valid(BlockId(block))
     }
@@ -207,8 +226,9 @@ pub fn at_every_cut(
         let mut uncut = before.clone();
         uncut.device.ftl_mut().store_mut().nand_mut().restore(None);
         step(&mut uncut).expect("the step succeeds uncut");
+        let operations = uncut.device.ftl().store().nand().operations();
         verify(&mut uncut);
-        for cut_at in 0..uncut.device.ftl().store().nand().operations() {
+        for cut_at in 0..operations {
             let mut drive = before.clone();
             drive.device.ftl_mut().store_mut().nand_mut().restore(Some(cut_at));
             let error = step(&mut drive).expect_err("the cut is inside the step");

@@ -133,11 +133,6 @@ impl FlashLog {
         self.log_pages as u64 * self.page_entries as u64
     }
 
-    /// Entries that nobody called superseded, tombstones included.
-    pub fn valid_entries(&self) -> u64 {
-        (self.live - self.superseded_entries) as u64
-    }
-
     /// Live pages of the log.
     pub fn live_pages(&self) -> u32 {
         self.directory.len() as u32
@@ -426,6 +421,14 @@ impl ReverseMap for FlashLog {
         }
         self.doubtful = self.groups[self.tombstones()].entries.len() as u32;
         Ok(entries.into_iter().map(|(_, entry)| entry).collect())
+    }
+
+    fn entries<N: Nand>(&self, _: &Store<N>) -> Vec<Entry> {
+        self.groups.iter().flat_map(|group| group.entries.iter().map(|&(_, entry)| entry)).collect()
+    }
+
+    fn valid_entries(&self) -> u64 {
+        (self.live - self.superseded_entries) as u64
     }
 
     /// One for an admission, one for the record after it.

@@ -5,9 +5,11 @@
 
 use crate::address::{Address, BlockId, Lpn, Ppn, Unit};
 use crate::content::sharing::is_page;
+use crate::design::Persistence;
 use crate::ftl::Ftl;
 use crate::mapping::AnyMapping;
 use crate::nand::{Nand, PageKind};
+use crate::recovery::{Newest, apply_entries};
 use crate::reverse_map::ReverseMap;
 use crate::store::{BlockState, Stream};
 
@@ -27,7 +29,9 @@ impl<N: Nand> Ftl<N> {
             self.check_blocks(&map)?;
         }
         self.check_counters()?;
+        self.store.check_ledger()?;
         self.check_sharing()?;
+        self.check_evidence(&map)?;
         self.chunks.as_ref().map_or(Ok(()), |stage| stage.check())?;
         self.delta.as_ref().map_or(Ok(()), |stage| stage.check(|lpn| map[lpn.index()].some().is_some()))?;
         match &self.recycle {
@@ -229,10 +233,15 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Entries of sharing: every bound page has one, and the index names valid pages with the content it says.
+    /// Sharing: there are entries for all bound pages, and the index names valid pages with the content it says.
     fn check_sharing(&self) -> Result<(), String> {
         let Some(sharing) = &self.sharing else { return Ok(()) };
         sharing.reverse.check()?;
+        let bound = (0..self.logical_pages).filter(|&lpn| sharing.is_bound(Lpn(lpn))).count() as u64;
+        let valid = sharing.reverse.valid_entries();
+        if valid < bound {
+            return Err(format!("{bound} logical pages are bound and {valid} entries are valid"));
+        }
         let Some(index) = &sharing.index else { return Ok(()) };
         for (fingerprint, unit) in index.entries() {
             let is_live = match &self.chunks {
@@ -246,5 +255,181 @@ impl<N: Nand> Ftl<N> {
             }
         }
         Ok(())
+    }
+
+    /// Where recovery replays evidence, it would find the map that is in RAM: every mapped page by the newest page or entry
+    /// that names it, every bound one by an entry, and none that is not mapped. Trims that a design does not record are
+    /// left out, and media that keep no sequence numbers.
+    fn check_evidence(&mut self, map: &[Unit]) -> Result<(), String> {
+        let records_trims = self.persistence.replays_entries();
+        if !records_trims && self.persistence != Persistence::OobScan {
+            return Ok(());
+        }
+        let mut newest = Newest::new(self.logical_pages as usize);
+        let mut programmed = vec![0; self.store.geometry().pages() as usize];
+        let good = (0..self.store.geometry().blocks())
+            .map(BlockId)
+            .filter(|&block| !self.store.nand().is_bad(block));
+        for block in good.collect::<Vec<_>>() {
+            let first = self.store.geometry().first_page(block).0;
+            for ppn in (first..first + self.store.geometry().block_pages()).map(Ppn) {
+                let Ok(Some(oob)) = self.store.nand_mut().probe(ppn) else { continue };
+                if oob.sequence == 0 {
+                    return Ok(());
+                }
+                if oob.kind == PageKind::Data {
+                    newest.offer(ppn, &oob);
+                    programmed[ppn.index()] = oob.sequence;
+                }
+            }
+        }
+        let entries =
+            self.sharing.as_ref().map_or_else(Vec::new, |sharing| sharing.reverse.entries(&self.store));
+        let bound = apply_entries(&mut newest, &entries, &programmed);
+        for (lpn, &unit) in (0..).map(Lpn).zip(map).filter(|(_, unit)| records_trims || unit.some().is_some())
+        {
+            let (found, place) = (newest.place[lpn.index()].some(), unit.some().map(|unit| Ppn(unit.0)));
+            if found != place {
+                return Err(format!(
+                    "logical page {lpn} is at {place:?}, and recovery would find it at {found:?}"
+                ));
+            }
+            let is_bound = self.sharing.as_ref().is_some_and(|sharing| sharing.is_bound(lpn));
+            if bound[lpn.index()] != is_bound {
+                return Err(format!(
+                    "logical page {lpn} is bound: {is_bound}, by an entry: {}",
+                    bound[lpn.index()]
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::RemapMode;
+    use crate::content::{Content, Descriptor, Fingerprint, mix};
+    use crate::design::{SharingDesign, page_map, remap};
+    use crate::gc::GcOptions;
+    use crate::mapping::Mapping;
+    use crate::nand::{Geometry, Retain, SimNand};
+    use crate::refs::RefsPart;
+    use crate::reverse_map::ReverseMapPart;
+    use crate::timing::Cause;
+
+    /// A device with shared pages, trimmed ones, and garbage that was collected.
+    fn busy(parts: &crate::design::Parts) -> Ftl<SimNand> {
+        let geometry = Geometry {
+            channels: 1,
+            dies_per_channel: 1,
+            planes_per_die: 1,
+            blocks_per_plane: 14,
+            pages_per_block: 4,
+            page_bytes: 512,
+            spare_bytes: 64,
+            superblock_planes: 1,
+        };
+        let nand = SimNand::new(geometry, Retain::ALL).with_nvram(1536);
+        let mut ftl = Ftl::new(nand, 20, parts).expect("it fits");
+        for k in 0..200u32 {
+            let content = Content::Descriptor(Descriptor::of(Fingerprint(1 + k as u64)));
+            ftl.write(Lpn((mix(k as u64) % 15) as u32), content).expect("there is room");
+            if k % 5 == 0 {
+                ftl.remap_page(Lpn(15 + k / 5 % 4), Lpn(k % 3), RemapMode::Copy).expect("there is room");
+            }
+        }
+        ftl.trim(Lpn(9)).expect("there is room");
+        assert_eq!(ftl.check(), Ok(()));
+        ftl
+    }
+
+    fn remapping() -> Ftl<SimNand> {
+        let reverse_map = ReverseMapPart::Segments { nvram_bytes: 1536, segment_bytes: 64 };
+        let sharing = SharingDesign { reverse_map, refs: RefsPart::Dense, dedup: None };
+        busy(&remap(GcOptions::default(), sharing))
+    }
+
+    /// The audit notices what `damage` does, and says so with `words`.
+    fn notices(words: &str, mut ftl: Ftl<SimNand>, damage: impl FnOnce(&mut Ftl<SimNand>)) {
+        damage(&mut ftl);
+        let found = ftl.check().expect_err("a law is broken");
+        assert!(found.contains(words), "{found}");
+    }
+
+    fn place(ftl: &mut Ftl<SimNand>, lpn: u32) -> Unit {
+        ftl.mapping.peek(&mut ftl.store, Lpn(lpn)).expect("a flat map").expect("it is mapped")
+    }
+
+    #[test]
+    fn a_page_counts_its_referrers() {
+        notices("which counts", remapping(), |ftl| {
+            let unit = place(ftl, 15);
+            ftl.sharing.as_mut().expect("it shares").refs.up(unit);
+        });
+    }
+
+    #[test]
+    fn a_mapped_page_is_valid() {
+        notices("is not valid", remapping(), |ftl| {
+            let unit = place(ftl, 4);
+            ftl.validity.clear(Ppn(unit.0));
+        });
+    }
+
+    #[test]
+    fn host_writes_are_programs_or_served_otherwise() {
+        notices("host page writes", remapping(), |ftl| ftl.store.stats.deduplicated_writes += 1);
+    }
+
+    #[test]
+    fn programs_are_on_flash_or_were_erased() {
+        notices("pages are programmed", remapping(), |ftl| ftl.store.stats.programs[Cause::Gc as usize] += 1);
+        notices("pages are programmed", remapping(), |ftl| {
+            ftl.store.stats.programs[Cause::Host as usize] -= 1;
+            ftl.store.stats.host_page_writes -= 1;
+        });
+        let ftl = busy(&page_map(GcOptions::default()));
+        notices("pages are programmed", ftl, |ftl| ftl.store.stats.programs[Cause::RemapLog as usize] += 1);
+    }
+
+    #[test]
+    fn erases_are_in_the_wear_of_blocks_whatever_is_cleared() {
+        notices("blocks were worn", remapping(), |ftl| ftl.store.stats.erases[Cause::Gc as usize] += 1);
+        let mut ftl = remapping();
+        ftl.clear_stats();
+        assert_eq!(ftl.check(), Ok(()));
+        notices("blocks were worn", ftl, |ftl| ftl.store.stats.erases[Cause::Wear as usize] += 1);
+    }
+
+    #[test]
+    fn a_bound_page_has_an_entry() {
+        notices("is bound: true, by an entry: false", remapping(), |ftl| {
+            ftl.sharing.as_mut().expect("it shares").mark_bound(Lpn(4));
+        });
+    }
+
+    #[test]
+    fn entries_of_bound_pages_are_valid() {
+        notices("entries are valid", remapping(), |ftl| {
+            let Ftl { sharing, store, mapping, .. } = ftl;
+            let reverse = &mut sharing.as_mut().expect("it shares").reverse;
+            let AnyMapping::Flat(map) = mapping else { unreachable!("sharing runs on a flat map") };
+            // As if every bind were superseded.
+            for entry in reverse.entries(store) {
+                if let Some(place) = entry.place.filter(|&place| map.get(entry.lpn) == Some(place.into())) {
+                    reverse.supersede(store, entry.lpn, place);
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn a_trimmed_page_has_a_tombstone() {
+        notices("and recovery would find it", remapping(), |ftl| {
+            let old = ftl.change_map(Lpn(4), None).expect("a flat map");
+            ftl.release(Lpn(4), old);
+        });
     }
 }

@@ -156,7 +156,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Counters back to zero, for example after preconditioning. Wear stays.
     pub fn clear_stats(&mut self) {
-        self.store.stats = Stats::default();
+        self.store.clear_stats();
         if let AnyMapping::Cached(cached) = &mut self.mapping {
             cached.clear_counts();
         }

@@ -74,8 +74,7 @@ fn failed_programs_and_erases_lose_no_data_and_retire_their_blocks() {
 fn assert_every_failure_is_accounted_for(device: &Device<Faulty<SimNand>>) {
     let blocks = |d: &Device<_>, b| d.ftl().store().blocks().state(b);
     let retired = count(device, |d, b| blocks(d, b) == BlockState::Retired);
-    let condemned =
-        count(device, |d, b| blocks(d, b) != BlockState::Retired && d.ftl().store().blocks().is_condemned(b));
+    let condemned = count(device, |d, b| d.ftl().store().nand().is_condemned(b));
     let bad = count(device, |d, b| d.ftl().store().nand().is_bad(b));
     assert_eq!(retired as u64, device.ftl().stats().retired_blocks);
     assert_eq!(retired, bad);

@@ -97,10 +97,36 @@ fn a_bad_block_is_not_programmed() {
 }
 
 #[test]
-#[should_panic(expected = "erase of bad block 0")]
+#[should_panic(expected = "erase of block 0: Bad")]
 fn a_bad_block_is_not_erased() {
     let mut nand = medium().with_factory_bad([FIRST]);
     let _ = nand.erase(FIRST);
+}
+
+#[test]
+#[should_panic(expected = "block 0 is Condemned")]
+fn a_condemned_block_is_not_programmed() {
+    let mut nand = medium();
+    nand.condemn(FIRST);
+    let _ = program(&mut nand, 0);
+}
+
+#[test]
+#[should_panic(expected = "erase of block 0: Condemned")]
+fn a_condemned_block_is_not_erased() {
+    let mut nand = medium();
+    nand.condemn(FIRST);
+    let _ = nand.erase(FIRST);
+}
+
+#[test]
+fn a_condemned_block_is_read_until_it_is_bad() {
+    let mut nand = medium();
+    program(&mut nand, 0).unwrap();
+    nand.condemn(FIRST);
+    assert!(read(&mut nand, 0).is_ok() && nand.is_condemned(FIRST) && !nand.is_bad(FIRST));
+    nand.mark_bad(FIRST);
+    assert!(nand.is_bad(FIRST) && !nand.is_condemned(FIRST));
 }
 
 #[test]

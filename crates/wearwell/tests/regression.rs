@@ -7,7 +7,7 @@ use common::{fill_to_the_brim, flat_geometry};
 use wearwell::address::BlockId;
 use wearwell::design::{DftlOptions, Parts, dftl, page_map};
 use wearwell::gc::GcOptions;
-use wearwell::nand::{CutOutcome, Nand, PowerCut, SimNand};
+use wearwell::nand::{CutOutcome, FaultPlan, Faulty, Nand, PowerCut, SimNand};
 use wearwell::store::{BlockState, Store};
 use wearwell::write_buffer::BufferOptions;
 use wearwell::{Device, Error};
@@ -185,4 +185,49 @@ fn full_device_with_a_demand_paged_map_refused_reads() {
     let mut random = Random::new(13);
     while write_page(&mut device, &mut oracle, &mut random).is_ok() {}
     oracle.compare_all(&mut device).expect("a full device reads");
+}
+
+/// A block whose program had failed was to be retired once it was empty, but only RAM knew. After a power loss it was
+/// filled further, or erased and used again.
+#[test]
+fn condemned_block_was_used_again_after_recovery() {
+    let world = world("slc");
+    for design in designs() {
+        let plan = FaultPlan { program: 0.01, erase: 0.0, max_failures: 1 };
+        let mut device = device(&world, &design.parts, NO_BUFFER, Faulty::new(full_medium(&world), plan, 3));
+        let mut oracle = Oracle::of(&device, 61);
+        let mut random = Random::new(17);
+        let page = oracle.page_sectors();
+        let mut write = |device: &mut Device<Faulty<SimNand>>, oracle: &mut Oracle| {
+            let lpn = random.below(oracle.sectors() / page);
+            let id = 1 + random.below(60) as u16;
+            oracle.apply(device, Op::Write { first: lpn * page, sectors: page, id }).expect("there is room");
+        };
+        while device.ftl().store().nand().failures() == 0 {
+            write(&mut device, &mut oracle);
+        }
+        let failed = (0..device.ftl().store().blocks().len())
+            .map(BlockId)
+            .find(|&block| device.ftl().store().nand().is_condemned(block))
+            .expect("a program failed");
+        let erases = |device: &Device<Faulty<SimNand>>| device.ftl().store().nand().erase_count(failed);
+        let before = erases(&device);
+        device.flush().expect("there is room");
+        device.recover().expect("power stays on");
+        oracle.compare_all(&mut device).expect("a failed block still reads");
+        for _ in 0..8000 {
+            write(&mut device, &mut oracle);
+        }
+        let name = design.name;
+        assert_eq!(erases(&device), before, "{name}: block {failed} was erased and used again");
+        let collects = device.ftl().stats().gc_victims > 0;
+        assert_eq!(
+            device.ftl().store().nand().is_bad(failed),
+            collects,
+            "{name}: retired when it was emptied"
+        );
+        assert_ne!(device.ftl().store().nand().is_condemned(failed), collects, "{name}");
+        oracle.compare_all(&mut device).expect("a healthy medium reads");
+        audit(&mut device);
+    }
 }

@@ -4,17 +4,17 @@
 //! emptied by kind: data pages are copied in one batch, and then everybody who refers to them is told; pages of
 //! metadata are asked of their owner; packed pages (deltas, chunks) are taken apart by the stage that packed them.
 //!
-//! Invariant: emptying a victim appends at most as many pages as it has valid ones, so one free block per pool is
-//! always enough, and collection never recurses.
+//! Invariant: emptying a victim appends fewer pages than it frees (static wear leveling: as many), so one free block per
+//! pool is always enough, and collection never recurses. Valid pages are copied once; only where the reverse map has no
+//! room for the entries of a victim it takes more, and then [`Ftl::can_empty`] counts them first.
 
 use crate::address::{BlockId, Lpn, Ppn};
-use crate::content::Content;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::gc::{Batch, MetadataGc, RESERVE_BLOCKS, VictimPolicy};
 use crate::mapping::Mapping;
 use crate::nand::{Nand, NandError, PageKind};
-use crate::reverse_map::{Entry, ReverseMap};
+use crate::reverse_map::ReverseMap;
 use crate::store::{Moves, Stream};
 use crate::timing::Cause;
 use crate::validity::Validity;
@@ -138,14 +138,15 @@ impl<N: Nand> Ftl<N> {
             self.require_metadata(Stream::Translation, of_map)?;
             self.require_metadata(Stream::Validity, of_validity)?;
             // Opening a block for the one may have taken it from the other.
-            if self.room_in(Stream::Translation, self.store.richest_pool(Stream::Translation)) >= of_map {
+            if self.store.room_in(Stream::Translation, self.store.richest_pool(Stream::Translation)) >= of_map
+            {
                 return Ok(());
             }
         }
     }
 
     pub(crate) fn require_metadata(&mut self, stream: Stream, pages: u32) -> Result<()> {
-        while self.room_in(stream, self.store.richest_pool(stream)) < pages {
+        while self.store.room_in(stream, self.store.richest_pool(stream)) < pages {
             self.collect_anywhere()?;
         }
         // Opened now, so that the host page of the same request cannot take the block and leave GC without reserve.
@@ -157,21 +158,15 @@ impl<N: Nand> Ftl<N> {
         loop {
             for _ in 0..self.store.pools() {
                 let pool = self.store.turn(stream);
-                if self.room_in(stream, pool) < pages {
+                if self.store.room_in(stream, pool) < pages {
                     self.collect_until_ready(pool)?;
                 }
-                if self.room_in(stream, pool) >= pages {
+                if self.store.room_in(stream, pool) >= pages {
                     return Ok(pool);
                 }
             }
             self.collect_anywhere()?;
         }
-    }
-
-    /// Pages that a stream can append in a pool without touching the reserve.
-    pub(crate) fn room_in(&self, stream: Stream, pool: u32) -> u32 {
-        let spare_blocks = self.store.free_blocks(pool).saturating_sub(RESERVE_BLOCKS);
-        self.store.frontier_left(stream, pool) + spare_blocks * self.store.geometry().block_pages()
     }
 
     fn collect_anywhere(&mut self) -> Result<()> {
@@ -207,7 +202,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Collects one victim of `pool`, and what wear leveling wants moved; `false` if nothing can be gained.
     fn collect(&mut self, pool: u32) -> Result<bool> {
-        let Some(victim) = self.choose_victim(pool)? else { return Ok(false) };
+        let Some(victim) = self.take_victim(pool)? else { return Ok(false) };
         self.store.stats.gc_victims += 1;
         let holds_deltas = self.store.blocks().kind(victim) == PageKind::Delta;
         self.store.stats.gc_delta_victims += u64::from(holds_deltas);
@@ -215,10 +210,38 @@ impl<N: Nand> Ftl<N> {
         self.empty_and_erase(victim, pool, Cause::Gc)?;
         if let Some(cold) = self.collector.worn_behind(&self.store, pool)
             && self.store.free_blocks(pool) > RESERVE_BLOCKS
+            && self.can_empty(cold, self.store.geometry().block_pages())?
         {
             self.empty_and_erase(cold, pool, Cause::Wear)?;
         }
         Ok(true)
+    }
+
+    /// The victim that the policy chooses. If its referrers cannot be recorded anew, and storing its pages once per referrer
+    /// gains nothing: the first other one, fewest valid pages first, that can be emptied with a gain.
+    fn take_victim(&mut self, pool: u32) -> Result<Option<BlockId>> {
+        let Some(chosen) = self.choose_victim(pool)? else { return Ok(None) };
+        if self.can_empty(chosen, self.most_pages(chosen, pool))? {
+            return Ok(Some(chosen));
+        }
+        for block in self.store.blocks().closed_by_valid(pool) {
+            let most_pages = self.most_pages(block, pool);
+            let gains = self.store.blocks().valid(block) <= most_pages;
+            if block != chosen && gains && self.can_empty(block, most_pages)? {
+                return Ok(Some(block));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Pages that emptying a block may take: fewer than it frees and, without a free block, no more than are left open.
+    fn most_pages(&self, block: BlockId, pool: u32) -> u32 {
+        let blocks = self.store.blocks();
+        let gaining = blocks.block_pages() - 1;
+        if self.store.free_blocks(pool) > 0 {
+            return gaining;
+        }
+        gaining.min(self.store.frontier_left(stream_of_copies(blocks.kind(block)), pool))
     }
 
     fn choose_victim(&mut self, pool: u32) -> Result<Option<BlockId>> {
@@ -265,10 +288,9 @@ impl<N: Nand> Ftl<N> {
     /// into the open block of their stream.
     fn fitting_victim(&mut self, pool: u32) -> Result<Option<BlockId>> {
         let blocks = self.store.blocks();
-        let room = |block: BlockId| self.store.frontier_left(stream_of_copies(blocks.kind(block)), pool);
-        let gains = |block: BlockId| blocks.valid(block) < blocks.block_pages();
+        let fits = |&block: &BlockId| blocks.valid(block) <= self.most_pages(block, pool);
         let closed = blocks.closed_by_valid(pool);
-        if let Some(fitting) = closed.iter().copied().find(|&b| gains(b) && blocks.valid(b) <= room(b)) {
+        if let Some(fitting) = closed.iter().copied().find(fits) {
             return Ok(Some(fitting));
         }
         if self.mapping.trims_by_range() { self.fitting_with_superseded(&closed, pool) } else { Ok(None) }
@@ -321,10 +343,9 @@ impl<N: Nand> Ftl<N> {
         self.live_pages(victim, &mut batch.from)?;
         self.drop_superseded(&mut batch);
         self.merge_bases(&mut batch.from, pool, cause)?;
-        let outcome = self.name_owners(victim, &mut batch).and_then(|()| {
-            let moves = Moves { from: &batch.from, owners: &batch.owners };
-            self.store.copy(moves, Stream::Gc, pool, cause, &mut batch.to)
-        });
+        batch.owners.extend(batch.from.iter().map(|&ppn| self.referrer(ppn)));
+        let moves = Moves { from: &batch.from, owners: &batch.owners };
+        let outcome = self.store.copy(moves, Stream::Gc, pool, cause, &mut batch.to);
         let told = self.relocate(victim, &batch);
         let outcome = outcome.and(told);
         if outcome.is_ok() {
@@ -393,15 +414,6 @@ impl<N: Nand> Ftl<N> {
         });
     }
 
-    /// The logical page that the OOB of each copy will name: one that refers to the page now.
-    fn name_owners(&mut self, victim: BlockId, batch: &mut Batch) -> Result<()> {
-        if let Some(sharing) = &mut self.sharing {
-            sharing.load_entries(&self.mapping, &mut self.store, victim)?;
-        }
-        batch.owners.extend(batch.from.iter().map(|&ppn| self.referrer(ppn)));
-        Ok(())
-    }
-
     fn relocate(&mut self, victim: BlockId, batch: &Batch) -> Result<()> {
         // The map is written at random places: loading all of them first lets the cache misses overlap.
         std::hint::black_box(self.mapping.warm(&batch.owners));
@@ -413,73 +425,7 @@ impl<N: Nand> Ftl<N> {
             let (first, pages) = (geometry.first_page(victim), geometry.block_pages());
             stage.part.moved_block(first, pages, &batch.owners, &batch.from, &batch.to);
         }
-        if self.sharing.is_some() { self.relocate_shared(batch) } else { Ok(()) }
-    }
-
-    /// What sharing knows of moved pages: counts and index follow, the binder that the new OOB names needs no entry any
-    /// more, and every other binder gets a new one, durable before the victim is erased.
-    fn relocate_shared(&mut self, batch: &Batch) -> Result<()> {
-        let Self { sharing, mapping, store, .. } = self;
-        let Some(sharing) = sharing else { return Ok(()) };
-        for (&from, &to) in batch.from.iter().zip(&batch.to) {
-            sharing.refs.relocate(from.into(), to.into());
-        }
-        if let Some(index) = &mut sharing.index {
-            let content = |&to: &Ppn| store.nand().fingerprint(to);
-            let moved = batch.from.iter().zip(&batch.to);
-            let warm = |sum, (&from, to): (&Ppn, &Ppn)| sum ^ index.warm_unit(content(to), from.into());
-            std::hint::black_box(moved.clone().fold(0, warm));
-            for (&from, to) in moved {
-                index.relocate(content(to), from.into(), (*to).into());
-            }
-        }
-        let entries = std::mem::take(&mut sharing.entries);
-        let mut unrecorded = Vec::new();
-        let outcome = entries.iter().try_for_each(|&entry| {
-            let Some(place) = entry.place else { return sharing.record(mapping, store, entry) };
-            let at = batch.from.binary_search(&place).expect("a bound page is valid");
-            // Pages that were not copied, because power was lost, keep their entries.
-            let Some(&to) = batch.to.get(at) else { return Ok(()) };
-            sharing.unbind(store, entry.lpn, place.into());
-            if batch.owners[at] == entry.lpn {
-                let rest = sharing.need(mapping, &entry).rest_of(entry);
-                return rest.map_or(Ok(()), |tombstone| sharing.record(mapping, store, tombstone));
-            }
-            if !sharing.recordable {
-                unrecorded.push((entry, to));
-                return Ok(());
-            }
-            // With its new number the entry would also bury a source that was written again since.
-            let source = entry.source.filter(|_| sharing.need(mapping, &entry).tombstone);
-            mapping.relocate(entry.lpn, to.into());
-            sharing.mark_bound(entry.lpn);
-            let sequence = store.next_sequence();
-            sharing.record(mapping, store, Entry { place: Some(to), source, sequence, ..entry })
-        });
-        sharing.entries = entries;
-        outcome?;
-        unrecorded.into_iter().try_for_each(|(entry, at)| self.store_once_more(entry, at))
-    }
-
-    /// A bind whose new entry has no room (the reserve was spent on other victims): its logical page gets a page of its
-    /// own beside the copy at `at`.
-    fn store_once_more(&mut self, entry: Entry, at: Ppn) -> Result<()> {
-        let mut page = self.blank_page();
-        let oob = self.store.read(at, &mut page, Cause::Gc)?;
-        let content = Content::of_page(&page, oob.fingerprint);
-        let pool = self.store.pool_of(self.store.block_of(at));
-        let ppn = self.store.append(Stream::Gc, pool, entry.lpn.0, content, oob.fingerprint, Cause::Gc)?;
-        self.mapping.relocate(entry.lpn, ppn.into());
-        self.validity.set(ppn);
-        let sharing = self.sharing.as_mut().expect("only sharing has entries");
-        let still_shared = sharing.refs.down(at.into());
-        assert!(still_shared, "the copy at {at} has the referrer that its OOB names");
-        self.store.stats.demoted_full += 1;
-        let need = sharing.need(&self.mapping, &entry);
-        match need.rest_of(entry) {
-            Some(tombstone) => sharing.record(&self.mapping, &mut self.store, tombstone),
-            None => Ok(()),
-        }
+        if self.sharing.is_some() { self.relocate_shared(self.store.pool_of(victim), batch) } else { Ok(()) }
     }
 
     /// A logical page that refers to `ppn`, or did last. The OOB alone is wrong for recycled and for shared pages; of

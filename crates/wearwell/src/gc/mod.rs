@@ -5,6 +5,7 @@
 //! collection that is needed always ends.
 
 mod collect;
+mod referrers;
 mod victim;
 
 pub use victim::{Chooser, VictimPolicy};

@@ -5,7 +5,7 @@
 //!
 //! - pages of a block are programmed in order, each once between erases;
 //! - an erased page is not read (a recovery [`Nand::probe`] may look);
-//! - a bad block is neither programmed nor erased;
+//! - a bad block is neither programmed nor erased, nor is one that was condemned after a failed program;
 //! - the OOB is written once, together with its page.
 //!
 //! What can happen to correct code is a [`NandError`]: a failed program or erase, an uncorrectable page, and
@@ -23,6 +23,12 @@ macro_rules! delegate_queries {
     () => {
         fn geometry(&self) -> &crate::nand::Geometry {
             self.inner.geometry()
+        }
+        fn condemn(&mut self, block: BlockId) {
+            self.inner.condemn(block);
+        }
+        fn is_condemned(&self, block: BlockId) -> bool {
+            self.inner.is_condemned(block)
         }
         fn mark_bad(&mut self, block: BlockId) {
             self.inner.mark_bad(block);
@@ -193,6 +199,13 @@ pub trait Nand {
     /// # Errors
     /// [`NandError::EraseFailed`], [`NandError::PowerLost`].
     fn erase(&mut self, block: BlockId) -> Result<(), NandError>;
+
+    /// Notes in the bad-block table, which survives loss of power, that a program of the block failed: from now on it
+    /// is read, but neither programmed nor erased, until it is empty and declared bad.
+    fn condemn(&mut self, block: BlockId);
+
+    /// Whether the block is condemned and not declared bad yet.
+    fn is_condemned(&self, block: BlockId) -> bool;
 
     /// Declares a block bad for ever (grown-bad).
     fn mark_bad(&mut self, block: BlockId);

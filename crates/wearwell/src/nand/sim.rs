@@ -65,6 +65,8 @@ enum BlockHealth {
     Good,
     /// An erase was interrupted: only another erase helps.
     HalfErased,
+    /// A program failed: what it holds can be read.
+    Condemned,
     Bad,
 }
 
@@ -319,7 +321,11 @@ impl Nand for SimNand {
     }
 
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
-        assert!(self.blocks[block.index()].health != BlockHealth::Bad, "erase of bad block {block}");
+        let health = self.blocks[block.index()].health;
+        assert!(
+            !matches!(health, BlockHealth::Bad | BlockHealth::Condemned),
+            "erase of block {block}: {health:?}"
+        );
         if self.endurance.is_some_and(|cycles| self.blocks[block.index()].erases >= cycles) {
             return Err(NandError::EraseFailed(block));
         }
@@ -329,6 +335,14 @@ impl Nand for SimNand {
         self.blocks[block.index()].health = BlockHealth::Good;
         self.blocks[block.index()].erases += 1;
         Ok(())
+    }
+
+    fn condemn(&mut self, block: BlockId) {
+        self.blocks[block.index()].health = BlockHealth::Condemned;
+    }
+
+    fn is_condemned(&self, block: BlockId) -> bool {
+        self.blocks[block.index()].health == BlockHealth::Condemned
     }
 
     fn mark_bad(&mut self, block: BlockId) {

@@ -35,17 +35,17 @@ pub struct RecoveryReport {
 }
 
 /// The newest evidence of where each owner's page is, met so far.
-struct Newest {
-    place: Vec<Ppn>,
+pub(crate) struct Newest {
+    pub(crate) place: Vec<Ppn>,
     sequence: Vec<u64>,
 }
 
 impl Newest {
-    fn new(owners: usize) -> Self {
+    pub(crate) fn new(owners: usize) -> Self {
         Self { place: vec![Ppn::NONE; owners], sequence: vec![0; owners] }
     }
 
-    fn offer(&mut self, ppn: Ppn, oob: &Oob) {
+    pub(crate) fn offer(&mut self, ppn: Ppn, oob: &Oob) {
         self.learn(oob.owner, ppn, oob.sequence);
     }
 
@@ -59,7 +59,7 @@ impl Newest {
 }
 
 /// Adds what entries know to what the pages told; returns which logical pages owe their place to an entry.
-fn apply_entries(newest: &mut Newest, entries: &[Entry], programmed: &[u64]) -> Vec<bool> {
+pub(crate) fn apply_entries(newest: &mut Newest, entries: &[Entry], programmed: &[u64]) -> Vec<bool> {
     for entry in entries {
         for lpn in entry.buried() {
             newest.learn(lpn.0, Ppn::NONE, entry.sequence);

@@ -21,7 +21,8 @@
 //!
 //! # Room for GC
 //!
-//! As in the NVRAM log. GC's records may program one page per [`FlashLog::page_entries`] of them.
+//! As in the NVRAM log. GC's records may program one page per [`FlashLog::page_entries`] of them, for which there must be
+//! room beside the block that is kept for its copies.
 
 use std::collections::VecDeque;
 
@@ -132,11 +133,6 @@ impl FlashLog {
         self.log_pages as u64 * self.page_entries as u64
     }
 
-    /// Entries that nobody called superseded, tombstones included.
-    pub fn valid_entries(&self) -> u64 {
-        (self.live - self.superseded_entries) as u64
-    }
-
     /// Live pages of the log.
     pub fn live_pages(&self) -> u32 {
         self.directory.len() as u32
@@ -194,6 +190,11 @@ impl FlashLog {
         group.push_back((id, entry));
         self.sizes.change(group.len() as u32 - 1, group.len() as u32);
         self.live += 1;
+    }
+
+    /// Pages that the log can append without touching what garbage collection keeps for its copies.
+    fn room_pages<N: Nand>(io: &Store<N>) -> u64 {
+        io.room_in(Stream::RemapLog, io.richest_pool(Stream::RemapLog)) as u64
     }
 
     fn fill_page<N: Nand>(&mut self, io: &Store<N>) {
@@ -351,11 +352,12 @@ impl ReverseMap for FlashLog {
         block: BlockId,
         needed: Needed<'_>,
     ) -> Result<bool> {
-        let fits = |log: &Self| log.free() >= log.groups[block.index()].entries.len() as u64;
-        if !fits(self) && self.reclaimable() > 0 {
+        let entries = self.groups[block.index()].entries.len() as u64;
+        if self.free() < entries && self.reclaimable() > 0 && Self::room_pages(io) > 0 {
             self.clean_oldest(io, needed)?;
         }
-        Ok(fits(self))
+        let filled_pages = (self.buffered as u64 + entries).saturating_sub(1) / self.page_entries as u64;
+        Ok(self.free() >= entries && Self::room_pages(io) >= filled_pages)
     }
 
     /// O(1) but for a full buffer, which is programmed first; 16 bytes stored.
@@ -419,6 +421,14 @@ impl ReverseMap for FlashLog {
         }
         self.doubtful = self.groups[self.tombstones()].entries.len() as u32;
         Ok(entries.into_iter().map(|(_, entry)| entry).collect())
+    }
+
+    fn entries<N: Nand>(&self, _: &Store<N>) -> Vec<Entry> {
+        self.groups.iter().flat_map(|group| group.entries.iter().map(|&(_, entry)| entry)).collect()
+    }
+
+    fn valid_entries(&self) -> u64 {
+        (self.live - self.superseded_entries) as u64
     }
 
     /// One for an admission, one for the record after it.

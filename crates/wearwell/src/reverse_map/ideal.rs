@@ -72,12 +72,16 @@ impl ReverseMap for Ideal {
         Ok(())
     }
 
-    fn recover<N: Nand>(&mut self, _: &mut Store<N>) -> Result<Vec<Entry>> {
-        let of_page = |(&place, binders): (&Ppn, &Vec<(Lpn, u64)>)| {
-            let entry = move |&(lpn, sequence)| Entry { lpn, place: Some(place), source: None, sequence };
-            binders.iter().map(entry).collect::<Vec<_>>()
-        };
-        Ok(self.binders.iter().flat_map(of_page).collect())
+    fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<Entry>> {
+        Ok(self.entries(io))
+    }
+
+    fn entries<N: Nand>(&self, _: &Store<N>) -> Vec<Entry> {
+        self.binders.keys().flat_map(|&place| self.entries_at(place)).collect()
+    }
+
+    fn valid_entries(&self) -> u64 {
+        self.entries
     }
 
     fn pages_per_record(&self) -> u32 {

@@ -270,8 +270,8 @@ pub trait ReverseMap {
     fn admit<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<bool>;
 
     /// Whether every entry of `block`, which GC is about to take as its victim, can be recorded anew now. May compact,
-    /// so it is asked while the map still names the victim's pages; [`ReverseMap::pages_per_record`] pages of room are
-    /// there. After `false` GC takes another victim, or stores the shared pages once per referrer.
+    /// so it is asked while the map still names the victim's pages. Pages of its own it appends only where there is room
+    /// beside what GC keeps for its copies. After `false` GC takes another victim, or records nothing.
     ///
     /// # Errors
     /// Whatever the medium answers.
@@ -312,6 +312,12 @@ pub trait ReverseMap {
     /// # Errors
     /// Whatever the medium answers.
     fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<Entry>>;
+
+    /// Every entry that is recorded, superseded ones too; for audits, charged to nobody.
+    fn entries<N: Nand>(&self, io: &Store<N>) -> Vec<Entry>;
+
+    /// Entries that nobody called superseded, tombstones included.
+    fn valid_entries(&self) -> u64;
 
     /// Flash pages that one [`ReverseMap::admit`] or [`ReverseMap::record`] may append.
     fn pages_per_record(&self) -> u32;
@@ -449,6 +455,12 @@ impl ReverseMap for AnyReverseMap {
     }
     fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<Entry>> {
         delegate!(self, m => m.recover(io), else Ok(Vec::new()))
+    }
+    fn entries<N: Nand>(&self, io: &Store<N>) -> Vec<Entry> {
+        delegate!(self, m => m.entries(io), else Vec::new())
+    }
+    fn valid_entries(&self) -> u64 {
+        delegate!(self, m => m.valid_entries(), else 0)
     }
     fn pages_per_record(&self) -> u32 {
         delegate!(self, m => m.pages_per_record(), else 0)

@@ -107,8 +107,7 @@ impl NvramLog {
         self.slots - GAP_SLOTS
     }
 
-    /// Entries that nobody called superseded, tombstones included.
-    pub fn valid_entries(&self) -> u32 {
+    fn valid(&self) -> u32 {
         self.live - self.superseded
     }
 
@@ -227,7 +226,7 @@ impl NvramLog {
 
     /// Entries that a cleaning would free, and may free.
     fn reclaimable(&self) -> u32 {
-        self.used - self.valid_entries() + self.doubtful
+        self.used - self.valid() + self.doubtful
     }
 
     /// Free slots without which the host is not admitted: its entry's, and the largest block's with it.
@@ -240,7 +239,7 @@ impl NvramLog {
     }
 
     fn admits(&self) -> bool {
-        self.valid_entries() < self.watermark() && self.free() >= self.reserve()
+        self.valid() < self.watermark() && self.free() >= self.reserve()
     }
 }
 
@@ -315,6 +314,14 @@ impl ReverseMap for NvramLog {
         }
         self.doubtful = self.groups[self.tombstones()].slots.len() as u32;
         Ok(entries)
+    }
+
+    fn entries<N: Nand>(&self, io: &Store<N>) -> Vec<Entry> {
+        (0..self.used).map(|k| Self::entry(io, self.slot(k))).collect()
+    }
+
+    fn valid_entries(&self) -> u64 {
+        self.valid() as u64
     }
 
     fn pages_per_record(&self) -> u32 {

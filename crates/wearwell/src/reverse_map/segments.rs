@@ -212,11 +212,6 @@ impl Segments {
         self.count as u64 * self.segment_entries() as u64
     }
 
-    /// Entries that nobody called superseded, tombstones included.
-    pub fn valid_entries(&self) -> u64 {
-        self.entries - self.superseded
-    }
-
     /// Segments that hold nothing.
     pub fn free_segments(&self) -> u32 {
         self.free
@@ -573,9 +568,17 @@ impl ReverseMap for Segments {
         for segment in (0..self.count).filter(|&segment| !self.is_used(segment)) {
             self.zero(io, segment)?;
         }
+        Ok(self.entries(io))
+    }
+
+    fn entries<N: Nand>(&self, io: &Store<N>) -> Vec<Entry> {
         let mut entries = Vec::new();
         (0..self.groups.len()).for_each(|index| self.read(io, index, &mut entries));
-        Ok(entries)
+        entries
+    }
+
+    fn valid_entries(&self) -> u64 {
+        self.entries - self.superseded
     }
 
     fn pages_per_record(&self) -> u32 {

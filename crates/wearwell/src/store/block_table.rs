@@ -79,7 +79,6 @@ pub struct BlockTable {
     pools: u32,
     state: Vec<BlockState>,
     kind: Vec<PageKind>,
-    condemned: Vec<bool>,
     valid: Vec<u16>,
     /// Number of the last program or entry before the block was opened.
     opened_at: Vec<u64>,
@@ -105,7 +104,6 @@ impl BlockTable {
             pools,
             state: vec![BlockState::Free; blocks],
             kind: vec![PageKind::Data; blocks],
-            condemned: vec![false; blocks],
             valid: vec![0; blocks],
             opened_at: vec![0; blocks],
             closed_at: vec![0; blocks],
@@ -186,11 +184,6 @@ impl BlockTable {
     fn is_in_use_since(&self, block: BlockId, opened: u64) -> bool {
         let in_use = !matches!(self.state(block), BlockState::Free | BlockState::Retired);
         in_use && self.opened_at[block.index()] == opened
-    }
-
-    /// Whether the block had a failed program and is to be retired once it is empty.
-    pub fn is_condemned(&self, block: BlockId) -> bool {
-        self.condemned[block.index()]
     }
 
     pub(super) fn set_free(&mut self, block: BlockId) {
@@ -288,10 +281,6 @@ impl BlockTable {
             self.metadata_blocks -= u32::from(!self.kind[block.index()].is_host_data());
         }
         self.state[block.index()] = BlockState::Retired;
-    }
-
-    pub(super) fn condemn(&mut self, block: BlockId) {
-        self.condemned[block.index()] = true;
     }
 
     #[inline]

@@ -26,6 +26,7 @@ use crate::address::{Address, BlockId, Lpn, PlaneId, Ppn};
 use crate::content::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::error::{Error, Result};
+use crate::gc::RESERVE_BLOCKS;
 use crate::nand::{CopyRun, Geometry, Nand, NandError, Oob, PageKind};
 use crate::stats::{OpList, Stats};
 use crate::timing::{Cause, FlashOp, OpKind};
@@ -97,6 +98,21 @@ impl Frontier {
     const NONE: Self = Self { block: BlockId::NONE, next: Ppn::NONE, left: 0 };
 }
 
+/// What the medium did since it was taken over, beside the counters of now; for audits.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ledger {
+    /// Programs, erases and retired blocks that were counted before the counters were cleared.
+    programs: u64,
+    erases: u64,
+    retired_blocks: u64,
+    /// Erase counts of all blocks at the beginning.
+    first_wear: u64,
+    /// Programs and erases that were counted and that loss of power interrupted or refused.
+    cut: u64,
+    /// Whether recovery may have closed blocks that were not full.
+    recovered: bool,
+}
+
 /// Allocation over a medium. See the module's head.
 #[derive(Clone, Debug)]
 pub struct Store<N> {
@@ -119,6 +135,7 @@ pub struct Store<N> {
     opened: Option<Vec<BlockId>>,
     /// Counters.
     pub stats: Stats,
+    ledger: Ledger,
     /// Operations of the request in hand.
     pub ops: OpList,
     page: Vec<u8>,
@@ -143,12 +160,14 @@ impl<N: Nand> Store<N> {
             interrupted: Vec::new(),
             opened: None,
             stats: Stats::default(),
+            ledger: Ledger::default(),
             ops: OpList::default(),
             page,
             geometry,
             nand,
         };
         store.adopt_erased_blocks();
+        store.ledger.first_wear = store.total_wear();
         store
     }
 
@@ -162,6 +181,59 @@ impl<N: Nand> Store<N> {
         self.blocks.set_free(block);
         let (wear, pool) = (self.nand.erase_count(block), self.pool_of(block));
         self.free[pool as usize].put(block, wear);
+    }
+
+    /// Erase counts of all blocks.
+    fn total_wear(&self) -> u64 {
+        (0..self.geometry.blocks()).map(|block| self.nand.erase_count(BlockId(block)) as u64).sum()
+    }
+
+    /// Counters back to zero. Wear stays.
+    pub(crate) fn clear_stats(&mut self) {
+        self.ledger.programs += self.stats.total_programs();
+        self.ledger.erases += self.stats.total_erases();
+        self.ledger.retired_blocks += self.stats.retired_blocks;
+        self.stats = Stats::default();
+    }
+
+    /// Programs and erases are what the flash shows: pages programmed are on flash or were erased, erases are in the wear
+    /// of the blocks. Failures, cuts and blocks that were closed early leave room between the bounds.
+    pub(crate) fn check_ledger(&mut self) -> std::result::Result<(), String> {
+        let Ledger { programs, erases, retired_blocks, first_wear, cut, recovered } = self.ledger;
+        let programs = programs + self.stats.total_programs();
+        let erases = (erases + self.stats.total_erases()) / self.geometry.superblock_planes as u64;
+        let retired = retired_blocks + self.stats.retired_blocks;
+        let wear = self.total_wear() - first_wear;
+        let is_exact = retired + cut + u64::from(recovered) == 0 && !self.has_condemned();
+        let least_wear = if is_exact { erases } else { erases.saturating_sub(retired + cut) };
+        if !(least_wear..=erases).contains(&wear) {
+            return Err(format!(
+                "{erases} erases, {retired} blocks retired, {cut} operations cut; blocks were worn {wear} times"
+            ));
+        }
+        let present: u64 = (0..self.geometry.blocks()).map(|block| self.programmed(BlockId(block))).sum();
+        let most = (erases + retired) * self.geometry.block_pages() as u64 + present + cut;
+        if programs > most || programs + cut < present || is_exact && programs != most {
+            return Err(format!(
+                "{programs} programs, {present} pages are programmed and {erases} blocks were erased, {retired} \
+                 retired, {cut} operations cut"
+            ));
+        }
+        Ok(())
+    }
+
+    fn has_condemned(&self) -> bool {
+        (0..self.geometry.blocks()).any(|block| self.nand.is_condemned(BlockId(block)))
+    }
+
+    /// Pages of a block that are programmed, readable or not. Costs no counted operation.
+    fn programmed(&mut self, block: BlockId) -> u64 {
+        if self.nand.is_bad(block) {
+            return 0;
+        }
+        let first = self.geometry.first_page(block).0;
+        let pages = (first..first + self.geometry.block_pages()).map(Ppn);
+        pages.take_while(|&ppn| self.nand.probe(ppn) != Ok(None)).count() as u64
     }
 
     /// Layout of the device.
@@ -231,6 +303,12 @@ impl<N: Nand> Store<N> {
     #[inline]
     pub fn frontier_left(&self, stream: Stream, pool: u32) -> u32 {
         self.frontiers[self.frontier_index(stream, pool)].left
+    }
+
+    /// Pages that a stream can append in `pool` without touching the blocks kept for garbage collection.
+    pub(crate) fn room_in(&self, stream: Stream, pool: u32) -> u32 {
+        let spare_blocks = self.free_blocks(pool).saturating_sub(RESERVE_BLOCKS);
+        self.frontier_left(stream, pool) + spare_blocks * self.geometry.block_pages()
     }
 
     /// The pool that the stream's next page goes to; successive calls go round all pools.
@@ -303,6 +381,7 @@ impl<N: Nand> Store<N> {
                 Err(NandError::ProgramFailed(_)) => self.abandon(index, block),
                 Err(error) => {
                     self.interrupted.push(next);
+                    self.ledger.cut += 1;
                     return Err(error.into());
                 }
                 Ok(()) => unreachable!("success returned above"),
@@ -323,7 +402,7 @@ impl<N: Nand> Store<N> {
 
     /// After a failed program: the block is closed as it is, emptied by GC in its turn, and then retired.
     fn abandon(&mut self, index: usize, block: BlockId) {
-        self.blocks.condemn(block);
+        self.nand.condemn(block);
         if self.frontiers[index].block == block {
             self.close(index);
         }
@@ -551,6 +630,7 @@ impl<N: Nand> Store<N> {
                 if failed_program > 0 {
                     self.interrupted.push(Ppn(next.0 + copied as u32));
                 }
+                self.ledger.cut += u64::from(error == NandError::PowerLost);
                 Err(error.into())
             }
         }
@@ -633,7 +713,7 @@ impl<N: Nand> Store<N> {
     /// Power loss. A failed erase is not an error: the block is retired.
     pub fn erase(&mut self, block: BlockId, cause: Cause) -> Result<()> {
         assert_eq!(self.blocks.valid(block), 0, "erase of block {block} with valid pages");
-        if self.blocks.is_condemned(block) {
+        if self.nand.is_condemned(block) {
             self.retire(block);
             return Ok(());
         }
@@ -647,7 +727,10 @@ impl<N: Nand> Store<N> {
         match outcome {
             Ok(()) => self.release_free(block),
             Err(NandError::EraseFailed(_)) => self.retire(block),
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                self.ledger.cut += 1;
+                return Err(error.into());
+            }
         }
         Ok(())
     }
@@ -692,10 +775,11 @@ impl<N: Nand> Store<N> {
         self.held.clear();
         self.interrupted.clear();
         self.opened.iter_mut().for_each(Vec::clear);
+        self.ledger.recovered = true;
     }
 
-    /// Takes over a block as recovery found it. A partly programmed block goes on being filled if a stream of its
-    /// kind has no open block in the pool, else it is closed as it is.
+    /// Takes over a block as recovery found it. A partly programmed block goes on being filled if it is not condemned and a
+    /// stream of its kind has no open block in the pool, else it is closed as it is.
     pub(crate) fn adopt(&mut self, block: BlockId, found: FoundBlock) {
         self.sequence = self.sequence.max(found.last_sequence);
         let Some(kind) = found.kind else {
@@ -718,7 +802,7 @@ impl<N: Nand> Store<N> {
         let pool = self.pool_of(block);
         let left = self.geometry.block_pages() - found.programmed;
         match stream {
-            Some(stream) if left > 0 => {
+            Some(stream) if left > 0 && !self.nand.is_condemned(block) => {
                 let next = Ppn(self.geometry.first_page(block).0 + found.programmed);
                 let index = self.frontier_index(stream, pool);
                 self.frontiers[index] = Frontier { block, next, left };
@@ -786,6 +870,7 @@ impl<N: Nand> Store<N> {
     /// Brings RAM that survived a power cut in line with the flash: an interrupted program may not have happened,
     /// an interrupted erase is repeated.
     pub(crate) fn reconcile(&mut self) -> Result<()> {
+        self.ledger.recovered = true;
         for index in 0..self.frontiers.len() {
             self.reconcile_frontier(index);
         }

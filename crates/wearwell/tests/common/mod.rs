@@ -8,6 +8,7 @@
 #![allow(dead_code, unused_imports)]
 
 mod designs;
+pub mod drive;
 mod operations;
 mod worlds;
 

@@ -223,15 +223,24 @@ impl DeltaStage {
         page.live += 1;
     }
 
-    /// Every delta has one place, and every live page counts its deltas.
+    fn overfills(&self, ppn: Ppn, live_bytes: u32) -> bool {
+        let dead_bytes = self.pages.get(&ppn).map_or(0, |page| page.dead_bytes);
+        (live_bytes + dead_bytes) as usize > self.page_bytes as usize
+    }
+
+    /// Every delta has one place, every live page counts its deltas, and they fit it.
     pub(crate) fn check(&self, is_mapped: impl Fn(Lpn) -> bool) -> std::result::Result<(), String> {
         let mut live: HashMap<Ppn, u32, FxBuildHasher> = HashMap::default();
+        let mut bytes: HashMap<Ppn, u32, FxBuildHasher> = HashMap::default();
         for (&lpn, place) in &self.places {
             if !is_mapped(lpn) {
                 return Err(format!("logical page {lpn} has a delta and no base"));
             }
             match place.page {
-                Some(ppn) => *live.entry(ppn).or_default() += 1,
+                Some(ppn) => {
+                    *live.entry(ppn).or_default() += 1;
+                    *bytes.entry(ppn).or_default() += place.bytes as u32;
+                }
                 None if self.buffer.get(lpn).is_none() => {
                     return Err(format!("the delta of {lpn} is neither staged nor stored"));
                 }
@@ -242,6 +251,9 @@ impl DeltaStage {
             self.buffer.staged().find(|delta| self.places.get(&delta.lpn).is_none_or(|p| p.page.is_some()));
         if let Some(stray) = stray {
             return Err(format!("a delta of {} is staged that is not current", stray.lpn));
+        }
+        if let Some((ppn, bytes)) = bytes.iter().find(|&(ppn, bytes)| self.overfills(*ppn, *bytes)) {
+            return Err(format!("page {ppn} of deltas has {bytes} live bytes, more than fit"));
         }
         let counted = |ppn: &Ppn| live.get(ppn).copied().unwrap_or(0);
         match self.pages.iter().find(|(ppn, page)| page.live == 0 || page.live != counted(ppn)) {

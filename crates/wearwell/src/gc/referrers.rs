@@ -1,0 +1,153 @@
+//! Garbage collection of pages that several logical pages refer to.
+//!
+//! A shared page is copied once, and each of its referrers gets a new entry in the reverse map, but for the one that the
+//! new OOB names. If the reverse map has no room for the entries of a victim, the page is stored once per referrer, and
+//! what the entries buried is overwritten with zeros: then nothing has to be recorded.
+//!
+//! That takes more pages than the victim has valid ones, so it is done only where it still gains a page
+//! ([`Ftl::can_empty`]), and other victims are left alone. A victim is found nevertheless: stored once per referrer, all
+//! logical pages fit the device (that is what its size is checked for), so the referrers of some closed block are fewer
+//! than its pages. Only entries that bury one logical page several times, from several blocks, make this estimate
+//! too high; the device then reports that it is full before it is.
+
+use super::Batch;
+use crate::address::{BlockId, Lpn, Ppn};
+use crate::content::{Content, Fingerprint};
+use crate::error::Result;
+use crate::ftl::Ftl;
+use crate::mapping::Mapping;
+use crate::nand::{Nand, PageKind};
+use crate::reverse_map::Entry;
+use crate::store::Stream;
+use crate::timing::Cause;
+
+impl<N: Nand> Ftl<N> {
+    /// Whether a block can be emptied with at most `most_pages` appended, if it needs more than one per valid page.
+    /// Loads its entries. May compact the reverse map.
+    ///
+    /// # Errors
+    /// Whatever the medium answers.
+    pub(super) fn can_empty(&mut self, block: BlockId, most_pages: u32) -> Result<bool> {
+        let Self { sharing, mapping, store, .. } = self;
+        let Some(sharing) = sharing else { return Ok(true) };
+        if store.blocks().kind(block) != PageKind::Data {
+            return Ok(true);
+        }
+        sharing.load_entries(mapping, store, block)?;
+        Ok(sharing.recordable || self.pages_without_entries(block) <= most_pages)
+    }
+
+    /// Pages that the block in hand takes if nothing can be recorded: one per referrer, one per logical page that only its
+    /// entries bury.
+    fn pages_without_entries(&self, block: BlockId) -> u32 {
+        let Some(sharing) = &self.sharing else { return self.store.blocks().valid(block) };
+        let geometry = self.store.geometry();
+        let mut valid = Vec::new();
+        self.validity.collect_valid(geometry.first_page(block), geometry.block_pages(), &mut valid);
+        let referrers: u32 = valid.iter().map(|&ppn| 1 + sharing.refs.extra(ppn.into())).sum();
+        let needing = sharing.entries.iter().filter(|entry| sharing.need(&self.mapping, entry).tombstone);
+        let mut buried: Vec<Lpn> = needing.flat_map(Entry::buried).collect();
+        buried.sort_unstable_by_key(|lpn| lpn.0);
+        buried.dedup();
+        referrers + buried.len() as u32
+    }
+
+    /// What sharing knows of moved pages: counts and index follow, the binder that the new OOB names needs no entry any
+    /// more, and every other binder gets a new one or a page of its own, durable before the victim is erased.
+    pub(super) fn relocate_shared(&mut self, pool: u32, batch: &Batch) -> Result<()> {
+        let Self { sharing, store, .. } = self;
+        let Some(sharing) = sharing else { return Ok(()) };
+        for (&from, &to) in batch.from.iter().zip(&batch.to) {
+            sharing.refs.relocate(from.into(), to.into());
+        }
+        if let Some(index) = &mut sharing.index {
+            let content = |&to: &Ppn| store.nand().fingerprint(to);
+            let moved = batch.from.iter().zip(&batch.to);
+            let warm = |sum, (&from, to): (&Ppn, &Ppn)| sum ^ index.warm_unit(content(to), from.into());
+            std::hint::black_box(moved.clone().fold(0, warm));
+            for (&from, to) in moved {
+                index.relocate(content(to), from.into(), (*to).into());
+            }
+        }
+        let entries = std::mem::take(&mut sharing.entries);
+        let is_recordable = sharing.recordable;
+        let outcome = entries.iter().try_for_each(|&entry| {
+            let Some(place) = entry.place else { return self.bury_anew(entry, pool, is_recordable) };
+            let at = batch.from.binary_search(&place).expect("a bound page is valid");
+            // Pages that were not copied, because power was lost, keep their entries.
+            let Some(&to) = batch.to.get(at) else { return Ok(()) };
+            self.rebind(entry, to, batch.owners[at], is_recordable)
+        });
+        if let Some(sharing) = &mut self.sharing {
+            sharing.entries = entries;
+        }
+        outcome
+    }
+
+    /// The page that `entry` binds was copied to `to`, where the OOB names `owner`.
+    fn rebind(&mut self, entry: Entry, to: Ppn, owner: Lpn, is_recordable: bool) -> Result<()> {
+        let Self { sharing, mapping, store, .. } = self;
+        let (Some(sharing), Some(place)) = (sharing, entry.place) else { return Ok(()) };
+        let pool = store.pool_of(store.block_of(to));
+        sharing.unbind(store, entry.lpn, place.into());
+        if owner != entry.lpn {
+            if is_recordable {
+                // With its new number the entry would also bury a source that was written again since.
+                let source = entry.source.filter(|_| sharing.need(mapping, &entry).tombstone);
+                mapping.relocate(entry.lpn, to.into());
+                sharing.mark_bound(entry.lpn);
+                let sequence = store.next_sequence();
+                return sharing.record(mapping, store, Entry { place: Some(to), source, sequence, ..entry });
+            }
+            self.store_once_more(entry.lpn, to)?;
+        }
+        let need = self.sharing.as_ref().map(|sharing| sharing.need(&self.mapping, &entry));
+        match need.and_then(|need| need.rest_of(entry)) {
+            Some(tombstone) => self.bury_anew(tombstone, pool, is_recordable),
+            None => Ok(()),
+        }
+    }
+
+    /// `lpn` refers to the copy at `at`, and gets a page of its own beside it.
+    fn store_once_more(&mut self, lpn: Lpn, at: Ppn) -> Result<()> {
+        let mut page = self.blank_page();
+        let oob = self.store.read(at, &mut page, Cause::Gc)?;
+        let pool = self.store.pool_of(self.store.block_of(at));
+        self.append_for(lpn, pool, Content::of_page(&page, oob.fingerprint), oob.fingerprint)?;
+        let sharing = self.sharing.as_mut().expect("only sharing has entries");
+        let still_shared = sharing.refs.down(at.into());
+        assert!(still_shared, "the copy at {at} has the referrer that its OOB names");
+        Ok(())
+    }
+
+    /// Carries a tombstone on beyond the erase of the victim.
+    fn bury_anew(&mut self, tombstone: Entry, pool: u32, is_recordable: bool) -> Result<()> {
+        let Self { sharing, mapping, store, .. } = self;
+        let Some(sharing) = sharing else { return Ok(()) };
+        if is_recordable {
+            return sharing.record(mapping, store, tombstone);
+        }
+        // Not needed any more if another entry of the victim buried the same page.
+        if !sharing.need(mapping, &tombstone).tombstone {
+            return Ok(());
+        }
+        let zeros = self.blank_page();
+        let content = Content::of_page(&zeros, Fingerprint::ZERO_PAGE);
+        self.append_for(tombstone.lpn, pool, content, Fingerprint::ZERO_PAGE)
+    }
+
+    /// Gives `lpn` a page of its own among the copies.
+    fn append_for(
+        &mut self,
+        lpn: Lpn,
+        pool: u32,
+        content: Content<'_>,
+        fingerprint: Fingerprint,
+    ) -> Result<()> {
+        let ppn = self.store.append(Stream::Gc, pool, lpn.0, content, fingerprint, Cause::Gc)?;
+        self.mapping.relocate(lpn, ppn.into());
+        self.validity.set(ppn);
+        self.store.stats.demoted_full += 1;
+        Ok(())
+    }
+}

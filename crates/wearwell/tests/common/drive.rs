@@ -1,0 +1,250 @@
+//! A device under `remap` that is driven step by step: which block is collected is known, and power can be lost at
+//! every program, erase and store of a step.
+
+use super::{audit, flat_geometry};
+use wearwell::address::RemapMode::{self, Copy};
+use wearwell::address::{BlockId, Ppn};
+use wearwell::content::dedup::DedupOptions;
+use wearwell::design::{SharingDesign, remap};
+use wearwell::device::HostData;
+use wearwell::gc::{GcOptions, VictimPolicy};
+use wearwell::nand::{CutOutcome, Geometry, Nand, PowerCut, Retain, SimNand};
+use wearwell::refs::RefsPart;
+use wearwell::reverse_map::ReverseMapPart;
+use wearwell::store::BlockState;
+use wearwell::timing::Cause;
+use wearwell::write_buffer::{BufferOptions, BufferPolicy};
+use wearwell::{Device, DeviceOptions, Result};
+
+pub const PAGE_BYTES: u64 = 512;
+pub const LOGICAL: u32 = 20;
+/// Three entries each.
+pub const SEGMENT_BYTES: u32 = 64;
+
+pub fn segments(nvram_bytes: u64) -> ReverseMapPart {
+    ReverseMapPart::Segments { nvram_bytes, segment_bytes: SEGMENT_BYTES }
+}
+
+/// The reverse maps in NVRAM. Placement of blocks is part of the cases, and a log on flash takes a block of its own.
+pub fn durable() -> [ReverseMapPart; 2] {
+    let nvram_bytes = 1536;
+    [segments(nvram_bytes), ReverseMapPart::NvramLog { nvram_bytes }]
+}
+
+/// A device that is told which block to collect.
+#[derive(Clone)]
+pub struct Drive {
+    pub device: Device<PowerCut<SimNand>>,
+}
+
+/// How a [`Drive`] is built; the default has 14 blocks of four pages in one pool and binds on request only.
+#[derive(Clone)]
+pub struct Build {
+    pub geometry: Geometry,
+    pub logical: u32,
+    pub reverse_map: ReverseMapPart,
+    pub dedup: bool,
+    pub policy: VictimPolicy,
+    pub buffer_pages: u32,
+    pub outcome: CutOutcome,
+}
+
+impl Build {
+    pub fn with(reverse_map: ReverseMapPart) -> Self {
+        Self {
+            geometry: flat_geometry([1, 14, 4, PAGE_BYTES as u32]),
+            logical: LOGICAL,
+            reverse_map,
+            dedup: false,
+            policy: VictimPolicy::Greedy,
+            buffer_pages: 0,
+            outcome: CutOutcome::Before,
+        }
+    }
+
+    pub fn drive(&self) -> Drive {
+        let dedup = self.dedup.then_some(DedupOptions { capacity_entries: None, verify_on_hit: true });
+        let sharing = SharingDesign { reverse_map: self.reverse_map, refs: RefsPart::Dense, dedup };
+        let gc = GcOptions { policy: self.policy, background_blocks: u32::MAX, ..GcOptions::default() };
+        let parts = remap(gc, sharing);
+        let nand =
+            SimNand::new(self.geometry.clone(), Retain::ALL).with_nvram(parts.nvram_bytes(PAGE_BYTES as u32));
+        let buffer = BufferOptions { pages: self.buffer_pages, policy: BufferPolicy::Fifo };
+        let nand = PowerCut::new(nand, None, self.outcome);
+        let device = Device::new(nand, self.logical, &parts, DeviceOptions { buffer }).expect("it fits");
+        Drive { device }
+    }
+}
+
+impl Drive {
+    pub fn try_write(&mut self, lpn: u32, id: u8) -> Result<()> {
+        let page = [id; PAGE_BYTES as usize];
+        self.device.write(lpn as u64 * PAGE_BYTES, PAGE_BYTES, HostData::Bytes(&page))
+    }
+
+    pub fn write(&mut self, lpn: u32, id: u8) {
+        self.try_write(lpn, id).expect("there is room");
+        audit(&mut self.device);
+    }
+
+    pub fn try_remap(&mut self, target: u32, source: u32, pages: u32, mode: RemapMode) -> Result<()> {
+        let bytes = |pages: u32| pages as u64 * PAGE_BYTES;
+        self.device.remap(bytes(target), bytes(source), bytes(pages), mode)
+    }
+
+    pub fn remap(&mut self, target: u32, source: u32, mode: RemapMode) {
+        self.try_remap(target, source, 1, mode).expect("there is room");
+        audit(&mut self.device);
+    }
+
+    pub fn try_trim(&mut self, lpn: u32) -> Result<()> {
+        self.device.trim(lpn as u64 * PAGE_BYTES, PAGE_BYTES)
+    }
+
+    pub fn trim(&mut self, lpn: u32) {
+        self.try_trim(lpn).expect("there is room");
+        audit(&mut self.device);
+    }
+
+    /// The content of a page; 0 for a page that holds nothing.
+    pub fn id(&mut self, lpn: u32) -> u8 {
+        let mut page = [0xa5; PAGE_BYTES as usize];
+        self.device.read(lpn as u64 * PAGE_BYTES, PAGE_BYTES, &mut page).expect("a healthy medium reads");
+        assert!(page.iter().all(|&byte| byte == page[0]), "page {lpn} is mixed");
+        page[0]
+    }
+
+    #[track_caller]
+    pub fn assert_ids(&mut self, expected: &[(u32, u8)]) {
+        for &(lpn, id) in expected {
+            assert_eq!(self.id(lpn), id, "content of logical page {lpn}");
+        }
+    }
+
+    pub fn try_collect(&mut self) -> Result<bool> {
+        self.device.ftl_mut().collect_in_background()
+    }
+
+    pub fn wear(&self) -> Vec<u32> {
+        let store = self.device.ftl().store();
+        (0..store.blocks().len()).map(|block| store.nand().erase_count(BlockId(block))).collect()
+    }
+
+    /// Collects one victim; the block, or `None` if nothing can be gained.
+    pub fn collect(&mut self) -> Option<BlockId> {
+        let before = self.wear();
+        self.try_collect().expect("there is room").then(|| {
+            audit(&mut self.device);
+            let erased = before.iter().zip(self.wear()).position(|(&a, b)| a != b);
+            BlockId(erased.expect("a victim is erased") as u32)
+        })
+    }
+
+    /// Collects until nothing can be gained; the blocks, in order.
+    pub fn collect_all(&mut self) -> Vec<BlockId> {
+        std::iter::from_fn(|| self.collect()).collect()
+    }
+
+    pub fn restore(&mut self) {
+        self.device.ftl_mut().store_mut().nand_mut().restore(None);
+        self.device.recover().expect("power stays on");
+        audit(&mut self.device);
+    }
+
+    /// Power goes and comes back; everything in RAM is gone.
+    pub fn lose_power(&mut self) {
+        self.restore();
+    }
+
+    pub fn programs(&self, cause: Cause) -> u64 {
+        self.device.ftl().stats().programs[cause as usize]
+    }
+
+    /// Pages that garbage collection programmed without having read them.
+    pub fn programs_without_read(&self) -> u64 {
+        self.programs(Cause::Gc) - self.device.ftl().stats().reads[Cause::Gc as usize]
+    }
+
+    pub fn nvram_written(&self) -> u64 {
+        self.device.ftl().stats().work.nvram_written_bytes
+    }
+
+    /// Owners that the OOB of the block's programmed pages name.
+    pub fn owners(&mut self, block: u32) -> Vec<u32> {
+        let nand = self.device.ftl_mut().store_mut().nand_mut();
+        let pages = nand.geometry().block_pages();
+        let pages = (block * pages..(block + 1) * pages).map(Ppn);
+        pages.map_while(|ppn| nand.probe(ppn).ok().flatten()).map(|oob| oob.owner).collect()
+    }
+
+    /// Zeroes the segments of a block behind the back of the reverse map.
+    pub fn zero_segments_of(&mut self, block: u64) {
+        const WORDS: usize = SEGMENT_BYTES as usize / 8;
+        let nand = self.device.ftl_mut().store_mut().nand_mut();
+        for head in (0..nand.nvram().len()).step_by(WORDS) {
+            if nand.nvram()[head] != 0 && nand.nvram()[head + 1] >> 32 == block {
+                (head..head + WORDS).for_each(|at| nand.store_word(at, 0).expect("power is on"));
+            }
+        }
+    }
+
+    pub fn valid(&self, block: u32) -> u32 {
+        self.device.ftl().store().blocks().valid(BlockId(block))
+    }
+
+    pub fn state(&self, block: u32) -> BlockState {
+        self.device.ftl().store().blocks().state(BlockId(block))
+    }
+
+    pub fn demoted(&self) -> (u64, u64) {
+        let stats = self.device.ftl().stats();
+        (stats.demoted_saturated, stats.demoted_full)
+    }
+
+    /// Fills the NVRAM with entries that supersede each other until the reverse map has cleaned up more than once: binds
+    /// page 19 to the places of 17 and 18 in turn, which takes no page.
+    pub fn churn_entries(&mut self) {
+        for k in 0..300 {
+            self.remap(19, 17 + k % 2, Copy);
+        }
+    }
+}
+
+/// Does `step` on copies of the device that `scene` builds, with power lost at each of its programs, erases and stores,
+/// and with each thing that the interrupted operation may leave; `verify` sees the device recovered, and once more after
+/// a second loss of power. Returns the number of cuts.
+pub fn at_every_cut(
+    build: &Build,
+    scene: impl Fn(&mut Drive),
+    step: impl Fn(&mut Drive) -> Result<()>,
+    verify: impl Fn(&mut Drive),
+) -> u64 {
+    let mut cuts = 0;
+    for outcome in CutOutcome::ALL {
+        let mut before = Build { outcome, ..build.clone() }.drive();
+        scene(&mut before);
+        let mut uncut = before.clone();
+        uncut.device.ftl_mut().store_mut().nand_mut().restore(None);
+        step(&mut uncut).expect("the step succeeds uncut");
+        let operations = uncut.device.ftl().store().nand().operations();
+        verify(&mut uncut);
+        for cut_at in 0..operations {
+            let mut drive = before.clone();
+            drive.device.ftl_mut().store_mut().nand_mut().restore(Some(cut_at));
+            let error = step(&mut drive).expect_err("the cut is inside the step");
+            assert!(error.is_power_loss(), "{error}");
+            drive.restore();
+            verify(&mut drive);
+            drive.lose_power();
+            verify(&mut drive);
+            cuts += 1;
+        }
+    }
+    cuts
+}
+
+/// Pages 0 to 3 with contents 1 to 4 in block 0, which is closed.
+pub fn fill_block_0(drive: &mut Drive) {
+    (0..4).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
+    assert_eq!(drive.state(0), BlockState::Closed);
+}

@@ -1,0 +1,403 @@
+//! The edge cases of sharing that a power loss reveals, one test each: for how long an entry counts, and what recovery
+//! may find.
+//!
+//! Every test says what a naive implementation does, and fails on it. Unless the case is one of a single reverse map,
+//! a test runs on each that survives in NVRAM or on flash. Power is lost at every program, erase and store of a step by
+//! [`at_every_cut`], and between steps by [`Drive::lose_power`].
+
+mod common;
+
+use common::drive::{
+    Build, Drive, LOGICAL, PAGE_BYTES, SEGMENT_BYTES, at_every_cut, durable, fill_block_0, segments,
+};
+use common::{audit, flat_geometry};
+use wearwell::address::RemapMode::{Copy, Relocate};
+use wearwell::address::{BlockId, Ppn};
+use wearwell::nand::{CutOutcome, Geometry, Nand};
+use wearwell::reverse_map::ENTRY_BYTES;
+use wearwell::store::BlockState;
+
+/// M22. Naive: entries are replayed after the scan whatever was written since.
+#[test]
+fn m22_a_write_after_the_bind_wins() {
+    for part in durable() {
+        let mut drive = Build::with(part).drive();
+        fill_block_0(&mut drive);
+        drive.remap(10, 0, Copy);
+        drive.write(10, 30);
+        drive.remap(0, 1, Copy);
+        drive.lose_power();
+        drive.assert_ids(&[(10, 30), (0, 2), (1, 2)]);
+        // And the other way round: the bind after the write.
+        drive.remap(10, 3, Copy);
+        drive.lose_power();
+        drive.assert_ids(&[(10, 4)]);
+    }
+}
+
+/// M25. Naive: a trim is not recorded (as in the paper), and the page's last version is mapped again after a power loss.
+#[test]
+fn m25_a_trim_survives_at_every_cut() {
+    for part in durable() {
+        let mut drive = Build::with(part).drive();
+        fill_block_0(&mut drive);
+        drive.remap(10, 0, Copy);
+        drive.trim(0);
+        drive.trim(10);
+        drive.trim(1);
+        for _ in 0..2 {
+            drive.lose_power();
+            drive.assert_ids(&[(0, 0), (10, 0), (1, 0), (2, 3)]);
+        }
+        drive.write(1, 9);
+        drive.lose_power();
+        drive.assert_ids(&[(1, 9)]);
+    }
+}
+
+/// M25. Naive: the tombstone goes with the newest version of the page, while an older one lies in another block.
+#[test]
+fn m25_a_tombstone_stays_while_an_older_version_exists() {
+    for part in durable() {
+        let mut drive = Build::with(part).drive();
+        // The old version in block 0, among pages that stay; the newest in block 1, alone with garbage.
+        fill_block_0(&mut drive);
+        for (lpn, id) in [(0, 11), (17, 57), (17, 58), (17, 59), (18, 58)] {
+            drive.write(lpn, id);
+        }
+        drive.trim(0);
+        let evidence = Ppn(0);
+        assert_eq!(drive.collect(), Some(BlockId(1)), "the block of the newest version");
+        assert_eq!(drive.device.ftl().store().owner(evidence).0, 0, "the older version is still on flash");
+        assert_eq!(drive.wear()[0], 0);
+        drive.churn_entries();
+        assert_eq!(drive.wear()[0], 0, "and was there all the time");
+        drive.lose_power();
+        drive.assert_ids(&[(0, 0), (1, 2), (2, 3), (3, 4)]);
+        drive.churn_entries();
+        drive.lose_power();
+        drive.assert_ids(&[(0, 0), (17, 59), (18, 58)]);
+    }
+}
+
+/// M25, converse. Naive: tombstones are kept for ever, and trims alone fill the NVRAM.
+#[test]
+fn m25_tombstones_do_not_fill_the_nvram() {
+    for part in durable() {
+        let mut drive = Build::with(part).drive();
+        for k in 0..3000u32 {
+            let lpn = k * 7 % LOGICAL;
+            drive.try_write(lpn, 1 + (k % 200) as u8).expect("there is room");
+            drive.try_trim(lpn).expect("there is room");
+        }
+        audit(&mut drive.device);
+        let (_, full) = drive.demoted();
+        assert!(full < 300, "{part:?}: {full} of 3000 trims found no room");
+    }
+}
+
+/// M27. Naive: the entry of a relocation is dropped once its target was overwritten, and recovery finds the source's old
+/// page by its OOB.
+#[test]
+fn m27_a_relocated_source_stays_gone_when_its_target_moved_on() {
+    for part in durable() {
+        let scene = |drive: &mut Drive| {
+            fill_block_0(drive);
+            (17..19).for_each(|lpn| drive.write(lpn, 40 + lpn as u8));
+            drive.remap(10, 0, Relocate);
+            drive.write(10, 30);
+        };
+        let mut drive = Build::with(part).drive();
+        scene(&mut drive);
+        drive.churn_entries();
+        assert_eq!(drive.wear()[0], 0, "the page whose OOB names page 0 is still there");
+        for _ in 0..2 {
+            drive.lose_power();
+            drive.assert_ids(&[(0, 0), (10, 30)]);
+            drive.churn_entries();
+        }
+        // The same with power lost at every step of the reverse map's cleaning.
+        at_every_cut(
+            &Build::with(part),
+            scene,
+            |drive| (0..100).try_for_each(|k| drive.try_remap(19, 17 + k % 2, 1, Copy)),
+            |drive| drive.assert_ids(&[(0, 0), (10, 30), (1, 2)]),
+        );
+    }
+}
+
+/// M27. Naive: garbage collection drops the entry with the block of the target, while an older version of the source
+/// lies in another block.
+#[test]
+fn m27_a_relocated_source_stays_gone_when_gc_moves_its_target() {
+    for part in durable() {
+        let scene = |drive: &mut Drive| {
+            fill_block_0(drive);
+            // A second version of page 0, in block 1 with garbage; block 0 keeps the first.
+            for (lpn, id) in [(0, 11), (4, 5), (4, 6), (4, 7), (17, 57), (18, 58)] {
+                drive.write(lpn, id);
+            }
+            drive.remap(10, 0, Relocate);
+        };
+        let verify = |drive: &mut Drive| {
+            drive.assert_ids(&[(0, 0), (10, 11), (4, 7)]);
+            let mut later = drive.clone();
+            later.churn_entries();
+            later.lose_power();
+            later.assert_ids(&[(0, 0), (10, 11)]);
+        };
+        let mut drive = Build::with(part).drive();
+        scene(&mut drive);
+        assert_eq!(drive.collect(), Some(BlockId(1)));
+        at_every_cut(&Build::with(part), scene, |drive| drive.try_collect().map(drop), verify);
+    }
+}
+
+/// M27, counterpart. Naive: the entry is recorded anew with a new number and its old meaning, and buries what the host
+/// wrote to the source in between.
+#[test]
+fn m27_a_source_written_again_is_not_buried_by_gc() {
+    for part in durable() {
+        let scene = |drive: &mut Drive| {
+            fill_block_0(drive);
+            // Page 9 gets the OOB of the copy, so the entry of page 10 is recorded anew.
+            drive.remap(9, 0, Copy);
+            drive.remap(10, 0, Relocate);
+            (17..19).for_each(|lpn| drive.write(lpn, 40 + lpn as u8));
+            drive.write(0, 60);
+            (1..4).for_each(|lpn| drive.write(lpn, 61 + lpn as u8));
+        };
+        let verify = |drive: &mut Drive| {
+            drive.assert_ids(&[(0, 60), (9, 1), (10, 1)]);
+            let mut later = drive.clone();
+            later.churn_entries();
+            later.lose_power();
+            later.assert_ids(&[(0, 60), (9, 1), (10, 1)]);
+        };
+        let mut drive = Build::with(part).drive();
+        scene(&mut drive);
+        assert_eq!(drive.collect(), Some(BlockId(0)));
+        verify(&mut drive);
+        at_every_cut(&Build::with(part), scene, |drive| drive.try_collect().map(drop), verify);
+    }
+}
+
+/// M27. Naive: a chain of relocations is followed by its last entry only.
+#[test]
+fn m27_chains_and_circles_of_relocations() {
+    for part in durable() {
+        let scene = |drive: &mut Drive| {
+            fill_block_0(drive);
+            (17..19).for_each(|lpn| drive.write(lpn, 40 + lpn as u8));
+            drive.remap(10, 0, Relocate);
+            drive.remap(11, 10, Relocate);
+            drive.remap(12, 11, Relocate);
+            // 1 -> 13 -> 1: back where the OOB says.
+            drive.remap(13, 1, Relocate);
+            drive.remap(1, 13, Relocate);
+            drive.write(2, 22);
+        };
+        let ids = [(0, 0), (10, 0), (11, 0), (12, 1), (13, 0), (1, 2), (2, 22), (3, 4)];
+        let mut drive = Build::with(part).drive();
+        scene(&mut drive);
+        drive.lose_power();
+        drive.assert_ids(&ids);
+        drive.churn_entries();
+        drive.collect_all();
+        drive.lose_power();
+        drive.assert_ids(&ids);
+        at_every_cut(
+            &Build::with(part),
+            scene,
+            |drive| {
+                drive.try_collect()?;
+                (0..60).try_for_each(|k| drive.try_remap(19, 17 + k % 2, 1, Copy))
+            },
+            |drive| drive.assert_ids(&ids),
+        );
+    }
+}
+
+/// M30. Naive: the old group is zeroed, or the block erased, before the new entries are durable: an acknowledged bind is
+/// lost if power goes in between.
+#[test]
+fn m30_no_bind_is_lost_at_any_cut_of_gc() {
+    for part in durable() {
+        let scene = |drive: &mut Drive| {
+            fill_block_0(drive);
+            for (lpn, source) in [(10, 0), (11, 0), (12, 1), (13, 1), (14, 3), (15, 3)] {
+                drive.remap(lpn, source, Copy);
+            }
+            drive.write(2, 22);
+            drive.write(0, 20);
+        };
+        let ids = [(0, 20), (1, 2), (2, 22), (3, 4), (10, 1), (11, 1), (12, 2), (13, 2), (14, 4), (15, 4)];
+        let cuts = at_every_cut(
+            &Build::with(part),
+            scene,
+            |drive| drive.try_collect().map(drop),
+            |drive| {
+                drive.assert_ids(&ids);
+                // Collected again, in the state that the cut left.
+                drive.collect_all();
+                drive.assert_ids(&ids);
+            },
+        );
+        assert!(cuts > 3 * 10, "three copies, entries in two stores each, an erase: {cuts} cuts");
+    }
+}
+
+/// M20. Naive: an entry counts if the page it names is there. Power was lost between the erase of a block and the end of
+/// its group, the block is in use again, and when everything newer is gone the entry binds its target to a foreign page.
+#[test]
+fn m20_an_entry_does_not_outlive_the_page_it_named() {
+    let part = segments(1536);
+    let scene = |drive: &mut Drive| {
+        fill_block_0(drive);
+        drive.remap(10, 0, Copy);
+        drive.write(10, 30);
+        (0..4).for_each(|lpn| drive.write(lpn, 20 + lpn as u8));
+    };
+    let in_use_again = std::cell::Cell::new(0);
+    let verify = |drive: &mut Drive| {
+        drive.trim(10);
+        // Block 0 again: two binds beside the stale entry, so that compaction has nothing to gain from its group.
+        (4..8).for_each(|lpn| drive.write(lpn, 40 + lpn as u8));
+        in_use_again.set(in_use_again.get() + u32::from(drive.owners(0) == [4, 5, 6, 7]));
+        drive.remap(11, 4, Copy);
+        drive.remap(12, 5, Copy);
+        // Everything older than the trim is erased, and tombstones are compacted.
+        for k in 0..80 {
+            drive.write(k % 4, 20 + (k % 4) as u8);
+            drive.write(16, 1);
+            drive.trim(16);
+            drive.collect_all();
+        }
+        drive.lose_power();
+        drive.assert_ids(&[(10, 0), (11, 44), (12, 45), (0, 20), (4, 44)]);
+    };
+    at_every_cut(&Build::with(part), scene, |drive| drive.try_collect().map(drop), verify);
+    assert!(in_use_again.get() > 3, "block 0 has to be in use again before its group is gone");
+}
+
+/// M21. Naive: the OOB of a victim's page is taken for its owner's place, though its copy is durable, when the group of the
+/// victim is gone and the victim is not erased yet: the order of the paper, made here by hand.
+#[test]
+fn m21_a_victim_loses_against_its_copies() {
+    let scene = |drive: &mut Drive| {
+        fill_block_0(drive);
+        drive.remap(10, 0, Copy);
+        drive.remap(11, 0, Copy);
+        drive.remap(12, 1, Copy);
+        drive.remap(13, 2, Relocate);
+        drive.write(0, 20);
+        drive.write(3, 23);
+    };
+    let ids = [(0, 20), (1, 2), (2, 0), (3, 23), (10, 1), (11, 1), (12, 2), (13, 3)];
+    let mut before = Build::with(segments(1536)).drive();
+    scene(&mut before);
+    let at_erase = (0..).map_while(|cut_at| {
+        let mut drive = before.clone();
+        drive.device.ftl_mut().store_mut().nand_mut().restore(Some(cut_at));
+        drive.try_collect().expect_err("the cut is before the erase");
+        (drive.wear()[0] == 0).then_some(drive)
+    });
+    let mut drive = at_erase.last().expect("a collection ends with an erase");
+    drive.device.ftl_mut().store_mut().nand_mut().restore(None);
+    drive.zero_segments_of(0);
+    drive.restore();
+    assert_eq!(drive.valid(0), 0, "the victim's pages are older than their copies");
+    drive.assert_ids(&ids);
+    drive.collect_all();
+    drive.lose_power();
+    drive.assert_ids(&ids);
+}
+
+/// M23. Naive: recovery reads what a block says of itself when it is closed, and forgets the pages of open ones and the
+/// binds to them.
+#[test]
+fn m23_pages_of_open_blocks_and_binds_to_them_are_found() {
+    for part in durable() {
+        let mut drive = Build::with(part).drive();
+        (0..3).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
+        drive.remap(10, 0, Copy);
+        drive.remap(11, 1, Relocate);
+        assert_eq!(drive.state(0), BlockState::Open);
+        for _ in 0..2 {
+            drive.lose_power();
+            assert_eq!((drive.state(0), drive.valid(0)), (BlockState::Open, 3), "it goes on being filled");
+            drive.assert_ids(&[(0, 1), (1, 0), (2, 3), (10, 1), (11, 2)]);
+        }
+        (3..9).for_each(|lpn| drive.write(lpn, 4));
+        drive.collect_all();
+        drive.lose_power();
+        drive.assert_ids(&[(0, 1), (1, 0), (2, 3), (3, 4), (10, 1), (11, 2)]);
+    }
+}
+
+/// M32. Naive: one of the two words of a head is taken for a head. Here it would be the first of its group, older than the
+/// true one, and end the group before its first entry.
+#[test]
+fn m32_a_torn_head_is_a_free_segment() {
+    const SEGMENTS: u64 = 24;
+    let mut drive = Build::with(segments(SEGMENTS * SEGMENT_BYTES as u64)).drive();
+    fill_block_0(&mut drive);
+    drive.remap(10, 0, Copy);
+    let words = SEGMENT_BYTES as usize / 8;
+    let head = [0, 1].map(|word| drive.device.ftl().store().nand().nvram()[word]);
+    for (segment, word) in [(SEGMENTS as usize - 1, 0), (SEGMENTS as usize - 2, 1)] {
+        let nand = drive.device.ftl_mut().store_mut().nand_mut();
+        // The number of the segment is 0 as in the true head; the sequence, in the upper bits of word 0, is older.
+        let torn = [head[0] & ((1 << 22) - 1), head[1]][word];
+        nand.store_word(segment * words + word, torn).expect("power is on");
+    }
+    drive.lose_power();
+    drive.assert_ids(&[(0, 1), (10, 1)]);
+    let nvram = drive.device.ftl().store().nand().nvram();
+    assert!(nvram[(SEGMENTS as usize - 2) * words..].iter().all(|&word| word == 0), "and zeroed");
+}
+
+/// M32. Naive: a segment whose head was being stored is never used again, and the NVRAM shrinks with every power loss.
+#[test]
+fn m32_no_segment_is_lost_to_power_losses() {
+    for outcome in CutOutcome::ALL {
+        let mut drive = Build { outcome, ..Build::with(segments(24 * SEGMENT_BYTES as u64)) }.drive();
+        fill_block_0(&mut drive);
+        for k in 0..120 {
+            // Head, link and entry are five stores at the most.
+            drive.device.ftl_mut().store_mut().nand_mut().restore(Some(k % 5));
+            let first = 4 + k as u32 % 8;
+            let outcome = (0..4).try_for_each(|n| drive.try_remap(first + n, n, 1, Copy));
+            assert!(outcome.is_err_and(|error| error.is_power_loss()));
+            drive.restore();
+        }
+        drive.churn_entries();
+        assert_eq!(drive.demoted(), (0, 0), "every bind found room");
+    }
+}
+
+/// M34. Naive: entries are grouped by superblock where the FTL has none, and go with a neighbour's erase; or by block where
+/// a superblock is erased as a whole, and cost a segment per plane.
+#[test]
+fn m34_a_group_belongs_to_what_is_erased_as_a_whole() {
+    let planes = flat_geometry([2, 10, 4, PAGE_BYTES as u32]);
+    let superblocks = Geometry { superblock_planes: 2, ..planes.clone() };
+    for (geometry, heads) in [(planes, 2), (superblocks, 1)] {
+        let mut drive = Build { geometry, ..Build::with(segments(1536)) }.drive();
+        (0..8).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
+        let written = drive.nvram_written();
+        drive.remap(10, 0, Copy);
+        drive.remap(11, 1, Copy);
+        assert_eq!(drive.nvram_written() - written, (heads + 2) * ENTRY_BYTES, "{heads} segments are opened");
+        // One of the two planes' blocks is collected before the other, or both at once.
+        for lpn in [0, 2, 4] {
+            drive.write(lpn, 20 + lpn as u8);
+        }
+        (12..17).for_each(|lpn| drive.write(lpn, lpn as u8));
+        assert_eq!(drive.collect(), Some(BlockId(0)));
+        let ids = [(0, 20), (1, 2), (10, 1), (11, 2)];
+        drive.assert_ids(&ids);
+        drive.lose_power();
+        drive.assert_ids(&ids);
+    }
+}

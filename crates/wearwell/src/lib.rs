@@ -21,6 +21,7 @@ pub mod ftl;
 pub mod gc;
 pub mod lifetime;
 pub mod mapping;
+mod mapping_recovery;
 pub mod nand;
 mod page_set;
 mod recency;

@@ -203,6 +203,7 @@ impl<N: Nand> Ftl<N> {
             PageKind::Chunk => self.move_chunks(victim, pool, cause)?,
         }
         self.forget_dead_pages(victim);
+        self.mapping.store_moves(&mut self.store)?;
         self.store.erase(victim, cause)?;
         match &mut self.sharing {
             Some(sharing) => sharing.reverse.erased(&mut self.store, victim),

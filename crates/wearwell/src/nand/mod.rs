@@ -45,6 +45,9 @@ macro_rules! delegate_queries {
         fn nvram(&self) -> &[u64] {
             self.inner.nvram()
         }
+        fn sync(&mut self) -> Result<(), crate::nand::NandError> {
+            self.inner.sync()
+        }
     };
 }
 
@@ -216,6 +219,15 @@ pub trait Nand {
     /// # Errors
     /// [`NandError::PowerLost`].
     fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError>;
+
+    /// Makes every operation so far durable, on a medium that has something between itself and the flash (a host's page
+    /// cache). Flash itself needs nothing.
+    ///
+    /// # Errors
+    /// [`NandError::PowerLost`].
+    fn sync(&mut self) -> Result<(), NandError> {
+        Ok(())
+    }
 }
 
 /// A medium that can be left in the states a power cut or a failure leaves behind.

@@ -27,6 +27,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::content::{Content, Descriptor, Fingerprint, apply_delta, delta_of};
+use crate::design::Persistence;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::mapping::Mapping;
@@ -336,8 +337,14 @@ impl<N: Nand> Ftl<N> {
         if stage.buffer.page(at).deltas().is_empty() {
             return Ok(());
         }
+        self.commit_deltas_in(at, pool, Cause::Content)
+    }
+
+    /// Writes an open page of the temp buffer to a pool that has room for it.
+    fn commit_deltas_in(&mut self, at: usize, pool: u32, cause: Cause) -> Result<()> {
+        let stage = self.delta.as_ref().expect("only the delta stage commits");
         let page = stage.buffer.page(at).encode(self.store.geometry().page_bytes as usize);
-        let ppn = self.append_deltas(pool, stage.buffer.page(at).deltas().len(), &page, Cause::Content)?;
+        let ppn = self.append_deltas(pool, stage.buffer.page(at).deltas().len(), &page, cause)?;
         let stage = self.delta.as_mut().expect("only the delta stage commits");
         let deltas = stage.buffer.take(at);
         stage.statistics.committed_pages += 1;
@@ -476,6 +483,8 @@ impl<N: Nand> Ftl<N> {
         let content = Content::of_page(&page, fingerprint);
         let ppn = self.store.append(stream, pool, lpn.0, content, fingerprint, cause)?;
         self.mapping.relocate(lpn, ppn.into());
+        // A delta of the new base must not meet the old one.
+        self.mapping.store_moves(&mut self.store)?;
         self.validity.set(ppn);
         self.release(lpn, Some(base.into()));
         Ok(())
@@ -499,7 +508,14 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Empties a block of deltas: the current ones are packed anew, in their order, which takes at most as many pages.
+    ///
+    /// Without a battery a staged delta is stored first: its predecessor, which is durable, may lie in the victim.
     pub(crate) fn move_deltas(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
+        if self.persistence == Persistence::NvramMap
+            && let Some(at) = self.delta.as_ref().and_then(|stage| stage.buffer.first_filled())
+        {
+            self.commit_deltas_in(at, pool, cause)?;
+        }
         let first = self.store.geometry().first_page(victim);
         let mut pages = Vec::new();
         self.validity.collect_valid(first, self.store.geometry().block_pages(), &mut pages);

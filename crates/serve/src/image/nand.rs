@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wearwell::address::{BlockId, Ppn};
 use wearwell::content::{Content, Descriptor, Fingerprint};
-use wearwell::nand::{CopyRun, Fragile, Geometry, Nand, NandError, Oob, SimNand};
+use wearwell::nand::{Fragile, Geometry, Nand, NandError, Oob, SimNand};
 
 use super::backing::{Backing, Files, ImageFile};
 use super::layout::{BlockHealth, BlockRecord, Durability, Journal, Layout, OobRecord, WORD_BYTES};
@@ -206,21 +206,6 @@ impl<B: Backing> Nand for FileNand<B> {
             rest.fill(0);
         }
         Ok(oob)
-    }
-
-    /// As the trait does it, but spare bytes move along.
-    fn copy(&mut self, run: CopyRun<'_>, _: &mut [u8]) -> (usize, Result<(), NandError>) {
-        for (k, (&from, &owner)) in run.from.iter().zip(run.owners).enumerate() {
-            let copied = self.read(from, &mut []).and_then(|oob| {
-                let bytes = self.load_page(from)?;
-                let oob = Oob { owner: owner.0, sequence: run.sequence + k as u64, ..oob };
-                self.program(Ppn(run.to.0 + k as u32), oob, Content::Bytes(&bytes))
-            });
-            if copied.is_err() {
-                return (k, copied);
-            }
-        }
-        (run.from.len(), Ok(()))
     }
 
     fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {

@@ -83,6 +83,9 @@ impl<N: Nand> Ftl<N> {
         }
         if let Some(stage) = &mut ftl.chunks {
             stage.limit_pages(spare_pages);
+            if parts.persistence == Persistence::NvramMap {
+                stage.keep_numbers();
+            }
         }
         ftl.set_victim_policy(parts.gc.policy);
         Ok(ftl)
@@ -561,7 +564,11 @@ impl<N: Nand> Ftl<N> {
         if self.persistence == Persistence::NvramMap {
             self.write_staged_deltas()?;
         }
-        Ok(self.store.nand_mut().sync()?)
+        self.store.nand_mut().sync()?;
+        if let Some(stage) = &mut self.chunks {
+            stage.synced();
+        }
+        Ok(())
     }
 
     /// Switches schemes on and off at run time, where they are part of the design. What is stored stays as it is; an

@@ -88,7 +88,13 @@ impl<B: Backing> FileNand<B> {
         }
     }
 
-    pub(super) fn backing_mut(&mut self) -> &mut B {
+    /// The files.
+    pub fn backing(&self) -> &B {
+        &self.backing
+    }
+
+    /// The files, for faults from outside.
+    pub fn backing_mut(&mut self) -> &mut B {
         &mut self.backing
     }
 

@@ -119,6 +119,9 @@ pub(crate) struct ChunkStage {
     pending: Vec<Pending>,
     chunks: Vec<Chunk>,
     vacant: Vec<u32>,
+    /// Numbers that may not be given again before the medium is synced: a map on it may still name the old chunk.
+    retired: Vec<u32>,
+    keeps_numbers: bool,
     first_unit: u32,
     page_bytes: u32,
     /// Pages that chunks cost beyond their live members, and how many they may.
@@ -145,6 +148,8 @@ impl ChunkStage {
             pending: Vec::new(),
             chunks: Vec::new(),
             vacant: Vec::new(),
+            retired: Vec::new(),
+            keeps_numbers: false,
             first_unit: geometry.pages() as u32,
             page_bytes: geometry.page_bytes,
             excess_pages: 0,
@@ -153,6 +158,17 @@ impl ChunkStage {
             is_on: true,
             statistics: ChunkStatistics::default(),
         })
+    }
+
+    /// The map is on the medium, and what it stored since the last sync may be lost while the flash is not.
+    pub(crate) fn keep_numbers(&mut self) {
+        self.keeps_numbers = true;
+    }
+
+    /// The medium was synced. Every erase does that, so chunks and retired numbers have pages of their own and there are
+    /// numbers enough.
+    pub(crate) fn synced(&mut self) {
+        self.vacant.append(&mut self.retired);
     }
 
     /// Chunks may cost half of `spare_pages`.
@@ -218,6 +234,7 @@ impl ChunkStage {
     ) -> Result<()> {
         self.pending.clear();
         self.chunks.clear();
+        self.retired.clear();
         for unit in mapped {
             let (number, member) = self.place_of(unit);
             if self.chunks.len() <= number as usize {
@@ -243,7 +260,7 @@ impl ChunkStage {
     }
 
     pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        let chunks = (self.chunks.len() - self.vacant.len()) as u64;
+        let chunks = (self.chunks.len() - self.vacant.len() - self.retired.len()) as u64;
         vec![
             ("chunk directory", CHUNK_BYTES * chunks),
             ("chunk buffer", CHUNK_MEMBERS as u64 * self.page_bytes as u64),
@@ -478,7 +495,11 @@ impl<N: Nand> Ftl<N> {
         let Self { chunks, validity, store, .. } = self;
         let stage = chunks.as_mut().expect("only the chunk stage frees chunks");
         let chunk = std::mem::take(&mut stage.chunks[number as usize]);
-        stage.vacant.push(number);
+        if stage.keeps_numbers {
+            stage.retired.push(number);
+        } else {
+            stage.vacant.push(number);
+        }
         for ppn in chunk.pages {
             validity.clear(ppn);
             store.discard(ppn);

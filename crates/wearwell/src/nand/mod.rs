@@ -186,7 +186,7 @@ pub trait Nand {
     /// [`NandError::Uncorrectable`] for a torn page, [`NandError::PowerLost`].
     fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError>;
 
-    /// Erases a block. O(1) plus the payloads it kept.
+    /// Erases a block. O(1) plus the payloads it kept. A medium that has to be synced is synced before.
     ///
     /// # Errors
     /// [`NandError::EraseFailed`], [`NandError::PowerLost`].
@@ -221,7 +221,8 @@ pub trait Nand {
     fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError>;
 
     /// Makes every operation so far durable, on a medium that has something between itself and the flash (a host's page
-    /// cache). Flash itself needs nothing.
+    /// cache). Flash itself needs nothing. Where power is lost between two syncs, NVRAM may be as it was at the first
+    /// one while the flash is further on.
     ///
     /// # Errors
     /// [`NandError::PowerLost`].

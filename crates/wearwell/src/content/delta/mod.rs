@@ -13,7 +13,8 @@
 //! - What the controller holds in RAM (delta table, temp buffer) is written on the power of the capacitor that the
 //!   paper assumes for its mapping records; so a flush need not commit a partly filled page.
 //! - A delta is newer than its base exactly if its page was programmed after the base was first written; copies keep
-//!   that number ([`Oob::generation`](crate::nand::Oob)). Recovery needs no other link between the two.
+//!   that number ([`Oob::generation`](crate::nand::Oob)). Recovery needs no other link between the two, except where the
+//!   map is in NVRAM, which may be older than the flash: there a delta ends with the low half of its base's generation.
 //! - Old versions cost space. When the delta pages reach the share of the spare space they may use, writes bypass.
 //!
 //! Invariants: a logical page has at most one delta, staged or stored, and only while it is mapped to a page; a page of
@@ -132,6 +133,8 @@ pub(crate) struct DeltaStage {
 
 /// Every so many eligible writes in bypass mode one is encoded all the same, to see whether deltas got smaller.
 const PROBE_INTERVAL: u64 = 64;
+/// The low half of the base's generation.
+const TAG_BYTES: usize = 4;
 /// Pages over which the packed ratio is averaged: a page holds one, two or three deltas, and the mean of few pages would
 /// cross the bound by chance.
 const AVERAGED_PAGES: u64 = 512;
@@ -304,18 +307,25 @@ impl<N: Nand> Ftl<N> {
                     return Ok(None);
                 }
                 self.store.read(base, &mut [], Cause::Content)?;
-                (*delta_bytes as usize, Vec::new())
+                (*delta_bytes as usize + self.tag_bytes(), Vec::new())
             }
             Content::Bytes(new) => {
                 let mut old = vec![0; new.len()];
-                self.store.read(base, &mut old, Cause::Content)?;
-                let delta = delta_of(new, &old);
+                let oob = self.store.read(base, &mut old, Cause::Content)?;
+                let mut delta = delta_of(new, &old);
+                delta.extend(&tag_of(oob.generation)[..self.tag_bytes()]);
                 (delta.len(), delta)
             }
         };
         let stage = self.delta.as_ref().expect("only the delta stage encodes");
         let packable = bytes < u16::MAX as usize && stage.buffer.is_small_enough(bytes);
         Ok(packable.then_some(StagedDelta { lpn, bytes: bytes as u16, fingerprint, payload }))
+    }
+
+    /// Bytes behind a delta that name its base. Where the map may lag behind the flash, a delta alone does not tell
+    /// whether the mapped page is the base it was made for.
+    fn tag_bytes(&self) -> usize {
+        if self.persistence == Persistence::NvramMap { TAG_BYTES } else { 0 }
     }
 
     /// An open page with room for a delta; the fullest one is committed if there is none.
@@ -387,12 +397,14 @@ impl<N: Nand> Ftl<N> {
 
     /// Completes `page`, which holds the base of `lpn`, with the delta, if there is one.
     pub(crate) fn read_delta(&mut self, lpn: Lpn, page: &mut [u8], cause: Cause) -> Result<()> {
+        let tag_bytes = self.tag_bytes();
         let Some(stage) = &mut self.delta else { return Ok(()) };
         let Some(&place) = stage.places.get(&lpn) else { return Ok(()) };
         self.store.stats.work.decoded_deltas += 1;
         let Some(ppn) = place.page else {
             let staged = stage.buffer.get(lpn).expect("a delta without a page is staged");
-            return if page.is_empty() { Ok(()) } else { apply(page, &staged.payload, lpn) };
+            let payload = &staged.payload[..staged.payload.len().saturating_sub(tag_bytes)];
+            return if page.is_empty() { Ok(()) } else { apply(page, payload, lpn) };
         };
         stage.statistics.double_reads += u64::from(cause == Cause::Host);
         if page.is_empty() {
@@ -403,7 +415,7 @@ impl<N: Nand> Ftl<N> {
         let damaged = || Error::Damaged(format!("page {ppn} holds no delta of logical page {lpn}"));
         let found = directory(&bytes).ok_or_else(damaged)?;
         let (_, range) = found.into_iter().rev().find(|&(owner, _)| owner == lpn).ok_or_else(damaged)?;
-        apply(page, &bytes[range], lpn)
+        apply(page, &bytes[range.start..range.end.saturating_sub(tag_bytes).max(range.start)], lpn)
     }
 
     /// The host read `lpn`, as `page` (empty if nobody wanted the bytes): a page in delta form that became read-hot goes
@@ -587,7 +599,12 @@ impl<N: Nand> Ftl<N> {
             for (lpn, range) in directory(&page).unwrap_or_default() {
                 let Some(&base) = places.get(&lpn) else { continue };
                 let known = self.delta.as_ref().is_some_and(|stage| stage.places.contains_key(&lpn));
-                if known || self.store.read_spare(base, Cause::Recovery)?.generation > sequence {
+                if known {
+                    continue;
+                }
+                let generation = self.store.read_spare(base, Cause::Recovery)?.generation;
+                let tag = &tag_of(generation)[..self.tag_bytes()];
+                if generation > sequence || !page[range.clone()].ends_with(tag) {
                     continue;
                 }
                 let stage = self.delta.as_mut().expect("only the delta stage recovers deltas");
@@ -603,6 +620,10 @@ impl<N: Nand> Ftl<N> {
         }
         Ok(())
     }
+}
+
+fn tag_of(generation: u64) -> [u8; TAG_BYTES] {
+    (generation as u32).to_le_bytes()
 }
 
 fn apply(page: &mut [u8], delta: &[u8], lpn: Lpn) -> Result<()> {

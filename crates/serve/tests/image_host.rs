@@ -89,7 +89,7 @@ fn a_process_session_loses_pages_with_its_host() {
     match Image::open_on(files, PROCESS) {
         Err(error) => assert!(error.to_string().contains("damaged"), "{error}"),
         Ok(mut image) => {
-            assert_ne!(oracle.judge(&mut image.device), [], "a process session survives no host")
+            assert_ne!(oracle.judge(&mut image.device), [], "a process session survives no host");
         }
     }
 }

@@ -86,7 +86,7 @@ impl<N: Nand> Ftl<N> {
             self.store.read(ppn, &mut bytes, Cause::Recovery)?;
             let directory = bytes[page_bytes..].try_into().expect("the spare area was read");
             if let Some(directory) = Directory::decode(directory) {
-                found.add(number, sequence, ppn, directory);
+                found.add(number, sequence, ppn, &directory);
             }
         }
         let Self { mapping, chunks: Some(stage), .. } = self else { return Ok(()) };

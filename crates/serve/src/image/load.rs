@@ -144,7 +144,7 @@ impl<B: Backing> Loader<'_, B> {
             let ppn = Ppn(first + k as u32);
             match slot {
                 OobSlot::Damaged => {
-                    self.find(format!("the OOB of page {ppn} in block {} is damaged", block.id))
+                    self.find(format!("the OOB of page {ppn} in block {} is damaged", block.id));
                 }
                 OobSlot::Record(record) if record.epoch > block.record.erases => self.find(format!(
                     "page {ppn} was programmed after erase {} of block {}, whose record knows {}",

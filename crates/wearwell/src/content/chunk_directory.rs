@@ -87,7 +87,7 @@ impl FoundChunk {
 
 impl FoundChunks {
     /// A page of chunk `number` at `ppn`, programmed as number `sequence`.
-    pub(crate) fn add(&mut self, number: u32, sequence: u64, ppn: Ppn, directory: Directory) {
+    pub(crate) fn add(&mut self, number: u32, sequence: u64, ppn: Ppn, directory: &Directory) {
         let of_number = self.chunks.entry(number).or_default();
         let at = of_number.iter().position(|found| found.directory.birth == directory.birth).unwrap_or_else(
             || {

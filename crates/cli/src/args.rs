@@ -30,6 +30,14 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: TraceCommand,
     },
+    /// Make an image: flash and NVRAM of a live device in a directory of files
+    Create(CreateArgs),
+    /// Audit an image without changing it: all checksums, recovery and every conservation law. Exit status: 0 clean, 1 not
+    /// closed but consistent after recovery, 2 corrupt, 3 cannot be looked at
+    Check {
+        /// Directory of the image
+        directory: PathBuf,
+    },
     /// List the named devices
     Devices,
     /// List the designs, what each models and what not
@@ -99,6 +107,42 @@ pub(crate) struct ReproduceArgs {
     /// No summary, no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct CreateArgs {
+    /// Directory of the image; new or empty
+    pub(crate) directory: PathBuf,
+    /// Design (page-map, recyclable, remap, delta, integrated)
+    #[arg(long, default_value = "page-map")]
+    pub(crate) design: String,
+    /// Device preset (see `wearwell devices`) [device.preset]
+    #[arg(long, value_name = "PRESET")]
+    pub(crate) device: Option<String>,
+    /// Bytes the host sees, e.g. 512M or 4G: the flash is made to fit
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub(crate) size: Option<u64>,
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// One setting, e.g. gc.policy=fifo; may be repeated and wins over the file
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) settings: Vec<String>,
+}
+
+/// A number of bytes with an optional binary suffix.
+fn bytes(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match &text[digits.len()..] {
+        "" | "B" => 0,
+        "K" | "KiB" => 10,
+        "M" | "MiB" => 20,
+        "G" | "GiB" => 30,
+        "T" | "TiB" => 40,
+        other => return Err(format!("unknown suffix `{other}`; one of K, M, G, T (powers of 1024)")),
+    };
+    let number: u64 = digits.parse().map_err(|error| format!("`{digits}`: {error}"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| "more than 2^64 bytes".to_owned())
 }
 
 /// What `replay`, `compare` and `config` have in common.

@@ -1,10 +1,12 @@
 //! The `wearwell` command: replay traces through flash translation layers and compare what they do to a drive.
 //!
-//! Exit status: 0 done, 1 the run failed, 2 the command line or configuration is wrong, 3 the result is partial.
+//! Exit status: 0 done, 1 the run failed, 2 the command line or configuration is wrong, 3 the result is partial. `check` has
+//! its own: 0 clean, 1 not closed but consistent after recovery, 2 corrupt, 3 cannot be looked at.
 
 #![forbid(unsafe_code)]
 
 mod args;
+mod image;
 mod lists;
 mod progress;
 mod reproduce;
@@ -62,6 +64,8 @@ fn main() -> ExitCode {
         Command::Compare(args) => run::compare(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Trace { command } => trace::trace(&command),
+        Command::Create(args) => image::create(&args),
+        Command::Check { directory } => return image::check(&directory),
         Command::Devices => done(lists::devices),
         Command::Designs => done(lists::designs),
         Command::Workloads => done(lists::workloads),

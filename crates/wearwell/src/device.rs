@@ -79,6 +79,11 @@ impl<N: Nand> Device<N> {
         &mut self.ftl
     }
 
+    /// Takes the medium out; everything in RAM is dropped.
+    pub fn into_nand(self) -> N {
+        self.ftl.into_store().into_nand()
+    }
+
     /// Bytes the host sees.
     pub fn bytes(&self) -> u64 {
         self.ftl.logical_pages() as u64 * self.page_bytes

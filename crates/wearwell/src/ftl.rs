@@ -16,6 +16,7 @@
 
 use crate::address::{Address, Lpn, Ppn, RemapMode, Unit};
 use crate::content::chunk::{ChunkStage, ChunkStatistics};
+use crate::content::chunk_directory::DIRECTORY_BYTES;
 use crate::content::delta::{DeltaStage, DeltaStatistics};
 use crate::content::recycle::{Recycle, RecycleStage, StorePolicy};
 use crate::content::sharing::{Sharing, is_page};
@@ -58,7 +59,7 @@ impl<N: Nand> Ftl<N> {
     /// [`Error::NoSpareSpace`] if data, metadata and reserve do not fit; contradictory options.
     pub fn new(nand: N, logical_pages: u32, parts: &Parts) -> Result<Self> {
         let store = Store::new(nand, parts.gc.wear.free_order());
-        let mapping = Self::new_mapping(&store, logical_pages, parts.mapping);
+        let mapping = Self::new_mapping(&store, logical_pages, parts)?;
         parts.checked()?;
         if parts.persistence.compares_versions() && store.geometry().spare_bytes < 8 {
             return Err(Error::Options(
@@ -70,6 +71,7 @@ impl<N: Nand> Ftl<N> {
         let sharing = parts.content.sharing;
         let sharing = sharing.map(|design| Sharing::new(&store, logical_pages, design)).transpose()?;
         let delta = parts.content.delta.map(|design| DeltaStage::new(&store, design));
+        require_what_nvram_map_needs(parts, store.geometry().spare_bytes)?;
         let chunks = parts.content.chunks.map(|_| ChunkStage::new(&store)).transpose()?;
         let mut ftl = Self {
             validity: AnyValidity::new(&store, logical_pages, parts.validity)?,
@@ -96,19 +98,26 @@ impl<N: Nand> Ftl<N> {
         }
         if let Some(stage) = &mut ftl.chunks {
             stage.limit_pages(spare_pages);
+            if parts.persistence == Persistence::NvramMap {
+                stage.keep_numbers();
+            }
         }
         ftl.set_victim_policy(parts.gc.policy);
         Ok(ftl)
     }
 
-    fn new_mapping(store: &Store<N>, logical_pages: u32, part: MappingPart) -> AnyMapping {
-        match part {
+    fn new_mapping(store: &Store<N>, logical_pages: u32, parts: &Parts) -> Result<AnyMapping> {
+        let page_bytes = store.geometry().page_bytes;
+        Ok(match parts.mapping {
+            MappingPart::Flat if parts.persistence == Persistence::NvramMap => {
+                let first_word = parts.nvram_bytes(page_bytes).div_ceil(8) as usize;
+                AnyMapping::Flat(Flat::mirrored(store, logical_pages, first_word)?)
+            }
             MappingPart::Flat => AnyMapping::Flat(Flat::new(logical_pages)),
             MappingPart::Cached(options) => {
-                let page_bytes = store.geometry().page_bytes;
                 AnyMapping::Cached(Box::new(Cached::new(logical_pages, page_bytes, options)))
             }
-        }
+        })
     }
 
     /// Pages beyond the logical ones that may hold valid data. With less than none, every closed block could be full of
@@ -180,6 +189,11 @@ impl<N: Nand> Ftl<N> {
     /// The same, to listen to operations or to reach the medium's fault injection.
     pub fn store_mut(&mut self) -> &mut Store<N> {
         &mut self.store
+    }
+
+    /// Takes allocation and medium out; everything else in RAM is dropped.
+    pub fn into_store(self) -> Store<N> {
+        self.store
     }
 
     /// The mapping, for its counts.
@@ -648,7 +662,15 @@ impl<N: Nand> Ftl<N> {
     /// # Errors
     /// As [`Ftl::write`].
     pub fn flush(&mut self) -> Result<()> {
-        self.commit_chunk()
+        self.commit_chunk()?;
+        if self.persistence == Persistence::NvramMap {
+            self.write_staged_deltas()?;
+        }
+        self.store.nand_mut().sync()?;
+        if let Some(stage) = &mut self.chunks {
+            stage.synced();
+        }
+        Ok(())
     }
 
     /// Switches schemes on and off at run time, where they are part of the design. What is stored stays as it is; an
@@ -787,4 +809,23 @@ impl<N: Nand> Ftl<N> {
         self.write_demoted(target, Content::of_page(&page, identity), identity)?;
         if mode == RemapMode::Relocate { self.trim(source) } else { Ok(()) }
     }
+}
+
+/// What a design must be like so that all but its map can be rebuilt from flash.
+fn require_what_nvram_map_needs(parts: &Parts, spare_bytes: u32) -> Result<()> {
+    let content = &parts.content;
+    let refusal = if parts.persistence != Persistence::NvramMap {
+        None
+    } else if parts.mapping != MappingPart::Flat {
+        Some("a map in NVRAM is a flat map: choose the flat mapping")
+    } else if content.delta.is_some_and(|delta| delta.open_pages > 1) {
+        Some("without a battery one page of deltas is filled at a time: set delta.open_pages to 1")
+    } else if content.chunks.is_some() && spare_bytes < DIRECTORY_BYTES as u32 {
+        Some(
+            "without a battery the directory of a chunk needs 64 spare bytes per page: set device.spare_bytes",
+        )
+    } else {
+        None
+    };
+    refusal.map_or(Ok(()), |sentence| Err(Error::Options(sentence.into())))
 }

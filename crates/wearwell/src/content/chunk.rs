@@ -10,8 +10,9 @@
 //!
 //! - A member is a unit of its own ([`Unit`] numbers above the pages): the map, reference counts and the content index
 //!   name members as they name pages, and stay four bytes per entry.
-//! - The directory of a chunk (its logical pages, sizes) is counted as RAM of the controller and would be kept in the
-//!   spare areas of its pages; the design keeps it on battery.
+//! - The directory of a chunk (its logical pages, sizes) is counted as RAM of the controller, kept on battery; with bytes
+//!   it is also written to the spare areas of the chunk's pages (`chunk_directory`), from where a device without a battery
+//!   takes it.
 //! - The pages of a chunk live until its last member dies. Chunks with fewer live members than pages cost space; when
 //!   they cost more than the spare space allows, the next write takes one apart first.
 //!
@@ -19,6 +20,7 @@
 //! other chunk's; a logical page is pending at most once.
 
 use crate::address::{BlockId, Lpn, Ppn, Unit};
+use crate::content::chunk_directory::{DIRECTORY_BYTES, Directory, FoundChunk, FoundChunks};
 use crate::content::{Content, Fingerprint};
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
@@ -89,6 +91,22 @@ impl Chunk {
         self.members.iter().filter(|member| member.is_live).count()
     }
 
+    /// A chunk of which no member is known to be live yet.
+    fn of_found(found: &FoundChunk) -> Self {
+        let dead = |&(lpn, fingerprint): &(Lpn, Fingerprint)| Member {
+            lpn,
+            fingerprint,
+            compressed_bytes: 0,
+            is_live: false,
+        };
+        Self {
+            pages: found.pages().collect(),
+            members: found.directory.members.iter().map(dead).collect(),
+            compressed_bytes: found.directory.compressed_bytes,
+            has_bytes: true,
+        }
+    }
+
     /// Pages beyond what the live members would take by themselves.
     fn excess_pages(&self) -> u64 {
         self.pages.len().saturating_sub(self.live()) as u64
@@ -101,6 +119,9 @@ pub(crate) struct ChunkStage {
     pending: Vec<Pending>,
     chunks: Vec<Chunk>,
     vacant: Vec<u32>,
+    /// Numbers that may not be given again before the medium is synced: a map on it may still name the old chunk.
+    retired: Vec<u32>,
+    keeps_numbers: bool,
     first_unit: u32,
     page_bytes: u32,
     /// Pages that chunks cost beyond their live members, and how many they may.
@@ -127,6 +148,8 @@ impl ChunkStage {
             pending: Vec::new(),
             chunks: Vec::new(),
             vacant: Vec::new(),
+            retired: Vec::new(),
+            keeps_numbers: false,
             first_unit: geometry.pages() as u32,
             page_bytes: geometry.page_bytes,
             excess_pages: 0,
@@ -135,6 +158,17 @@ impl ChunkStage {
             is_on: true,
             statistics: ChunkStatistics::default(),
         })
+    }
+
+    /// The map is on the medium, and what it stored since the last sync may be lost while the flash is not.
+    pub(crate) fn keep_numbers(&mut self) {
+        self.keeps_numbers = true;
+    }
+
+    /// The medium was synced. Every erase does that, so chunks and retired numbers have pages of their own and there are
+    /// numbers enough.
+    pub(crate) fn synced(&mut self) {
+        self.vacant.append(&mut self.retired);
     }
 
     /// Chunks may cost half of `spare_pages`.
@@ -192,8 +226,41 @@ impl ChunkStage {
         self.chunks.iter().flat_map(|chunk| chunk.pages.iter().copied())
     }
 
+    /// Takes over the chunks whose members are mapped, as found on flash; nothing waits in the buffer.
+    pub(crate) fn rebuild(
+        &mut self,
+        mapped: impl Iterator<Item = Unit>,
+        mut found: FoundChunks,
+    ) -> Result<()> {
+        self.pending.clear();
+        self.chunks.clear();
+        self.retired.clear();
+        for unit in mapped {
+            let (number, member) = self.place_of(unit);
+            if self.chunks.len() <= number as usize {
+                self.chunks.resize_with(number as usize + 1, Chunk::default);
+            }
+            let chunk = &mut self.chunks[number as usize];
+            if chunk.members.is_empty() {
+                *chunk = found.take(number).map(|found| Chunk::of_found(&found)).unwrap_or_default();
+            }
+            let member = chunk.members.get_mut(member).ok_or_else(|| {
+                Error::Damaged(format!(
+                    "the map in NVRAM names member {member} of chunk {number}, which is not there"
+                ))
+            })?;
+            member.is_live = true;
+        }
+        let numbers = 0..self.chunks.len() as u32;
+        let is_vacant = |number: &u32| self.chunks[*number as usize].members.is_empty();
+        self.vacant = numbers.clone().filter(is_vacant).collect();
+        self.wasteful = numbers.filter(|&number| self.chunks[number as usize].excess_pages() > 0).collect();
+        self.excess_pages = self.chunks.iter().map(Chunk::excess_pages).sum();
+        Ok(())
+    }
+
     pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        let chunks = (self.chunks.len() - self.vacant.len()) as u64;
+        let chunks = (self.chunks.len() - self.vacant.len() - self.retired.len()) as u64;
         vec![
             ("chunk directory", CHUNK_BYTES * chunks),
             ("chunk buffer", CHUNK_MEMBERS as u64 * self.page_bytes as u64),
@@ -347,11 +414,11 @@ impl<N: Nand> Ftl<N> {
     fn write_pending_raw(&mut self) -> Result<()> {
         while let Some(page) = self.chunks.as_ref().and_then(|stage| stage.pending.first()).cloned() {
             let pool = self.make_room_for_write()?;
-            self.append_raw(&page, Stream::Host, pool, Cause::Host).map(|ppn| {
-                let old = self.change_map(page.lpn, Some(ppn.into()));
-                self.release(page.lpn, old.expect("a flat map changes without flash"));
-                self.learn_content(page.fingerprint, ppn.into());
-            })?;
+            let ppn = self.append_raw(&page, Stream::Host, pool, Cause::Host)?;
+            let changed = self.change_map(page.lpn, Some(ppn.into()));
+            self.store.stats.wasted_programs += u64::from(changed.is_err());
+            self.release(page.lpn, changed?);
+            self.learn_content(page.fingerprint, ppn.into());
             self.store.stats.packed_writes -= 1;
             let stage = self.chunks.as_mut().expect("asked above");
             stage.pending.remove(0);
@@ -383,16 +450,31 @@ impl<N: Nand> Ftl<N> {
             compressed_bytes: page.compressed_bytes,
             is_live: true,
         };
-        let members = members.iter().map(live).collect();
+        let members: Vec<Member> = members.iter().map(live).collect();
+        // The number of a chunk may be given again: nothing in NVRAM may name the old one.
+        self.mapping.store_moves(&mut self.store)?;
+        let birth = self.store.sequence() + 1;
         let stage = self.chunks.as_mut().expect("only the chunk stage packs");
         let page_bytes = stage.page_bytes as usize;
         let has_bytes = !payload.is_empty();
         let pages_of_chunk = Vec::with_capacity(pages);
+        let mut directory = Directory {
+            birth,
+            page: 0,
+            pages: pages as u8,
+            compressed_bytes,
+            members: members.iter().map(|member| (member.lpn, member.fingerprint)).collect(),
+        };
         let number = stage.allocate(Chunk { pages: pages_of_chunk, members, compressed_bytes, has_bytes });
+        let has_room = self.store.geometry().spare_bytes as usize >= DIRECTORY_BYTES;
         for k in 0..pages {
             let mut page = payload.get(k * page_bytes..).unwrap_or_default().to_vec();
             if has_bytes {
                 page.resize(page_bytes, 0);
+                directory.page = k as u8;
+                if has_room {
+                    page.extend(directory.encode());
+                }
             }
             let content = Content::of_page(&page, Fingerprint::default());
             match self.store.append(Stream::Chunk, pool, number, content, Fingerprint::default(), cause) {
@@ -414,7 +496,11 @@ impl<N: Nand> Ftl<N> {
         let Self { chunks, validity, store, .. } = self;
         let stage = chunks.as_mut().expect("only the chunk stage frees chunks");
         let chunk = std::mem::take(&mut stage.chunks[number as usize]);
-        stage.vacant.push(number);
+        if stage.keeps_numbers {
+            stage.retired.push(number);
+        } else {
+            stage.vacant.push(number);
+        }
         for ppn in chunk.pages {
             validity.clear(ppn);
             store.discard(ppn);

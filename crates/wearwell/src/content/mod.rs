@@ -7,6 +7,7 @@
 //! descriptor, which is why replay carries descriptors.
 
 pub mod chunk;
+pub(crate) mod chunk_directory;
 pub mod dedup;
 pub mod delta;
 mod observe;

@@ -180,6 +180,42 @@ impl Sharing {
         }
     }
 
+    /// The reverse map was in RAM and is lost.
+    pub(crate) fn forget_binders<N: Nand>(&mut self, store: &Store<N>) -> Result<()> {
+        self.reverse = AnyReverseMap::new(self.design.reverse_map, store)?;
+        Ok(())
+    }
+
+    /// Recovery found `lpn` at `unit`, which `writer` wrote; `is_first` if it met no other referrer yet. `false` if the
+    /// design could not have done that.
+    pub(crate) fn adopt<N: Nand>(
+        &mut self,
+        mapping: &AnyMapping,
+        store: &mut Store<N>,
+        lpn: Lpn,
+        unit: Unit,
+        writer: Lpn,
+        is_first: bool,
+    ) -> Result<bool> {
+        if !is_first {
+            if !self.binds() || !self.refs.has_room(unit) {
+                return Ok(false);
+            }
+            self.refs.up(unit);
+        }
+        if lpn == writer {
+            return Ok(true);
+        }
+        if !self.binds() {
+            return Ok(false);
+        }
+        let sequence = store.next_sequence();
+        let entry = Entry { lpn, place: Some(Ppn(unit.0)), source: None, sequence };
+        self.record(mapping, store, entry)?;
+        self.mark_bound(lpn);
+        Ok(true)
+    }
+
     pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         let mut parts = self.reverse.ram_bytes();
         parts.push(("reference counts", self.refs.ram_bytes()));

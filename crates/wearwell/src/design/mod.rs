@@ -100,6 +100,9 @@ pub enum Persistence {
     /// Flash and NVRAM: the OOB of every page, then the entries of the reverse map, newest sequence number first.
     /// Trims and remaps are durable.
     NvramEntries,
+    /// Flash and NVRAM: every change of the map is an 8-byte store to a copy of it in NVRAM; all else is rebuilt from
+    /// flash, or starts anew. Trims and remaps are durable; what waits in RAM for company is durable with a flush.
+    NvramMap,
 }
 
 impl Persistence {
@@ -182,6 +185,39 @@ impl Parts {
     /// NVRAM that the medium must have for this design, bytes, for pages of `page_bytes`.
     pub fn nvram_bytes(&self, page_bytes: u32) -> u64 {
         self.content.sharing.map_or(0, |sharing| sharing.reverse_map.nvram_bytes(page_bytes))
+    }
+
+    /// The same, with the copy of the map of `logical_pages` where the design keeps one: 8 bytes per logical page.
+    pub fn nvram_bytes_with_map(&self, page_bytes: u32, logical_pages: u32) -> u64 {
+        let map = if self.persistence == Persistence::NvramMap { 8 * logical_pages as u64 } else { 0 };
+        self.nvram_bytes(page_bytes).next_multiple_of(8) + map
+    }
+
+    /// The design for a device with real bytes that loses its RAM at any moment: the map goes to NVRAM where the design
+    /// assumed a battery, or could not make trims durable; and contents are compared before they are shared, because
+    /// 64-bit fingerprints are no proof.
+    ///
+    /// # Errors
+    /// [`Error::Options`] for designs whose battery is to write the map to flash: there is no battery.
+    pub fn without_battery(mut self) -> Result<Self> {
+        match self.persistence {
+            Persistence::OobScan | Persistence::BatteryRam => self.persistence = Persistence::NvramMap,
+            Persistence::NvramEntries | Persistence::NvramMap | Persistence::BackwardScan { .. } => {}
+            Persistence::BatteryFlush => {
+                return Err(Error::Options(
+                    "a cached map is written to flash on battery power, and there is no battery here: choose page-map, \
+                     recyclable, remap, delta without delta.cache_entries, or integrated"
+                        .into(),
+                ));
+            }
+        }
+        if let Some(recycle) = &mut self.content.recycle {
+            recycle.verify_on_hit = true;
+        }
+        if let Some(dedup) = self.content.sharing.as_mut().and_then(|sharing| sharing.dedup.as_mut()) {
+            dedup.verify_on_hit = true;
+        }
+        Ok(self)
     }
 }
 

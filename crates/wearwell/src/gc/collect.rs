@@ -328,7 +328,11 @@ impl<N: Nand> Ftl<N> {
             PageKind::Chunk => self.move_chunks(victim, pool, cause)?,
         }
         self.forget_dead_pages(victim);
+        self.mapping.store_moves(&mut self.store)?;
         self.store.erase(victim, cause)?;
+        if let Some(stage) = &mut self.chunks {
+            stage.synced();
+        }
         match &mut self.sharing {
             Some(sharing) => sharing.reverse.erased(&mut self.store, victim),
             None => Ok(()),

@@ -71,6 +71,15 @@ pub trait Mapping {
     /// GC moved the page of `lpn`. No flash operation.
     fn relocate(&mut self, lpn: Lpn, new: Unit);
 
+    /// Makes moves durable where the mapping keeps a copy of itself in NVRAM. Comes before an erase, and before anything
+    /// else that tells an old place from a new one.
+    ///
+    /// # Errors
+    /// Power loss.
+    fn store_moves<N: Nand>(&mut self, _: &mut Store<N>) -> Result<()> {
+        Ok(())
+    }
+
     /// Reads the entries of pages that are about to be relocated, so that the memory accesses overlap. Changes
     /// nothing; returns a value that depends on the reads.
     fn warm(&self, _: &[Lpn]) -> u64 {
@@ -141,6 +150,10 @@ impl Mapping for AnyMapping {
     #[inline]
     fn relocate(&mut self, lpn: Lpn, new: Unit) {
         delegate!(self, m => m.relocate(lpn, new));
+    }
+    #[inline]
+    fn store_moves<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        delegate!(self, m => m.store_moves(io))
     }
     #[inline]
     fn warm(&self, lpns: &[Lpn]) -> u64 {

@@ -54,6 +54,9 @@ macro_rules! delegate_queries {
         fn nvram(&self) -> &[u64] {
             self.inner.nvram()
         }
+        fn sync(&mut self) -> Result<(), crate::nand::NandError> {
+            self.inner.sync()
+        }
     };
 }
 
@@ -168,13 +171,13 @@ pub trait Nand {
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError>;
 
     /// Reads each source and programs it at its destination: `run.from.len()` reads and programs. Returns how many
-    /// copies succeeded before the outcome. `page` is one page of scratch, for media that keep bytes.
+    /// copies succeeded before the outcome. `page` is scratch for a page and its spare area, for media that keep bytes.
     fn copy(&mut self, run: CopyRun<'_>, page: &mut [u8]) -> (usize, Result<(), NandError>) {
         for (k, (&from, &owner)) in run.from.iter().zip(run.owners).enumerate() {
             let copied = self.read(from, page).and_then(|oob| {
                 let bytes = !oob.kind.is_host_data() || self.keeps_bytes();
                 let content = if bytes {
-                    Content::Bytes(page)
+                    Content::Bytes(without_blank_spare(page, self.geometry().page_bytes as usize))
                 } else {
                     Content::Descriptor(Descriptor::of(oob.fingerprint))
                 };
@@ -194,7 +197,7 @@ pub trait Nand {
     /// [`NandError::Uncorrectable`] for a torn page, [`NandError::PowerLost`].
     fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError>;
 
-    /// Erases a block. O(1) plus the payloads it kept.
+    /// Erases a block. O(1) plus the payloads it kept. A medium that has to be synced is synced before.
     ///
     /// # Errors
     /// [`NandError::EraseFailed`], [`NandError::PowerLost`].
@@ -238,6 +241,22 @@ pub trait Nand {
     /// # Errors
     /// [`NandError::PowerLost`].
     fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError>;
+
+    /// Makes every operation so far durable, on a medium that has something between itself and the flash (a host's page
+    /// cache). Flash itself needs nothing. Where power is lost between two syncs, NVRAM may be as it was at the first
+    /// one while the flash is further on.
+    ///
+    /// # Errors
+    /// [`NandError::PowerLost`].
+    fn sync(&mut self) -> Result<(), NandError> {
+        Ok(())
+    }
+}
+
+/// A page and its spare area as they were read, or the page alone if nothing was kept in the spare area.
+fn without_blank_spare(bytes: &[u8], page_bytes: usize) -> &[u8] {
+    let (page, spare) = bytes.split_at(page_bytes);
+    if spare.iter().all(|&byte| byte == 0) { page } else { bytes }
 }
 
 /// A medium that can be left in the states a power cut or a failure leaves behind.

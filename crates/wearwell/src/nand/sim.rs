@@ -117,6 +117,11 @@ impl SimNand {
         self
     }
 
+    /// Sets how often a block was erased: for a medium that takes its state from a file.
+    pub fn restore_wear(&mut self, block: BlockId, erases: u32) {
+        self.blocks[block.index()].erases = erases;
+    }
+
     /// What the medium keeps per page.
     pub fn retain(&self) -> Retain {
         self.retain

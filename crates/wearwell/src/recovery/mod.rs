@@ -16,6 +16,7 @@ use crate::timing::Cause;
 use crate::validity::{AnyValidity, RamBitmap, Validity};
 
 mod backward;
+mod nvram_map;
 
 pub use backward::{RecoverySteps, StepCost};
 
@@ -89,6 +90,7 @@ impl<N: Nand> Ftl<N> {
         match self.persistence {
             Persistence::OobScan => report.mapped_pages = self.rebuild_from_oob()?,
             Persistence::NvramEntries => report.mapped_pages = self.rebuild_from_oob_and_entries()?,
+            Persistence::NvramMap => report.mapped_pages = self.rebuild_from_nvram_map()?,
             Persistence::BatteryRam => self.resume()?,
             Persistence::BatteryFlush => {
                 self.write_back_on_battery()?;
@@ -274,7 +276,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Rebuilds validity from the places of all mapped pages and returns their number.
-    fn adopt_valid(&mut self, places: impl Iterator<Item = Ppn>) -> u64 {
+    pub(crate) fn adopt_valid(&mut self, places: impl Iterator<Item = Ppn>) -> u64 {
         self.validity = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
         let mut mapped = 0;
         for ppn in places {
@@ -286,7 +288,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Reads the OOB of every page, adopts every block, and erases again what cannot be read at all.
-    fn scan_blocks(&mut self, mut page: impl FnMut(Ppn, Oob)) -> Result<()> {
+    pub(crate) fn scan_blocks(&mut self, mut page: impl FnMut(Ppn, Oob)) -> Result<()> {
         self.store.forget();
         for block in (0..self.store.geometry().blocks()).map(BlockId) {
             if self.store.nand().is_bad(block) {

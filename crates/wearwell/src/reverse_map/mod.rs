@@ -202,7 +202,7 @@ impl Need {
 pub type Needed<'a> = &'a dyn Fn(&Entry) -> Need;
 
 /// What compaction keeps: for each of `entries` the rest that is needed. Of several with one bind, or several
-/// tombstones of one page, only the newest has one; an older relocation may still bury its source.
+/// tombstones of one range, only the newest has one; an older relocation may still bury its source.
 fn still_needed(entries: &[Entry], needed: Needed<'_>) -> Vec<Option<Entry>> {
     let mut newest: HashMap<(Lpn, Option<Ppn>), u64, FxBuildHasher> = HashMap::default();
     for entry in entries {
@@ -215,17 +215,17 @@ fn still_needed(entries: &[Entry], needed: Needed<'_>) -> Vec<Option<Entry>> {
         Need { bind, ..need }.rest_of(*entry)
     };
     let mut rests: Vec<Option<Entry>> = entries.iter().map(rest).collect();
-    let mut kept: HashMap<(Lpn, Option<Ppn>), usize, FxBuildHasher> = HashMap::default();
+    let mut kept: HashMap<(Lpn, Option<Ppn>, Option<Lpn>), usize, FxBuildHasher> = HashMap::default();
     for at in 0..rests.len() {
         let Some(entry) = rests[at] else { continue };
-        let known = *kept.entry((entry.lpn, entry.place)).or_insert(at);
+        let known = *kept.entry((entry.lpn, entry.place, entry.source)).or_insert(at);
         if known == at {
             continue;
         }
         let newer = rests[known].is_some_and(|known| known.sequence < entry.sequence);
         let (dropped, keeper) = if newer { (known, at) } else { (at, known) };
         rests[dropped] = None;
-        kept.insert((entry.lpn, entry.place), keeper);
+        kept.insert((entry.lpn, entry.place, entry.source), keeper);
     }
     rests
 }
@@ -485,6 +485,23 @@ impl ReverseMap for AnyReverseMap {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The tombstone of a range was dropped for a newer one of its first page, and the rest of the range came back from the
+    /// dead at the next recovery. Found by the end of a host under an image of `remap`.
+    #[test]
+    fn a_tombstone_of_a_range_outlives_a_newer_one_of_its_first_page() {
+        let tombstone = |last: Option<u32>, sequence| Entry {
+            lpn: Lpn(139),
+            place: None,
+            source: last.map(Lpn),
+            sequence,
+        };
+        let needed = |_: &Entry| Need { bind: false, tombstone: true };
+        let range = tombstone(Some(141), 1);
+        let [first, again] = [tombstone(None, 2), tombstone(None, 3)];
+        let kept = still_needed(&[range, first, again], &needed);
+        assert_eq!(kept, [Some(range), None, Some(again)]);
+    }
 
     #[test]
     fn log_entries_survive_at_their_bounds() {

@@ -146,7 +146,7 @@ impl<N: Nand> Store<N> {
     pub fn new(nand: N, order: FreeOrder) -> Self {
         let geometry = nand.geometry().clone();
         let pools = geometry.pools();
-        let page = vec![0; geometry.page_bytes as usize];
+        let page = vec![0; (geometry.page_bytes + geometry.spare_bytes) as usize];
         let mut store = Self {
             divider: Divider::new(geometry.block_pages()),
             pools,

@@ -3,8 +3,8 @@
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{RecycleOptions, StorePolicy};
 use wearwell::design::{
-    DeltaDesign, DftlOptions, GeckoFtlOptions, Parts, RecycleDesign, SharingDesign, UFtlOptions, delta, dftl,
-    geckoftl, ibftl, integrated, lazyftl, page_map, recyclable, remap, uftl,
+    DeltaDesign, DftlOptions, GeckoFtlOptions, Parts, Persistence, RecycleDesign, SharingDesign, UFtlOptions, delta,
+    dftl, geckoftl, ibftl, integrated, lazyftl, page_map, recyclable, remap, uftl,
 };
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
 use wearwell::mapping::CachedOptions;
@@ -25,6 +25,13 @@ impl DesignUnderTest {
     pub fn contents(&self, few: u16) -> u16 {
         let deduplicates = self.parts.content.sharing.is_some_and(|sharing| sharing.dedup.is_some());
         if deduplicates { 16 * few } else { few }
+    }
+
+    /// Whether a page that was acknowledged may wait in volatile RAM for others, beside the write buffer.
+    pub fn waits_in_ram(&self) -> bool {
+        let content = &self.parts.content;
+        self.parts.persistence == Persistence::NvramMap
+            && (content.delta.is_some() || content.chunks.is_some())
     }
 }
 
@@ -85,6 +92,11 @@ fn gecko(cache_entries: u32, size_ratio: u32, parts: u32, merge: MergeMode) -> P
     geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries, gecko })
 }
 
+/// The design as a device without a battery runs it.
+fn unpowered(parts: Parts) -> Parts {
+    parts.without_battery().expect("its map is flat")
+}
+
 /// While a design is being made: `WEARWELL_DESIGN=delta cargo test` runs the designs whose name begins so, and no other.
 pub fn family() -> Option<String> {
     std::env::var("WEARWELL_DESIGN").ok()
@@ -134,6 +146,15 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("remap flash log", remapping(FLASH_LOG, RefsPart::Dense, Some(40))),
         ("remap ideal", remapping(ReverseMapPart::Ideal, RefsPart::Dense, None)),
         ("remap ideal few entries", remapping(ReverseMapPart::Ideal, RefsPart::Sparse, Some(5))),
+        ("nvram page-map", unpowered(page_map(collected_by(GREEDY)))),
+        ("nvram page-map fifo", unpowered(page_map(collected_by(VictimPolicy::Fifo)))),
+        ("nvram recyclable", unpowered(recycling(RC_GC, FAST_LOADING, Some(6), true))),
+        ("nvram recyclable unbounded", unpowered(recycling(GREEDY, unbounded, None, true))),
+        ("nvram remap", unpowered(remapping(ReverseMapPart::Ideal, RefsPart::Dense, Some(40)))),
+        ("nvram remap none", unpowered(remapping(ReverseMapPart::OobOnly, RefsPart::Dense, None))),
+        ("nvram delta", unpowered(delta_encoding(1, None))),
+        ("nvram integrated compression", unpowered(integrated(GcOptions::default(), None, true))),
+        ("nvram integrated", unpowered(integrated(GcOptions::default(), Some(VERIFIED), true))),
     ]
     .into_iter()
     .map(|(name, parts)| DesignUnderTest { name, parts })

@@ -37,9 +37,9 @@ pub const BUFFERS: [BufferOptions; 3] = [
 /// NVRAM of the media under test: room for some tens of entries, so that it fills up and is collected.
 pub const NVRAM_BYTES: u64 = 1536;
 
-/// Beside it a page and its state, where a log on flash collects its entries.
+/// Beside it a page and its state, where a log on flash collects its entries, and a copy of the map.
 pub fn nvram_bytes(geometry: &Geometry) -> u64 {
-    NVRAM_BYTES.max(geometry.page_bytes as u64 + 8)
+    NVRAM_BYTES.max(geometry.page_bytes as u64 + 8) + 8 * geometry.pages()
 }
 
 /// A medium that keeps everything.

@@ -13,7 +13,8 @@
 //! - What the controller holds in RAM (delta table, temp buffer) is written on the power of the capacitor that the
 //!   paper assumes for its mapping records; so a flush need not commit a partly filled page.
 //! - A delta is newer than its base exactly if its page was programmed after the base was first written; copies keep
-//!   that number ([`Oob::generation`](crate::nand::Oob)). Recovery needs no other link between the two.
+//!   that number ([`Oob::generation`](crate::nand::Oob)). Recovery needs no other link between the two, except where the
+//!   map is in NVRAM, which may be older than the flash: there a delta ends with the low half of its base's generation.
 //! - Old versions cost space. When the delta pages reach the share of the spare space they may use, writes bypass.
 //!
 //! Invariants: a logical page has at most one delta, staged or stored, and only while it is mapped to a page; a page of
@@ -27,6 +28,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::content::{Content, Descriptor, Fingerprint, apply_delta, delta_of};
+use crate::design::Persistence;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::mapping::Mapping;
@@ -131,6 +133,8 @@ pub(crate) struct DeltaStage {
 
 /// Every so many eligible writes in bypass mode one is encoded all the same, to see whether deltas got smaller.
 const PROBE_INTERVAL: u64 = 64;
+/// The low half of the base's generation.
+const TAG_BYTES: usize = 4;
 /// Pages over which the packed ratio is averaged: a page holds one, two or three deltas, and the mean of few pages would
 /// cross the bound by chance.
 const AVERAGED_PAGES: u64 = 512;
@@ -315,18 +319,25 @@ impl<N: Nand> Ftl<N> {
                     return Ok(None);
                 }
                 self.store.read(base, &mut [], Cause::Content)?;
-                (*delta_bytes as usize, Vec::new())
+                (*delta_bytes as usize + self.tag_bytes(), Vec::new())
             }
             Content::Bytes(new) => {
                 let mut old = vec![0; new.len()];
-                self.store.read(base, &mut old, Cause::Content)?;
-                let delta = delta_of(new, &old);
+                let oob = self.store.read(base, &mut old, Cause::Content)?;
+                let mut delta = delta_of(new, &old);
+                delta.extend(&tag_of(oob.generation)[..self.tag_bytes()]);
                 (delta.len(), delta)
             }
         };
         let stage = self.delta.as_ref().expect("only the delta stage encodes");
         let packable = bytes < u16::MAX as usize && stage.buffer.is_small_enough(bytes);
         Ok(packable.then_some(StagedDelta { lpn, bytes: bytes as u16, fingerprint, payload }))
+    }
+
+    /// Bytes behind a delta that name its base. Where the map may lag behind the flash, a delta alone does not tell
+    /// whether the mapped page is the base it was made for.
+    fn tag_bytes(&self) -> usize {
+        if self.persistence == Persistence::NvramMap { TAG_BYTES } else { 0 }
     }
 
     /// An open page with room for a delta; the fullest one is committed if there is none.
@@ -348,8 +359,14 @@ impl<N: Nand> Ftl<N> {
         if stage.buffer.page(at).deltas().is_empty() {
             return Ok(());
         }
+        self.commit_deltas_in(at, pool, Cause::Content)
+    }
+
+    /// Writes an open page of the temp buffer to a pool that has room for it.
+    fn commit_deltas_in(&mut self, at: usize, pool: u32, cause: Cause) -> Result<()> {
+        let stage = self.delta.as_ref().expect("only the delta stage commits");
         let page = stage.buffer.page(at).encode(self.store.geometry().page_bytes as usize);
-        let ppn = self.append_deltas(pool, stage.buffer.page(at).deltas().len(), &page, Cause::Content)?;
+        let ppn = self.append_deltas(pool, stage.buffer.page(at).deltas().len(), &page, cause)?;
         let stage = self.delta.as_mut().expect("only the delta stage commits");
         let deltas = stage.buffer.take(at);
         stage.statistics.committed_pages += 1;
@@ -392,12 +409,14 @@ impl<N: Nand> Ftl<N> {
 
     /// Completes `page`, which holds the base of `lpn`, with the delta, if there is one.
     pub(crate) fn read_delta(&mut self, lpn: Lpn, page: &mut [u8], cause: Cause) -> Result<()> {
+        let tag_bytes = self.tag_bytes();
         let Some(stage) = &mut self.delta else { return Ok(()) };
         let Some(&place) = stage.places.get(&lpn) else { return Ok(()) };
         self.store.stats.work.decoded_deltas += 1;
         let Some(ppn) = place.page else {
             let staged = stage.buffer.get(lpn).expect("a delta without a page is staged");
-            return if page.is_empty() { Ok(()) } else { apply(page, &staged.payload, lpn) };
+            let payload = &staged.payload[..staged.payload.len().saturating_sub(tag_bytes)];
+            return if page.is_empty() { Ok(()) } else { apply(page, payload, lpn) };
         };
         stage.statistics.double_reads += u64::from(cause == Cause::Host);
         if page.is_empty() {
@@ -408,7 +427,7 @@ impl<N: Nand> Ftl<N> {
         let damaged = || Error::Damaged(format!("page {ppn} holds no delta of logical page {lpn}"));
         let found = directory(&bytes).ok_or_else(damaged)?;
         let (_, range) = found.into_iter().rev().find(|&(owner, _)| owner == lpn).ok_or_else(damaged)?;
-        apply(page, &bytes[range], lpn)
+        apply(page, &bytes[range.start..range.end.saturating_sub(tag_bytes).max(range.start)], lpn)
     }
 
     /// The host read `lpn`, as `page` (empty if nobody wanted the bytes): a page in delta form that became read-hot goes
@@ -488,6 +507,8 @@ impl<N: Nand> Ftl<N> {
         let content = Content::of_page(&page, fingerprint);
         let ppn = self.store.append(stream, pool, lpn.0, content, fingerprint, cause)?;
         self.mapping.relocate(lpn, ppn.into());
+        // A delta of the new base must not meet the old one.
+        self.mapping.store_moves(&mut self.store)?;
         self.validity.set(ppn);
         self.release(lpn, Some(base.into()));
         Ok(())
@@ -511,7 +532,14 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Empties a block of deltas: the current ones are packed anew, in their order, which takes at most as many pages.
+    ///
+    /// Without a battery a staged delta is stored first: its predecessor, which is durable, may lie in the victim.
     pub(crate) fn move_deltas(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
+        if self.persistence == Persistence::NvramMap
+            && let Some(at) = self.delta.as_ref().and_then(|stage| stage.buffer.first_filled())
+        {
+            self.commit_deltas_in(at, pool, cause)?;
+        }
         let first = self.store.geometry().first_page(victim);
         let mut pages = Vec::new();
         self.validity.collect_valid(first, self.store.geometry().block_pages(), &mut pages);
@@ -583,7 +611,12 @@ impl<N: Nand> Ftl<N> {
             for (lpn, range) in directory(&page).unwrap_or_default() {
                 let Some(&base) = places.get(&lpn) else { continue };
                 let known = self.delta.as_ref().is_some_and(|stage| stage.places.contains_key(&lpn));
-                if known || self.store.read_spare(base, Cause::Recovery)?.generation > sequence {
+                if known {
+                    continue;
+                }
+                let generation = self.store.read_spare(base, Cause::Recovery)?.generation;
+                let tag = &tag_of(generation)[..self.tag_bytes()];
+                if generation > sequence || !page[range.clone()].ends_with(tag) {
                     continue;
                 }
                 let stage = self.delta.as_mut().expect("only the delta stage recovers deltas");
@@ -599,6 +632,10 @@ impl<N: Nand> Ftl<N> {
         }
         Ok(())
     }
+}
+
+fn tag_of(generation: u64) -> [u8; TAG_BYTES] {
+    (generation as u32).to_le_bytes()
 }
 
 fn apply(page: &mut [u8], delta: &[u8], lpn: Lpn) -> Result<()> {

@@ -369,6 +369,20 @@ impl Recycle {
         self.store.clear(&mut self.history);
     }
 
+    /// Power failed and nothing was on battery: no page is known to be dead, none was read.
+    pub fn forget(&mut self) {
+        self.store.clear(&mut self.history);
+        let pages = self.history.physical_pages() as usize;
+        self.history = History::new(pages, self.history.logical_pages() as usize);
+        self.accesses = Accesses::new(pages);
+        self.owners = Owners::new(pages);
+    }
+
+    /// Recovery found valid page `ppn` in the hands of `lpn`, which did not write it.
+    pub fn adopt_owner(&mut self, ppn: Ppn, lpn: Lpn) {
+        self.owners.set(ppn, lpn);
+    }
+
     /// The dead pages that start-up should load, worst first: the `capacity` most probable ones. The engine reads
     /// one spare area for each and calls [`Recycle::load`]. Walks the history of every dead page.
     pub fn reload_candidates(&self) -> Vec<Ppn> {

@@ -1,0 +1,67 @@
+//! `create` and `check`: images of live devices.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use wearwell_serve::image::{self, ImageError, Specification, Verdict};
+
+use crate::args::CreateArgs;
+use crate::run::read_config;
+use crate::{Failure, Outcome};
+
+pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
+    let mut settings: Vec<String> =
+        args.device.iter().map(|preset| format!("device.preset=\"{preset}\"")).collect();
+    settings.extend(args.settings.iter().cloned());
+    let config = read_config(args.config.as_deref(), &settings)?;
+    let specification = Specification { design: args.design.clone(), config, size_bytes: args.size };
+    let superblock = image::create(&args.directory, &specification).map_err(|error| match error {
+        ImageError::Io { .. } => Failure::of_run(&error),
+        _ => Failure::of_usage(error.to_string()),
+    })?;
+    let geometry = &superblock.geometry;
+    println!(
+        "{}: {} exports {} bytes on {} bytes of flash ({} blocks of {} pages of {} bytes), {} bytes of NVRAM",
+        args.directory.display(),
+        superblock.design,
+        u64::from(superblock.logical_pages) * u64::from(geometry.page_bytes),
+        geometry.bytes(),
+        geometry.blocks(),
+        geometry.block_pages(),
+        geometry.page_bytes,
+        superblock.nvram_words * 8
+    );
+    Ok(Outcome::Done)
+}
+
+/// The exit statuses are those of a file-system check and not of the other commands.
+pub(crate) fn check(directory: &Path) -> ExitCode {
+    let report = match image::audit(directory) {
+        Ok(report) => report,
+        Err(error) => {
+            eprintln!("wearwell: {error}");
+            return ExitCode::from(3);
+        }
+    };
+    for finding in &report.findings {
+        println!("{}: {finding}", directory.display());
+    }
+    println!(
+        "{}: {} ({} pages verified, {} left half done by the host, {} logical pages hold data, {} unsafe shutdowns)",
+        directory.display(),
+        match report.verdict {
+            Verdict::Clean => "clean",
+            Verdict::Unclean => "not closed; consistent after recovery",
+            Verdict::Corrupt => "corrupt",
+        },
+        report.verified_pages,
+        report.torn_pages,
+        report.mapped_pages,
+        report.unsafe_shutdowns
+    );
+    ExitCode::from(match report.verdict {
+        Verdict::Clean => 0,
+        Verdict::Unclean => 1,
+        Verdict::Corrupt => 2,
+    })
+}

@@ -1,0 +1,96 @@
+//! The audit of an image that nobody uses: every checksum, then recovery and every conservation law, on a view that changes
+//! nothing.
+
+use std::path::Path;
+
+use super::backing::{Access, Backing, CopyOnWrite, Files};
+use super::error::ImageError;
+use super::layout::Durability;
+use super::nand::FileNand;
+use super::{Found, recover, replay_journal};
+
+/// What an audit found, from best to worst.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Verdict {
+    /// Closed, whole, consistent.
+    Clean,
+    /// Not closed by its last session; whole and consistent after recovery.
+    Unclean,
+    /// Something is not as it was written, or contradicts itself.
+    Corrupt,
+}
+
+/// The audit of an image.
+#[derive(Clone, Debug)]
+pub struct AuditReport {
+    /// In short.
+    pub verdict: Verdict,
+    /// What is wrong, one sentence per place.
+    pub findings: Vec<String>,
+    /// Pages whose data was compared with its checksum.
+    pub verified_pages: u64,
+    /// Pages that the end of the host left half done.
+    pub torn_pages: u64,
+    /// Logical pages that hold data.
+    pub mapped_pages: u64,
+    /// Sessions that did not end cleanly, in the life of the image.
+    pub unsafe_shutdowns: u64,
+}
+
+/// Audits the image in a directory. O(bytes stored); changes nothing.
+///
+/// # Errors
+/// [`ImageError`] where there is no image to look at: none, another version, in use, unreadable.
+pub fn audit(directory: &Path) -> Result<AuditReport, ImageError> {
+    audit_of(Files::open(directory, Access::Read)?)
+}
+
+/// As [`audit`], over any files.
+///
+/// # Errors
+/// As [`audit`].
+pub fn audit_of(backing: impl Backing) -> Result<AuditReport, ImageError> {
+    let mut view = CopyOnWrite::new(backing);
+    let found = match Found::read(&view, true) {
+        Ok(found) => found,
+        Err(ImageError::Damaged { findings }) => return Ok(corrupt(findings)),
+        Err(error @ ImageError::Length { .. }) => return Ok(corrupt(vec![error.to_string()])),
+        Err(error) => return Err(error),
+    };
+    let opened = found.report();
+    replay_journal(&mut view, &found)?;
+    let loaded = found.load_any(&view)?;
+    let mut report = AuditReport {
+        verdict: if opened.was_unclean { Verdict::Unclean } else { Verdict::Clean },
+        findings: loaded.findings.clone(),
+        verified_pages: loaded.verified_pages,
+        torn_pages: loaded.torn.len() as u64,
+        mapped_pages: 0,
+        unsafe_shutdowns: opened.unsafe_shutdowns,
+    };
+    if report.findings.is_empty() {
+        let nand = FileNand::new(view, found.layout, loaded, Durability::Process);
+        match recover(nand, &found.superblock) {
+            Ok((mut device, recovery)) => {
+                report.mapped_pages = recovery.mapped_pages;
+                report.findings.extend(device.ftl_mut().check().err());
+            }
+            Err(error) => report.findings.push(error.to_string()),
+        }
+    }
+    if !report.findings.is_empty() {
+        report.verdict = Verdict::Corrupt;
+    }
+    Ok(report)
+}
+
+fn corrupt(findings: Vec<String>) -> AuditReport {
+    AuditReport {
+        verdict: Verdict::Corrupt,
+        findings,
+        verified_pages: 0,
+        torn_pages: 0,
+        mapped_pages: 0,
+        unsafe_shutdowns: 0,
+    }
+}

@@ -1,0 +1,261 @@
+//! Where the bytes of an image are: files, or a view of files that keeps its changes in memory.
+//!
+//! A write is in the host's page cache when it returns, in program order and without a buffer of our own, so the end of the
+//! process loses nothing of it. Only [`Backing::sync`] waits for the host's disk.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use rustix::fs::FlockOperation;
+
+use super::error::ImageError;
+
+/// The files of an image.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum ImageFile {
+    /// Geometry, design, configuration. Written once, last of all files.
+    Superblock,
+    /// Who used the image last.
+    Session,
+    /// Block records, OOB, spare areas, pages.
+    Flash,
+    /// NVRAM.
+    Nvram,
+    /// The last batch of NVRAM words of a `host` session.
+    Journal,
+}
+
+impl ImageFile {
+    /// All files.
+    pub const ALL: [Self; 5] = [Self::Superblock, Self::Session, Self::Flash, Self::Nvram, Self::Journal];
+
+    /// Name in the image's directory.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Superblock => "superblock",
+            Self::Session => "session",
+            Self::Flash => "flash",
+            Self::Nvram => "nvram",
+            Self::Journal => "journal",
+        }
+    }
+}
+
+/// Random access to the files of one image.
+pub trait Backing {
+    /// Fills `bytes` from `offset` on.
+    ///
+    /// # Errors
+    /// Those of the host; reading beyond the end.
+    fn read(&self, file: ImageFile, bytes: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// Writes all of `bytes` at `offset`, enlarging the file if need be. After an error a prefix may be written.
+    ///
+    /// # Errors
+    /// Those of the host.
+    fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Length of a file in bytes.
+    ///
+    /// # Errors
+    /// Those of the host.
+    fn len(&self, file: ImageFile) -> io::Result<u64>;
+
+    /// Makes all writes to a file survive the end of the host.
+    ///
+    /// # Errors
+    /// Those of the host.
+    fn sync(&mut self, file: ImageFile) -> io::Result<()>;
+
+    /// Where this is, for messages.
+    fn place(&self, file: ImageFile) -> String {
+        format!("file `{}` of the image", file.name())
+    }
+}
+
+/// The whole of a small file.
+pub(super) fn read_all(backing: &impl Backing, file: ImageFile, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; backing.len(file)?.min(most) as usize];
+    backing.read(file, &mut bytes, 0)?;
+    Ok(bytes)
+}
+
+/// What a directory is opened for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Looking: others may look too.
+    Read,
+    /// Using: nobody else may.
+    Write,
+}
+
+/// The files of an image directory, locked as long as this lives.
+#[derive(Debug)]
+pub struct Files {
+    files: [File; ImageFile::ALL.len()],
+    path: String,
+}
+
+fn failed<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> ImageError + 'a {
+    move |source| ImageError::Io { doing, path: path.display().to_string(), source }
+}
+
+impl Files {
+    /// Empty files in a new or empty directory.
+    ///
+    /// # Errors
+    /// [`ImageError::Exists`], [`ImageError::Io`].
+    pub fn create(directory: &Path) -> Result<Self, ImageError> {
+        match fs::create_dir(directory) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let mut entries = fs::read_dir(directory).map_err(failed("list", directory))?;
+                if entries.next().is_some() {
+                    return Err(ImageError::Exists { path: directory.display().to_string() });
+                }
+            }
+            other => other.map_err(failed("create", directory))?,
+        }
+        Self::open_all(directory, OpenOptions::new().read(true).write(true).create_new(true), Access::Write)
+    }
+
+    /// The files of an existing image.
+    ///
+    /// # Errors
+    /// [`ImageError::NoImage`], [`ImageError::Locked`], [`ImageError::Io`].
+    pub fn open(directory: &Path, access: Access) -> Result<Self, ImageError> {
+        Self::open_all(directory, OpenOptions::new().read(true).write(access == Access::Write), access)
+    }
+
+    fn open_all(directory: &Path, options: &OpenOptions, access: Access) -> Result<Self, ImageError> {
+        let path = directory.display().to_string();
+        let open = |file: ImageFile| {
+            let path = directory.join(file.name());
+            options.open(&path).map_err(|source| match source.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                    ImageError::NoImage { path: directory.display().to_string() }
+                }
+                _ => failed("open", &path)(source),
+            })
+        };
+        let superblock = open(ImageFile::Superblock)?;
+        let operation = match access {
+            Access::Read => FlockOperation::NonBlockingLockShared,
+            Access::Write => FlockOperation::NonBlockingLockExclusive,
+        };
+        rustix::fs::flock(&superblock, operation).map_err(|error| match error {
+            rustix::io::Errno::WOULDBLOCK => ImageError::Locked { path: path.clone() },
+            error => failed("lock", directory)(error.into()),
+        })?;
+        let [_, session, flash, nvram, journal] = ImageFile::ALL;
+        let files = [superblock, open(session)?, open(flash)?, open(nvram)?, open(journal)?];
+        Ok(Self { files, path })
+    }
+
+    /// Makes the names of the files survive the end of the host.
+    pub(super) fn sync_directory(&self) -> io::Result<()> {
+        let directory = Path::new(&self.path);
+        File::open(directory)?.sync_all()?;
+        let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
+        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+    }
+
+    fn file(&self, file: ImageFile) -> &File {
+        &self.files[file as usize]
+    }
+}
+
+impl Backing for Files {
+    fn read(&self, file: ImageFile, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file(file).read_exact_at(bytes, offset)
+    }
+
+    fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file(file).write_all_at(bytes, offset)
+    }
+
+    fn len(&self, file: ImageFile) -> io::Result<u64> {
+        Ok(self.file(file).metadata()?.len())
+    }
+
+    fn sync(&mut self, file: ImageFile) -> io::Result<()> {
+        self.file(file).sync_data()
+    }
+
+    fn place(&self, file: ImageFile) -> String {
+        Path::new(&self.path).join(file.name()).display().to_string()
+    }
+}
+
+/// Bytes that a view keeps together.
+const PIECE_BYTES: u64 = 4096;
+
+/// A view of files that keeps what is written in memory: for looking what recovery would do.
+#[derive(Debug)]
+pub struct CopyOnWrite<B> {
+    below: B,
+    pieces: BTreeMap<(ImageFile, u64), Box<[u8]>>,
+}
+
+impl<B: Backing> CopyOnWrite<B> {
+    /// A view without changes.
+    pub fn new(below: B) -> Self {
+        Self { below, pieces: BTreeMap::new() }
+    }
+
+    /// The piece with number `at`, zeros where `below` has no bytes.
+    fn load(&self, file: ImageFile, at: u64) -> io::Result<Box<[u8]>> {
+        let mut piece = vec![0; PIECE_BYTES as usize];
+        let present = self.below.len(file)?.saturating_sub(at * PIECE_BYTES).min(PIECE_BYTES);
+        self.below.read(file, &mut piece[..present as usize], at * PIECE_BYTES)?;
+        Ok(piece.into())
+    }
+}
+
+/// The pieces that a range touches: number, where it begins in the piece, where in the range, how many bytes.
+fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
+    let end = offset + len as u64;
+    (offset / PIECE_BYTES..end.div_ceil(PIECE_BYTES)).map(move |at| {
+        let (from, to) = (offset.max(at * PIECE_BYTES), end.min((at + 1) * PIECE_BYTES));
+        (at, (from - at * PIECE_BYTES) as usize, (from - offset) as usize, (to - from) as usize)
+    })
+}
+
+impl<B: Backing> Backing for CopyOnWrite<B> {
+    fn read(&self, file: ImageFile, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        for (at, within, from, len) in pieces(offset, bytes.len()) {
+            let into = &mut bytes[from..from + len];
+            match self.pieces.get(&(file, at)) {
+                Some(piece) => into.copy_from_slice(&piece[within..within + len]),
+                None => self.below.read(file, into, at * PIECE_BYTES + within as u64)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
+        for (at, within, from, len) in pieces(offset, bytes.len()) {
+            if !self.pieces.contains_key(&(file, at)) {
+                let piece = self.load(file, at)?;
+                self.pieces.insert((file, at), piece);
+            }
+            let piece = self.pieces.get_mut(&(file, at)).expect("loaded above");
+            piece[within..within + len].copy_from_slice(&bytes[from..from + len]);
+        }
+        Ok(())
+    }
+
+    fn len(&self, file: ImageFile) -> io::Result<u64> {
+        self.below.len(file)
+    }
+
+    fn sync(&mut self, _: ImageFile) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn place(&self, file: ImageFile) -> String {
+        self.below.place(file)
+    }
+}

@@ -1,0 +1,309 @@
+//! Images: a device's flash and NVRAM in a directory of files.
+//!
+//! [`create`] makes one for a design and a geometry, [`Image::open`] locks it, repairs what the end of the last session left
+//! half done, and recovers the device by the engine's own recovery, as after a cut of power; [`audit`] does the same on a
+//! view that changes nothing and proves every conservation law. Format: `docs/FORMAT.md` and `layout`.
+//!
+//! RAM is volatile here: designs that assume a battery run with their map in NVRAM
+//! ([`Parts::without_battery`](wearwell::design::Parts::without_battery)), and designs whose battery writes the map to flash
+//! are refused.
+//!
+//! What survives is said by [`Durability`]. In both modes the unit that is all-old or all-new is a page, and the states
+//! after an interruption are those of the engine's own model of power cuts
+//! ([`PowerCut`](wearwell::nand::PowerCut)): each operation not begun, torn, or done. The end of a process leaves no torn
+//! ones; the end of the host may leave torn programs after the last flush.
+
+mod audit;
+mod backing;
+mod create;
+mod error;
+pub mod layout;
+mod load;
+mod nand;
+
+use std::path::Path;
+
+pub use audit::{AuditReport, Verdict, audit, audit_of};
+pub use backing::{Access, Backing, CopyOnWrite, Files, ImageFile};
+pub use create::{Specification, create, create_on};
+pub use error::ImageError;
+pub use layout::Durability;
+pub use nand::FileNand;
+
+use backing::read_all;
+use layout::{
+    Journal, Layout, MAX_CONFIG_BYTES, NoSuperblock, RECORD_BYTES, SUPERBLOCK_BYTES, Session, Superblock,
+    VERSION,
+};
+use load::{Expectation, Loaded, load};
+use wearwell::design::Parts;
+use wearwell::recovery::RecoveryReport;
+use wearwell::{Device, DeviceOptions};
+use wearwell_replay::config::Config;
+
+/// How an image is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OpenOptions {
+    /// What the session survives.
+    pub durability: Durability,
+}
+
+/// What opening found and did.
+#[derive(Clone, Debug, Default)]
+pub struct OpenReport {
+    /// The last session did not close the image.
+    pub was_unclean: bool,
+    /// The host was started again since a session that only survives the end of the process, and that did not end cleanly:
+    /// what was written last may be lost.
+    pub host_restarted: bool,
+    /// Pages that the end of the host left half done.
+    pub torn_pages: u64,
+    /// Sessions that did not end cleanly, in the life of the image.
+    pub unsafe_shutdowns: u64,
+    /// What the engine's recovery did.
+    pub recovery: RecoveryReport,
+}
+
+/// An open image: a device over its files.
+#[derive(Debug)]
+pub struct Image<B: Backing = Files> {
+    /// The device.
+    pub device: Device<FileNand<B>>,
+    /// What the superblock says.
+    pub superblock: Superblock,
+    /// What opening found.
+    pub report: OpenReport,
+    session: Session,
+}
+
+impl Image {
+    /// Opens the image in a directory and recovers the device.
+    ///
+    /// # Errors
+    /// [`ImageError`]: no image, another version, in use, files too short, damage, files that cannot be written.
+    pub fn open(directory: &Path, options: OpenOptions) -> Result<Self, ImageError> {
+        Self::open_on(Files::open(directory, Access::Write)?, options)
+    }
+}
+
+impl<B: Backing> Image<B> {
+    /// As [`Image::open`], over any files.
+    ///
+    /// # Errors
+    /// As [`Image::open`].
+    pub fn open_on(mut backing: B, options: OpenOptions) -> Result<Self, ImageError> {
+        let found = Found::read(&backing, false)?;
+        let mut report = found.report();
+        replay_journal(&mut backing, &found)?;
+        let loaded = found.load(&backing)?;
+        let torn = loaded.torn.clone();
+        report.torn_pages = torn.len() as u64;
+        let session = Session {
+            is_clean: false,
+            durability: options.durability,
+            boot: this_boot(),
+            unsafe_shutdowns: report.unsafe_shutdowns,
+        };
+        let mut nand = FileNand::new(backing, found.layout, loaded, options.durability);
+        // The pages that are half done are sealed before the session begins under which nobody would look for them.
+        let repaired = torn.into_iter().try_for_each(|(ppn, epoch)| nand.write_torn(ppn, epoch));
+        repaired.and_then(|()| nand.begin()).map_err(|_| stopped(&nand))?;
+        write_session(nand.backing_mut(), &found.superblock, session)?;
+        let (device, recovery) = recover(nand, &found.superblock)?;
+        report.recovery = recovery;
+        Ok(Self { device, superblock: found.superblock, report, session })
+    }
+
+    /// Writes everything out and notes that the image was closed.
+    ///
+    /// # Errors
+    /// What [`Device::flush`] says; [`ImageError::Io`]. The image is as after an unclean end then.
+    pub fn close(mut self) -> Result<(), ImageError> {
+        self.device.flush()?;
+        let backing = self.device.ftl_mut().store_mut().nand_mut().backing_mut();
+        for file in [ImageFile::Flash, ImageFile::Nvram] {
+            backing.sync(file).map_err(|source| io_error(backing, "sync", file)(source))?;
+        }
+        write_session(backing, &self.superblock, Session { is_clean: true, ..self.session })
+    }
+
+    /// The files, without closing: what the end of the process leaves.
+    pub fn into_backing(self) -> B {
+        self.device.into_nand().into_backing()
+    }
+}
+
+/// The parts that a device over an image consists of.
+///
+/// # Errors
+/// [`ImageError::Config`], and [`ImageError::Device`] for a design that needs a battery.
+fn parts_of(config: &Config, design: &str, superblock: &Superblock) -> Result<Parts, ImageError> {
+    let resolved = config.resolve(u64::from(superblock.logical_pages))?;
+    if resolved.geometry != superblock.geometry || resolved.logical_pages != superblock.logical_pages {
+        return Err(ImageError::Setting(
+            "the superblock's geometry is not that of its configuration: it was written by another version; restore the \
+             image with the version that made it"
+                .into(),
+        ));
+    }
+    Ok(config.parts(design, &resolved)?.without_battery()?)
+}
+
+fn stopped<B: Backing>(nand: &FileNand<B>) -> ImageError {
+    ImageError::Setting(nand.failure().unwrap_or("the medium stopped").to_owned())
+}
+
+/// The device over a medium that was found with data.
+fn recover<B: Backing>(
+    nand: FileNand<B>,
+    superblock: &Superblock,
+) -> Result<(Device<FileNand<B>>, RecoveryReport), ImageError> {
+    let config = Config::from_parts(Some(("superblock", &superblock.config)), &[])?;
+    let parts = parts_of(&config, &superblock.design, superblock)?;
+    let options = DeviceOptions { buffer: config.buffer() };
+    let mut device = Device::new(nand, superblock.logical_pages, &parts, options)?;
+    let report = device.recover().map_err(|error| match device.ftl().store().nand().failure() {
+        Some(failure) => ImageError::Setting(failure.to_owned()),
+        None => error.into(),
+    })?;
+    Ok((device, report))
+}
+
+fn io_error<'a>(
+    backing: &'a impl Backing,
+    doing: &'static str,
+    file: ImageFile,
+) -> impl FnOnce(std::io::Error) -> ImageError + 'a {
+    move |source| ImageError::Io { doing, path: backing.place(file), source }
+}
+
+fn write_session(
+    backing: &mut impl Backing,
+    superblock: &Superblock,
+    session: Session,
+) -> Result<(), ImageError> {
+    let bytes = session.encode(superblock.salt);
+    let file = ImageFile::Session;
+    let written = backing.write(file, &bytes, 0).and_then(|()| backing.sync(file));
+    written.map_err(|source| io_error(backing, "write", file)(source))
+}
+
+/// The boot of this host, zeros if it does not say.
+fn this_boot() -> [u8; 16] {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits = text.trim().replace('-', "");
+    u128::from_str_radix(&digits, 16).unwrap_or_default().to_be_bytes()
+}
+
+/// An image's small files, and what follows from them.
+struct Found {
+    superblock: Superblock,
+    layout: Layout,
+    session: Session,
+    /// Of a `host` session that did not end cleanly; `None` if its last write was cut short.
+    journal: Option<Journal>,
+    host_restarted: bool,
+    expectation: Expectation,
+}
+
+impl Found {
+    fn read(backing: &impl Backing, verifies_all: bool) -> Result<Self, ImageError> {
+        let superblock = read_superblock(backing)?;
+        let layout = Layout::new(&superblock);
+        require_lengths(backing, &layout)?;
+        let session = read_session(backing, &superblock)?;
+        let is_host = !session.is_clean && session.durability == Durability::Host;
+        let journal = if is_host { read_journal(backing, &superblock)? } else { None };
+        let boot = this_boot();
+        let is_other_boot = session.boot != boot && session.boot != [0; 16] && boot != [0; 16];
+        let host_restarted = !session.is_clean && !is_host && is_other_boot;
+        let whole_up_to = match &journal {
+            Some(journal) => journal.synced_sequence,
+            None if is_host || host_restarted => 0,
+            None => u64::MAX,
+        };
+        let expectation = Expectation { whole_up_to, verifies_all, logical_pages: superblock.logical_pages };
+        Ok(Self { superblock, layout, session, journal, host_restarted, expectation })
+    }
+
+    fn report(&self) -> OpenReport {
+        OpenReport {
+            was_unclean: !self.session.is_clean,
+            host_restarted: self.host_restarted,
+            unsafe_shutdowns: self.session.unsafe_shutdowns + u64::from(!self.session.is_clean),
+            ..OpenReport::default()
+        }
+    }
+
+    /// The state of the flash.
+    fn load(&self, backing: &impl Backing) -> Result<Loaded, ImageError> {
+        let loaded = self.load_any(backing)?;
+        if loaded.findings.is_empty() {
+            Ok(loaded)
+        } else {
+            Err(ImageError::Damaged { findings: loaded.findings })
+        }
+    }
+
+    fn load_any(&self, backing: &impl Backing) -> Result<Loaded, ImageError> {
+        load(backing, &self.layout, self.expectation).map_err(io_error(backing, "read", ImageFile::Flash))
+    }
+}
+
+fn read_superblock(backing: &impl Backing) -> Result<Superblock, ImageError> {
+    let file = ImageFile::Superblock;
+    let most = SUPERBLOCK_BYTES as u64 + u64::from(MAX_CONFIG_BYTES);
+    let bytes = read_all(backing, file, most).map_err(io_error(backing, "read", file))?;
+    Superblock::decode(&bytes).map_err(|wrong| match wrong {
+        NoSuperblock::Magic if bytes.is_empty() => ImageError::NoImage { path: backing.place(file) },
+        NoSuperblock::Magic | NoSuperblock::Damaged => {
+            ImageError::Damaged { findings: vec!["its superblock is damaged".into()] }
+        }
+        NoSuperblock::Version(found) => ImageError::Version { found, known: VERSION },
+    })
+}
+
+fn require_lengths(backing: &impl Backing, layout: &Layout) -> Result<(), ImageError> {
+    let expected = [
+        (ImageFile::Session, RECORD_BYTES as u64),
+        (ImageFile::Flash, layout.flash_bytes()),
+        (ImageFile::Nvram, layout.nvram_bytes()),
+    ];
+    for (file, expected) in expected {
+        let found = backing.len(file).map_err(io_error(backing, "measure", file))?;
+        if found != expected {
+            return Err(ImageError::Length { file, expected, found });
+        }
+    }
+    Ok(())
+}
+
+fn read_session(backing: &impl Backing, superblock: &Superblock) -> Result<Session, ImageError> {
+    let mut bytes = [0; RECORD_BYTES];
+    let file = ImageFile::Session;
+    backing.read(file, &mut bytes, 0).map_err(io_error(backing, "read", file))?;
+    let damaged = || ImageError::Damaged { findings: vec!["its session record is damaged".into()] };
+    Session::decode(&bytes, superblock.salt).ok_or_else(damaged)
+}
+
+fn read_journal(backing: &impl Backing, superblock: &Superblock) -> Result<Option<Journal>, ImageError> {
+    let file = ImageFile::Journal;
+    let most = RECORD_BYTES as u64 + superblock.nvram_words * layout::WORD_BYTES as u64;
+    let bytes = read_all(backing, file, most).map_err(io_error(backing, "read", file))?;
+    let is_possible =
+        |journal: &Journal| journal.words.iter().all(|&(index, _)| index < superblock.nvram_words);
+    Ok(Journal::decode(&bytes, superblock.salt).filter(is_possible))
+}
+
+/// Repeats the last batch of NVRAM words, which may have been written in part.
+fn replay_journal(backing: &mut impl Backing, found: &Found) -> Result<(), ImageError> {
+    let Some(journal) = &found.journal else { return Ok(()) };
+    let file = ImageFile::Nvram;
+    let mut replayed = Ok(());
+    for &(index, word) in &journal.words {
+        let record = found.layout.encode_word(index, word);
+        replayed = replayed.and_then(|()| backing.write(file, &record, index * layout::WORD_BYTES as u64));
+    }
+    let replayed = replayed.and_then(|()| backing.sync(file));
+    replayed.map_err(|source| io_error(backing, "write", file)(source))
+}

@@ -1,0 +1,301 @@
+//! Flash and NVRAM in files, under the rules of the strict model.
+//!
+//! The rules are [`SimNand`]'s: it judges every operation and holds OOB and wear of all pages in RAM (28 bytes a page, with
+//! 8 more here to guard the data). The files hold what survives. A program writes the data, then the spare area, then the
+//! OOB record, whose arrival is the program; an erase writes the block's record with the next epoch, which makes all pages
+//! of the block erased at once; a store of NVRAM writes one record. Each of the three commits by one write that cannot be
+//! torn, so the end of the process leaves the operation not begun or done.
+//!
+//! In a `host` session NVRAM words wait in RAM until [`Nand::sync`]: first the flash reaches the disk, then the words as one
+//! batch through the journal, so that NVRAM never knows more than the flash. An erase syncs before and after: what it destroys
+//! must not be needed by anything on the disk, and no later program may arrive there before it. What the host may leave of
+//! programs since the last sync is told in `load`.
+//!
+//! An operation that a file refuses (disk full, for example) did not happen; the medium then answers like one without power
+//! until the image is opened again, and [`FileNand::failure`] says why.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use wearwell::address::{BlockId, Ppn};
+use wearwell::content::{Content, Descriptor, Fingerprint};
+use wearwell::nand::{Fragile, Geometry, Nand, NandError, Oob, SimNand};
+
+use super::backing::{Backing, Files, ImageFile};
+use super::layout::{BlockHealth, BlockRecord, Durability, Journal, Layout, OobRecord, WORD_BYTES};
+use super::load::{Guard, Loaded, read_page};
+
+/// Flash and NVRAM of an open image.
+#[derive(Debug)]
+pub struct FileNand<B = Files> {
+    backing: B,
+    layout: Layout,
+    model: SimNand,
+    guards: Vec<Guard>,
+    durability: Durability,
+    /// Words stored since the last sync of a `host` session.
+    waiting: BTreeMap<u64, u64>,
+    /// Largest sequence number programmed, and the largest that a sync covered.
+    sequence: u64,
+    synced_sequence: u64,
+    failure: Option<String>,
+    damaged: BTreeSet<u32>,
+}
+
+impl<B: Backing> FileNand<B> {
+    pub(super) fn new(backing: B, layout: Layout, loaded: Loaded, durability: Durability) -> Self {
+        let Loaded { model, guards, sequence, .. } = loaded;
+        Self {
+            backing,
+            layout,
+            model,
+            guards,
+            durability,
+            waiting: BTreeMap::new(),
+            sequence,
+            synced_sequence: sequence,
+            failure: None,
+            damaged: BTreeSet::new(),
+        }
+    }
+
+    /// What the session survives.
+    pub fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    /// Why the medium stopped working, if it did.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// Pages whose data was found damaged while they were read.
+    pub fn damaged_pages(&self) -> impl Iterator<Item = Ppn> + '_ {
+        self.damaged.iter().map(|&ppn| Ppn(ppn))
+    }
+
+    /// Bytes of RAM that the medium needs per page of flash.
+    pub const RAM_BYTES_PER_PAGE: u64 = 28 + size_of::<Guard>() as u64;
+
+    /// Begins a session: in a `host` session everything found reaches the disk, and the journal knows how far that is.
+    pub(super) fn begin(&mut self) -> Result<(), NandError> {
+        match self.durability {
+            Durability::Process => Ok(()),
+            Durability::Host => {
+                self.sync_file(ImageFile::Flash)?;
+                self.sync_file(ImageFile::Nvram)?;
+                self.commit_words()
+            }
+        }
+    }
+
+    /// The files.
+    pub fn backing(&self) -> &B {
+        &self.backing
+    }
+
+    /// The files, for faults from outside.
+    pub fn backing_mut(&mut self) -> &mut B {
+        &mut self.backing
+    }
+
+    /// Takes the files out; what waits for a sync is lost, as at the end of the process.
+    pub fn into_backing(self) -> B {
+        self.backing
+    }
+
+    fn powered(&self) -> Result<(), NandError> {
+        if self.failure.is_some() { Err(NandError::PowerLost) } else { Ok(()) }
+    }
+
+    /// The host refused: from now on nothing works.
+    fn fail(&mut self, doing: &str, file: ImageFile, error: &std::io::Error) -> NandError {
+        let place = self.backing.place(file);
+        self.failure =
+            Some(format!("cannot {doing} {place}: {error}; the device stopped, open the image again"));
+        NandError::PowerLost
+    }
+
+    fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), NandError> {
+        self.powered()?;
+        self.backing.write(file, bytes, offset).map_err(|error| self.fail("write", file, &error))
+    }
+
+    fn sync_file(&mut self, file: ImageFile) -> Result<(), NandError> {
+        self.backing.sync(file).map_err(|error| self.fail("sync", file, &error))
+    }
+
+    fn block_of(&self, ppn: Ppn) -> BlockId {
+        BlockId(ppn.0 / self.layout.geometry.block_pages())
+    }
+
+    fn write_record(&mut self, block: BlockId, health: BlockHealth, erases: u32) -> Result<(), NandError> {
+        let record = self.layout.encode_block(block, BlockRecord { health, erases });
+        self.write(ImageFile::Flash, &record, self.layout.block_at(block))
+    }
+
+    fn write_oob(&mut self, ppn: Ppn, record: &OobRecord) -> Result<(), NandError> {
+        let bytes = self.layout.encode_oob(ppn, record);
+        self.write(ImageFile::Flash, &bytes, self.layout.oob_at(ppn))
+    }
+
+    /// Consumes a page in the files as a torn program does.
+    pub(super) fn write_torn(&mut self, ppn: Ppn, epoch: u32) -> Result<(), NandError> {
+        self.write_oob(ppn, &OobRecord { epoch, oob: None, spare_bytes: 0, data_crc: 0 })
+    }
+
+    fn write_page(&mut self, ppn: Ppn, oob: Oob, bytes: &[u8]) -> Result<(), NandError> {
+        let (data, spare) = bytes.split_at(self.layout.geometry.page_bytes as usize);
+        self.write(ImageFile::Flash, data, self.layout.data_at(ppn))?;
+        if !spare.is_empty() {
+            self.write(ImageFile::Flash, spare, self.layout.spare_at(ppn))?;
+        }
+        let epoch = self.model.erase_count(self.block_of(ppn));
+        let guard =
+            Guard { data_crc: self.layout.data_crc(ppn, epoch, bytes), spare_bytes: spare.len() as u16 };
+        let Guard { data_crc, spare_bytes } = guard;
+        self.write_oob(ppn, &OobRecord { epoch, oob: Some(oob), spare_bytes, data_crc })?;
+        self.guards[ppn.index()] = guard;
+        self.sequence = self.sequence.max(oob.sequence);
+        Ok(())
+    }
+
+    /// Data and spare bytes of a programmed page, compared with their checksum.
+    fn load_page(&mut self, ppn: Ppn) -> Result<Vec<u8>, NandError> {
+        let Guard { data_crc, spare_bytes } = self.guards[ppn.index()];
+        let bytes = read_page(&self.backing, &self.layout, ppn, spare_bytes)
+            .map_err(|error| self.fail("read", ImageFile::Flash, &error))?;
+        let epoch = self.model.erase_count(self.block_of(ppn));
+        if self.layout.data_crc(ppn, epoch, &bytes) == data_crc {
+            return Ok(bytes);
+        }
+        self.damaged.insert(ppn.0);
+        Err(NandError::Uncorrectable(ppn))
+    }
+
+    /// The words that wait become durable together.
+    fn commit_words(&mut self) -> Result<(), NandError> {
+        let words: Vec<(u64, u64)> = std::mem::take(&mut self.waiting).into_iter().collect();
+        let journal = Journal { synced_sequence: self.sequence, words };
+        let bytes = journal.encode(self.layout.salt);
+        self.write(ImageFile::Journal, &bytes, 0)?;
+        self.sync_file(ImageFile::Journal)?;
+        for &(index, word) in &journal.words {
+            let record = self.layout.encode_word(index, word);
+            self.write(ImageFile::Nvram, &record, index * WORD_BYTES as u64)?;
+        }
+        if journal.words.is_empty() { Ok(()) } else { self.sync_file(ImageFile::Nvram) }
+    }
+}
+
+impl<B: Backing> Nand for FileNand<B> {
+    fn geometry(&self) -> &Geometry {
+        self.model.geometry()
+    }
+
+    /// Bytes only: an image keeps no descriptors.
+    fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
+        self.powered()?;
+        let Content::Bytes(bytes) = content else { panic!("program of page {ppn}: an image keeps bytes") };
+        // The model refuses what flash refuses before a byte is written; a refusal of the host comes too late for it, but
+        // from then on nothing but opening the image again is possible.
+        self.model.program(ppn, oob, Content::Descriptor(Descriptor::of(oob.fingerprint)))?;
+        self.write_page(ppn, oob, bytes)
+    }
+
+    fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
+        self.powered()?;
+        let oob = self.model.read(ppn, &mut [])?;
+        if !into.is_empty() {
+            let bytes = self.load_page(ppn)?;
+            let (page, rest) = into.split_at_mut(into.len().min(bytes.len()));
+            page.copy_from_slice(&bytes[..page.len()]);
+            rest.fill(0);
+        }
+        Ok(oob)
+    }
+
+    fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
+        self.powered()?;
+        self.model.probe(ppn)
+    }
+
+    fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
+        self.sync()?;
+        self.model.erase(block)?;
+        self.write_record(block, BlockHealth::Good, self.model.erase_count(block))?;
+        match self.durability {
+            Durability::Process => Ok(()),
+            Durability::Host => self.sync_file(ImageFile::Flash),
+        }
+    }
+
+    fn mark_bad(&mut self, block: BlockId) {
+        self.model.mark_bad(block);
+        // A failure stops the medium, which the next operation tells.
+        let _ = self.write_record(block, BlockHealth::Bad, self.model.erase_count(block));
+    }
+
+    fn is_bad(&self, block: BlockId) -> bool {
+        self.model.is_bad(block)
+    }
+
+    fn erase_count(&self, block: BlockId) -> u32 {
+        self.model.erase_count(block)
+    }
+
+    fn keeps_bytes(&self) -> bool {
+        true
+    }
+
+    fn owner(&self, ppn: Ppn) -> u32 {
+        self.model.owner(ppn)
+    }
+
+    fn fingerprint(&self, ppn: Ppn) -> Fingerprint {
+        self.model.fingerprint(ppn)
+    }
+
+    fn nvram(&self) -> &[u64] {
+        self.model.nvram()
+    }
+
+    fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
+        self.powered()?;
+        match self.durability {
+            Durability::Process => {
+                let record = self.layout.encode_word(index as u64, word);
+                self.write(ImageFile::Nvram, &record, (index * WORD_BYTES) as u64)?;
+            }
+            Durability::Host => drop(self.waiting.insert(index as u64, word)),
+        }
+        self.model.store_word(index, word)
+    }
+
+    /// Nothing in a `process` session. In a `host` session two syncs of the host's disk, three with words of NVRAM.
+    fn sync(&mut self) -> Result<(), NandError> {
+        self.powered()?;
+        if self.durability == Durability::Process {
+            return Ok(());
+        }
+        self.sync_file(ImageFile::Flash)?;
+        if !self.waiting.is_empty() || self.synced_sequence != self.sequence {
+            self.commit_words()?;
+            self.synced_sequence = self.sequence;
+        }
+        Ok(())
+    }
+}
+
+/// The states that a cut of power may leave, made on purpose.
+impl<B: Backing> Fragile for FileNand<B> {
+    fn tear_program(&mut self, ppn: Ppn) {
+        self.model.tear_program(ppn);
+        // A failure stops the medium, which the next operation tells.
+        let _ = self.write_torn(ppn, self.model.erase_count(self.block_of(ppn)));
+    }
+
+    fn tear_erase(&mut self, block: BlockId) {
+        self.model.tear_erase(block);
+        let _ = self.write_record(block, BlockHealth::HalfErased, self.model.erase_count(block));
+    }
+}

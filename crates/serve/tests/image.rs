@@ -1,0 +1,348 @@
+//! An image is a device: it keeps what was flushed when its process goes away at any moment, counts what a simulated device
+//! counts, and refuses what it cannot serve with a sentence.
+
+mod image_support;
+
+use std::fs;
+
+use image_support::with_settings;
+use image_support::{
+    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Refusal, Script, perform, specification,
+};
+use wearwell::design::Parts;
+use wearwell::nand::{CutOutcome, PowerCut, Retain, SimNand};
+use wearwell::{Device, DeviceOptions};
+use wearwell_replay::config::Config;
+use wearwell_serve::image::layout::Superblock;
+use wearwell_serve::image::{
+    Backing as _, Files, Image, ImageError, ImageFile, OpenOptions, Specification, Verdict, audit, audit_of,
+    create, create_on,
+};
+
+fn new_image(specification: &Specification) -> MemoryFiles {
+    let mut files = MemoryFiles::default();
+    let superblock = specification.superblock(7).expect("the device fits");
+    create_on(&mut files, &superblock).expect("memory takes everything");
+    files
+}
+
+fn open(files: MemoryFiles, options: OpenOptions) -> Image<MemoryFiles> {
+    Image::open_on(files, options).expect("the image is whole")
+}
+
+/// The parts and the medium of the same device in simulation.
+fn simulated(specification: &Specification) -> Device<SimNand> {
+    let superblock: Superblock = specification.superblock(7).expect("the device fits");
+    let config = Config::from_parts(Some(("superblock", &superblock.config)), &[]).expect("it was pinned");
+    let resolved = config.resolve(1).expect("it was resolved before");
+    let parts: Parts = config.parts(&superblock.design, &resolved).expect("a known design");
+    let parts = parts.without_battery().expect("it was served");
+    let nvram_bytes = parts.nvram_bytes_with_map(superblock.geometry.page_bytes, superblock.logical_pages);
+    let nand = SimNand::new(superblock.geometry, Retain::ALL).with_nvram(nvram_bytes);
+    Device::new(nand, superblock.logical_pages, &parts, DeviceOptions::default()).expect("the device fits")
+}
+
+#[test]
+fn what_was_flushed_survives_sessions_that_end_without_a_word() {
+    for design in DESIGNS {
+        for options in [PROCESS, HOST] {
+            let mut files = new_image(&specification(design, 1024));
+            let mut oracle = Oracle::new(200);
+            let mut script = Script::new(5, 200);
+            let mut collected = 0;
+            for session in 0..12 {
+                let mut image = open(files, options);
+                assert_eq!(
+                    image.report.was_unclean,
+                    session > 0,
+                    "only the first session follows a clean end"
+                );
+                assert_eq!(oracle.judge(&mut image.device), [], "{design} {options:?} session {session}");
+                for _ in 0..400 {
+                    let op = script.draw();
+                    oracle.issue(op);
+                    perform(&mut image.device, op).expect("there is room");
+                    oracle.acknowledge(op);
+                }
+                image.device.ftl_mut().check().expect("the laws hold");
+                collected += image.device.ftl().stats().gc_victims;
+                files = image.into_backing();
+            }
+            assert!(collected > 50 || design == "integrated", "{design} collected {collected} blocks");
+        }
+    }
+}
+
+#[test]
+fn an_image_counts_what_a_simulated_device_counts() {
+    for design in DESIGNS {
+        let specification = specification(design, 1024);
+        let mut simulated = simulated(&specification);
+        let mut image = open(new_image(&specification), PROCESS);
+        image.device.ftl_mut().clear_stats();
+        let mut script = Script::new(11, 200);
+        for _ in 0..4000 {
+            let op = script.draw();
+            perform(&mut simulated, op).expect("there is room");
+            perform(&mut image.device, op).expect("there is room");
+        }
+        assert_eq!(image.device.ftl().stats(), simulated.ftl().stats(), "{design}");
+        assert!(simulated.ftl().stats().total_erases() > 0, "{design} erases blocks");
+    }
+}
+
+#[test]
+fn a_closed_image_is_clean_and_holds_everything() {
+    for design in DESIGNS {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("image");
+        create(&path, &specification(design, 4096)).expect("a new directory");
+        let mut oracle = Oracle::new(200);
+        let mut script = Script::new(3, 200);
+        let mut image = Image::open(&path, PROCESS).expect("a new image");
+        for _ in 0..1000 {
+            let op = script.draw();
+            oracle.issue(op);
+            perform(&mut image.device, op).expect("there is room");
+        }
+        image.close().expect("the disk takes it");
+        oracle.acknowledge(Op::Flush);
+        let report = audit(&path).expect("an image");
+        assert_eq!((report.verdict, report.findings), (Verdict::Clean, vec![]), "{design}");
+        assert!(report.verified_pages > 0 && report.mapped_pages > 0);
+        let mut image = Image::open(&path, PROCESS).expect("a closed image");
+        assert_eq!(oracle.judge(&mut image.device), [], "{design}");
+    }
+}
+
+/// The in-process model of power cuts over the files: whatever it leaves, the files say the same when they are read again.
+#[test]
+fn every_state_that_a_cut_may_leave_is_found_again_in_the_files() {
+    let mut cuts = 0;
+    for design in DESIGNS {
+        for outcome in CutOutcome::ALL {
+            for cut_at in (0..600).step_by(7) {
+                let specification = specification(design, 512);
+                let image = open(new_image(&specification), PROCESS);
+                let superblock = image.superblock.clone();
+                let nand = PowerCut::new(image.device.into_nand(), Some(cut_at), outcome);
+                let mut device = device_over(nand, &superblock);
+                let mut oracle = Oracle::new(200);
+                let mut script = Script::new(cut_at, 200);
+                loop {
+                    let op = script.draw();
+                    oracle.issue(op);
+                    match perform(&mut device, op) {
+                        Ok(()) => oracle.acknowledge(op),
+                        Err(error) if error.is_power_loss() => break,
+                        Err(error) => panic!("{design}: {error}"),
+                    }
+                }
+                let files = device.into_nand().into_inner().into_backing();
+                let mut image = open(files, PROCESS);
+                assert_eq!(image.report.torn_pages, 0, "what a model tears is noted as torn, not found");
+                image.device.ftl_mut().check().expect("the laws hold");
+                assert_eq!(oracle.judge(&mut image.device), [], "{design} {outcome:?} at {cut_at}");
+                cuts += 1;
+            }
+        }
+    }
+    println!("{cuts} cuts");
+}
+
+fn device_over<N: wearwell::nand::Nand>(nand: N, superblock: &Superblock) -> Device<N> {
+    let config = Config::from_parts(Some(("superblock", &superblock.config)), &[]).expect("it was pinned");
+    let resolved = config.resolve(1).expect("it was resolved before");
+    let parts = config.parts(&superblock.design, &resolved).expect("a known design");
+    let parts = parts.without_battery().expect("it was served");
+    Device::new(nand, superblock.logical_pages, &parts, DeviceOptions::default()).expect("the device fits")
+}
+
+/// The process may end between any two writes to files.
+#[test]
+fn the_process_may_end_between_any_two_writes() {
+    for design in DESIGNS {
+        let mut files = new_image(&specification(design, 1024));
+        let mut oracle = Oracle::new(200);
+        let mut script = Script::new(21, 200);
+        let mut checked = 0;
+        for session in 0..20 {
+            let is_cut = session >= 15;
+            files.log = is_cut.then(Vec::new);
+            let before = files.clone();
+            let mut image = open(files, PROCESS);
+            // What the host knew when each operation began, and how much was written by then.
+            let mut moments = Vec::new();
+            for _ in 0..80 {
+                let op = script.draw();
+                oracle.issue(op);
+                moments.push((written(&image), oracle.clone()));
+                perform(&mut image.device, op).expect("there is room");
+                oracle.acknowledge(op);
+            }
+            files = image.into_backing();
+            let log = files.log.take().unwrap_or_default();
+            let first = moments[0].0;
+            for upto in first..log.len() {
+                let (_, witness) = moments.iter().rev().find(|moment| moment.0 <= upto).expect("the first");
+                let mut ended = MemoryFiles { log: None, ..before.clone() };
+                for (file, offset, bytes) in &log[..upto] {
+                    ended.write(*file, bytes, *offset).expect("memory takes everything");
+                }
+                let mut ended = open(ended, PROCESS);
+                ended.device.ftl_mut().check().expect("the laws hold");
+                assert_eq!(
+                    witness.clone().judge(&mut ended.device),
+                    [],
+                    "{design} session {session} write {upto}"
+                );
+                checked += 1;
+            }
+            // The session ended without a word: what was not flushed may be either.
+            let mut image = open(files, PROCESS);
+            assert_eq!(oracle.judge(&mut image.device), [], "{design} session {session}");
+            files = image.into_backing();
+        }
+        println!("{design}: {checked} ends");
+        assert!(checked > 300, "{design}: {checked} ends");
+    }
+}
+
+fn written(image: &Image<MemoryFiles>) -> usize {
+    image.device.ftl().store().nand().backing().log.as_ref().map_or(0, Vec::len)
+}
+
+#[test]
+fn a_full_disk_stops_the_device_and_leaves_the_image_whole() {
+    for refusal in [Refusal::DiskFull, Refusal::ShortWrite] {
+        for design in DESIGNS {
+            for refused_after in [0, 3, 400, 900] {
+                let mut image = open(new_image(&specification(design, 1024)), PROCESS);
+                let mut oracle = Oracle::new(200);
+                let mut script = Script::new(31, 200);
+                image.device.ftl_mut().store_mut().nand_mut().backing_mut().refuse_from =
+                    Some((refused_after, refusal));
+                let error = loop {
+                    let op = script.draw();
+                    oracle.issue(op);
+                    match perform(&mut image.device, op) {
+                        Ok(()) => oracle.acknowledge(op),
+                        Err(error) => break error,
+                    }
+                };
+                assert!(error.is_power_loss(), "{error}");
+                let failure = image.device.ftl().store().nand().failure().expect("it stopped").to_owned();
+                assert!(
+                    failure.contains("cannot write file `flash`") && failure.contains("open the image again"),
+                    "{failure}"
+                );
+                let files = MemoryFiles { refuse_from: None, ..image.into_backing() };
+                assert_eq!(audit_of(files.clone()).expect("an image").verdict, Verdict::Unclean);
+                let mut image = open(files, PROCESS);
+                assert_eq!(oracle.judge(&mut image.device), [], "{design} {refusal:?} after {refused_after}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_image_has_one_user() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("image");
+    create(&path, &specification("page-map", 4096)).expect("a new directory");
+    let first = Image::open(&path, PROCESS).expect("nobody uses it");
+    let second = Image::open(&path, PROCESS).expect_err("the first one uses it");
+    assert!(matches!(second, ImageError::Locked { .. }), "{second}");
+    assert!(second.to_string().ends_with("is in use by another process; an image has one user at a time"));
+    assert!(matches!(audit(&path), Err(ImageError::Locked { .. })), "nor is it audited meanwhile");
+    drop(first);
+    Image::open(&path, PROCESS).expect("nobody uses it any more");
+}
+
+#[test]
+fn what_is_no_image_is_refused_by_name() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("image");
+    let sentence = |result: Result<Image, ImageError>| result.expect_err("it is no image").to_string();
+    assert!(
+        sentence(Image::open(&path, PROCESS)).contains("holds no image; make one with `wearwell create`")
+    );
+    create(&path, &specification("page-map", 4096)).expect("a new directory");
+    let again = create(&path, &specification("page-map", 4096)).expect_err("there is one");
+    assert!(again.to_string().contains("exists and is not empty"), "{again}");
+
+    let superblock = path.join("superblock");
+    let whole = fs::read(&superblock).expect("it was created");
+    let mut newer = whole.clone();
+    newer[8] = 9;
+    fs::write(&superblock, &newer).expect("writable");
+    assert_eq!(
+        sentence(Image::open(&path, PROCESS)),
+        "the image has format version 9; this program reads version 1"
+    );
+    fs::write(&superblock, &whole).expect("writable");
+
+    for file in [ImageFile::Flash, ImageFile::Nvram, ImageFile::Session] {
+        let name = path.join(file.name());
+        let length = fs::metadata(&name).expect("it exists").len();
+        let open = || fs::OpenOptions::new().write(true).open(&name).expect("writable");
+        let bytes = fs::read(&name).expect("readable");
+        open().set_len(length - 1).expect("writable");
+        let error = sentence(Image::open(&path, PROCESS));
+        assert!(error.contains(&format!("file `{}`", file.name())) && error.contains("cut off"), "{error}");
+        assert_eq!(audit(&path).expect("a superblock").verdict, Verdict::Corrupt);
+        fs::write(&name, bytes).expect("writable");
+    }
+    fs::remove_file(path.join("nvram")).expect("it exists");
+    assert!(sentence(Image::open(&path, PROCESS)).contains("holds no image"));
+}
+
+#[test]
+fn designs_and_settings_without_meaning_are_refused() {
+    let refused = |specification: Specification| {
+        specification.superblock(7).expect_err("it has no meaning for an image").to_string()
+    };
+    let dftl = refused(specification("dftl", 4096));
+    assert!(dftl.contains("there is no battery here"), "{dftl}");
+    let cached = refused(with_settings("delta", 4096, &["delta.cache_entries=100"]));
+    assert!(cached.contains("there is no battery here"), "{cached}");
+    let buffers = refused(with_settings("delta", 4096, &["delta.open_pages=2"]));
+    assert!(buffers.contains("set delta.open_pages to 1"), "{buffers}");
+    let spare = refused(with_settings("integrated", 4096, &["device.spare_bytes=16"]));
+    assert!(spare.contains("64 spare bytes"), "{spare}");
+    let worn = refused(with_settings("page-map", 4096, &["device.wear_out=true"]));
+    assert!(worn.contains("device.wear_out has no meaning"), "{worn}");
+    let sizeless = Specification { design: "page-map".into(), config: Config::default(), size_bytes: None };
+    assert!(refused(sizeless).contains("give --size"));
+    let odd = Specification { design: "page-map".into(), config: Config::default(), size_bytes: Some(5000) };
+    assert!(refused(odd).contains("whole pages of 4096 bytes"));
+}
+
+#[test]
+fn a_size_is_what_the_host_sees() {
+    for design in DESIGNS {
+        let config = Config::default();
+        let specification = Specification { design: design.into(), config, size_bytes: Some(64 << 20) };
+        let superblock = specification.superblock(7).expect("the device fits");
+        assert_eq!(u64::from(superblock.logical_pages) * 4096, 64 << 20);
+        assert!(superblock.geometry.bytes() > 64 << 20, "there is spare space");
+    }
+}
+
+#[test]
+fn an_unwritable_image_is_refused() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("image");
+    create(&path, &specification("page-map", 4096)).expect("a new directory");
+    // Root may write everything but a directory in place of a file.
+    fs::remove_file(path.join("journal")).expect("it exists");
+    fs::create_dir(path.join("journal")).expect("the name is free");
+    let error = Image::open(&path, PROCESS).expect_err("a directory is no file").to_string();
+    assert!(error.contains("cannot open") && error.contains("journal"), "{error}");
+    let file = directory.path().join("file");
+    fs::write(&file, b"no directory").expect("writable");
+    assert!(matches!(
+        Files::open(&file, wearwell_serve::image::Access::Write),
+        Err(ImageError::NoImage { .. })
+    ));
+}

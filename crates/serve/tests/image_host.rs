@@ -1,0 +1,95 @@
+//! The host ends: of every sector that was written since the last sync any state may be on the disk, independently of all
+//! others. A `host` session still holds every page to its last flushed version or a later one, design by design.
+
+mod image_support;
+
+use image_support::{DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Script, perform, specification};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use wearwell_serve::image::{Image, Verdict, audit_of, create_on};
+
+/// Cycles of work, the end of the host, and a look at everything.
+fn survive(design: &str, seed: u64, cycles: u64) -> (u64, u64, u64) {
+    let mut files = MemoryFiles::default();
+    let superblock = specification(design, 1024).superblock(7).expect("the device fits");
+    create_on(&mut files, &superblock).expect("memory takes everything");
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut oracle = Oracle::new(200);
+    let mut script = Script::new(seed, 200);
+    let (mut torn_pages, mut erases) = (0, 0);
+    for cycle in 0..cycles {
+        let mut image = Image::open_on(files, HOST).expect("the image is whole");
+        torn_pages += image.report.torn_pages;
+        assert_eq!(oracle.judge(&mut image.device), [], "{design} seed {seed} cycle {cycle}");
+        image.device.ftl_mut().check().expect("the laws hold");
+        for _ in 0..random.random_range(1..200) {
+            let op = script.draw();
+            oracle.issue(op);
+            perform(&mut image.device, op).expect("there is room");
+            oracle.acknowledge(op);
+        }
+        erases += image.device.ftl().stats().total_erases();
+        files = image.into_backing();
+        files.lose_host(&mut random);
+        if cycle % 8 == 0 {
+            let report = audit_of(files.clone()).expect("an image");
+            assert_eq!((report.verdict, report.findings), (Verdict::Unclean, vec![]), "{design} seed {seed}");
+        }
+        if random.random_range(0..4) == 0 {
+            // The host ends again while the image is being opened: recovery may be cut like anything else.
+            files = cut_while_opening(files, &mut random);
+        }
+    }
+    (cycles * oracle.pages(), torn_pages, erases)
+}
+
+fn cut_while_opening(files: MemoryFiles, random: &mut Xoshiro256PlusPlus) -> MemoryFiles {
+    let image = Image::open_on(files, HOST).expect("the image is whole");
+    let mut files = image.into_backing();
+    files.lose_host(random);
+    files
+}
+
+#[test]
+fn what_was_flushed_survives_the_end_of_the_host() {
+    for design in DESIGNS {
+        let (mut pages, mut torn, mut erases) = (0, 0, 0);
+        for seed in 0..12 {
+            let counted = survive(design, seed, 40);
+            pages += counted.0;
+            torn += counted.1;
+            erases += counted.2;
+        }
+        println!("{design}: {pages} pages compared, {torn} torn pages found, {erases} erases");
+        assert!(torn > 0, "the host leaves torn pages");
+        assert!(erases > 100 || design == "integrated", "garbage collection is at work");
+    }
+}
+
+/// The same files under a `process` session, which promises nothing of the host: the control that shows the test's teeth.
+#[test]
+fn a_process_session_loses_pages_with_its_host() {
+    let mut files = MemoryFiles::default();
+    let superblock = specification("page-map", 1024).superblock(7).expect("the device fits");
+    create_on(&mut files, &superblock).expect("memory takes everything");
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let mut oracle = Oracle::new(200);
+    let mut script = Script::new(1, 200);
+    let mut image = Image::open_on(files, PROCESS).expect("a new image");
+    for _ in 0..500 {
+        let op = script.draw();
+        oracle.issue(op);
+        perform(&mut image.device, op).expect("there is room");
+        oracle.acknowledge(op);
+    }
+    perform(&mut image.device, Op::Flush).expect("there is room");
+    oracle.acknowledge(Op::Flush);
+    let mut files = image.into_backing();
+    files.lose_host(&mut random);
+    match Image::open_on(files, PROCESS) {
+        Err(error) => assert!(error.to_string().contains("damaged"), "{error}"),
+        Ok(mut image) => {
+            assert_ne!(oracle.judge(&mut image.device), [], "a process session survives no host");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! `kill -9` at any instant, against the exact oracle.
+//!
+//! The writer is this test's own executable, started again: it opens the image and works until it is killed. It tells over
+//! a pipe what it is about to do and what it has done, so the oracle knows what was issued and what was acknowledged.
+
+mod image_support;
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use image_support::{DESIGNS, Op, Oracle, PROCESS, Script, perform, specification};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use wearwell_serve::image::{Image, Verdict, audit, create};
+
+const IMAGE: &str = "WEARWELL_TEST_IMAGE";
+const SEED: &str = "WEARWELL_TEST_SEED";
+const PAGES: u64 = 200;
+const CYCLES: u64 = 12;
+
+/// The child: works on the image until it is killed, or to the end of its script.
+#[test]
+#[ignore = "the child process of the test below"]
+fn writer() {
+    let path = std::env::var(IMAGE).expect("the parent says which image");
+    let seed = std::env::var(SEED).expect("the parent says which seed").parse().expect("a number");
+    let mut image = Image::open(Path::new(&path), PROCESS).expect("nobody else uses it");
+    let mut script = Script::new(seed, PAGES);
+    let mut pipe = std::io::stderr();
+    for _ in 0..2_000_000 {
+        let op = script.draw();
+        // One write of a line to a pipe arrives whole or not at all.
+        pipe.write_all(b"i\n").expect("the parent listens");
+        perform(&mut image.device, op).expect("there is room");
+        pipe.write_all(b"a\n").expect("the parent listens");
+    }
+}
+
+/// Starts the writer, kills it after some time, and returns how many operations it issued and acknowledged.
+fn work_and_kill(path: &Path, seed: u64, after: Duration) -> (u64, u64) {
+    let mut child = Command::new(std::env::current_exe().expect("this test has a file"))
+        .args(["--ignored", "--exact", "writer", "--nocapture"])
+        .env(IMAGE, path)
+        .env(SEED, seed.to_string())
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("this test can be started again");
+    let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+    let first = lines.next().expect("the writer begins").expect("text");
+    assert_eq!(first, "i", "the writer reports: {first}");
+    let reader = std::thread::spawn(move || {
+        let (mut issued, mut acknowledged) = (1, 0);
+        for line in lines.map_while(Result::ok) {
+            match line.as_str() {
+                "i" => issued += 1,
+                "a" => acknowledged += 1,
+                other => panic!("the writer reports: {other}"),
+            }
+        }
+        (issued, acknowledged)
+    });
+    std::thread::sleep(after);
+    child.kill().expect("SIGKILL");
+    child.wait().expect("it ends");
+    reader.join().expect("the pipe ends with the writer")
+}
+
+#[test]
+fn nothing_that_was_flushed_is_lost_by_kill_9() {
+    let (mut pages, mut operations) = (0, 0);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(9);
+    for design in DESIGNS {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("image");
+        create(&path, &specification(design, 4096)).expect("a new directory");
+        let mut oracle = Oracle::new(PAGES);
+        for cycle in 0..CYCLES {
+            let seed = 1 + random.random_range(0..1000) + 1000 * cycle;
+            let (issued, acknowledged) =
+                work_and_kill(&path, seed, Duration::from_millis(random.random_range(5..120)));
+            assert!(issued == acknowledged || issued == acknowledged + 1, "one operation at a time");
+            let mut script = Script::new(seed, PAGES);
+            for number in 0..issued {
+                let op: Op = script.draw();
+                oracle.issue(op);
+                if number < acknowledged {
+                    oracle.acknowledge(op);
+                }
+            }
+            operations += issued;
+            let report = audit(&path).expect("an image");
+            assert_eq!((report.verdict, report.findings), (Verdict::Unclean, vec![]), "{design} seed {seed}");
+            assert_eq!(report.torn_pages, 0, "the end of a process tears nothing");
+            let mut image = Image::open(&path, PROCESS).expect("the writer is dead");
+            image.device.ftl_mut().check().expect("the laws hold");
+            assert_eq!(oracle.judge(&mut image.device), [], "{design} seed {seed} after {issued} operations");
+            pages += PAGES;
+            image.close().expect("the disk takes it");
+            assert_eq!(audit(&path).expect("an image").verdict, Verdict::Clean);
+        }
+    }
+    println!("{} kills, {operations} operations, {pages} pages compared", CYCLES * DESIGNS.len() as u64);
+    assert!(operations > 10_000, "the writer works: {operations} operations");
+}

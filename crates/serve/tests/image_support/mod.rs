@@ -1,0 +1,298 @@
+//! What the tests of images share: specifications of small devices, files in memory with a host's page cache that may be
+//! lost, and the exact oracle of versions.
+
+// Each test file compiles this module for itself and uses a part of it.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::io;
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use wearwell::device::HostData;
+use wearwell::nand::Nand;
+use wearwell::{Device, Result};
+use wearwell_replay::config::Config;
+use wearwell_serve::image::{Backing, Durability, ImageFile, OpenOptions, Specification};
+
+/// The designs that an image serves.
+pub const DESIGNS: [&str; 5] = ["page-map", "recyclable", "remap", "delta", "integrated"];
+
+/// Opens for a session that survives the end of its process.
+pub const PROCESS: OpenOptions = OpenOptions { durability: Durability::Process };
+/// Opens for a session that survives the end of the host.
+pub const HOST: OpenOptions = OpenOptions { durability: Durability::Host };
+
+/// A device of some hundred pages, so that garbage collection is always at work.
+pub fn specification(design: &str, page_bytes: u32) -> Specification {
+    with_settings(design, page_bytes, &[])
+}
+
+/// The same with more settings.
+pub fn with_settings(design: &str, page_bytes: u32, more: &[&str]) -> Specification {
+    let page_bytes = format!("device.page_bytes={page_bytes}");
+    let settings = [
+        "device.channels=1",
+        "device.dies_per_channel=1",
+        "device.planes_per_die=2",
+        "device.blocks_per_plane=20",
+        "device.pages_per_block=8",
+        "device.spare_bytes=64",
+        "device.logical_pages=200",
+        "recycle.policy=inf",
+        &page_bytes,
+    ];
+    let settings: Vec<String> = settings.iter().chain(more).map(|&setting| setting.to_owned()).collect();
+    let config = Config::from_parts(None, &settings).expect("the settings exist");
+    Specification { design: design.to_owned(), config, size_bytes: None }
+}
+
+pub const SECTOR: u64 = 512;
+
+#[derive(Clone, Debug, Default)]
+pub struct MemoryFile {
+    /// What a reader sees.
+    cached: Vec<u8>,
+    /// What the disk holds.
+    disk: Vec<u8>,
+    /// Every state that a sector had since the last sync.
+    pending: BTreeMap<u64, Vec<Vec<u8>>>,
+}
+
+impl MemoryFile {
+    fn sector(bytes: &[u8], number: u64) -> &[u8] {
+        let from = (number * SECTOR) as usize;
+        &bytes[from..bytes.len().min(from + SECTOR as usize)]
+    }
+}
+
+/// What goes wrong with a write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// Nothing is written.
+    DiskFull,
+    /// Half of it is written.
+    ShortWrite,
+}
+
+/// Files in memory. The host may end ([`MemoryFiles::lose_host`]), and may refuse a write.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryFiles {
+    pub files: [MemoryFile; 5],
+    /// Writes so far.
+    pub writes: u64,
+    /// From the write of this number on, writes to the flash file's data fail.
+    pub refuse_from: Option<(u64, Refusal)>,
+    /// Every write in order, if they are recorded.
+    pub log: Option<Vec<(ImageFile, u64, Vec<u8>)>>,
+}
+
+impl MemoryFiles {
+    /// The host ends: every sector written since the last sync of its file holds one of its states, old, new or between,
+    /// independently of all others.
+    pub fn lose_host(&mut self, random: &mut Xoshiro256PlusPlus) {
+        for file in &mut self.files {
+            for (number, states) in std::mem::take(&mut file.pending) {
+                let chosen = random.random_range(0..=states.len());
+                if let Some(state) = chosen.checked_sub(1).map(|k| &states[k]) {
+                    let from = (number * SECTOR) as usize;
+                    file.disk[from..from + state.len()].copy_from_slice(state);
+                }
+            }
+            file.cached.clone_from(&file.disk);
+        }
+    }
+
+    /// Changes bytes without anybody's knowledge.
+    pub fn bytes_mut(&mut self, file: ImageFile) -> &mut Vec<u8> {
+        &mut self.files[file as usize].cached
+    }
+
+    pub fn bytes(&self, file: ImageFile) -> &[u8] {
+        &self.files[file as usize].cached
+    }
+
+    fn refusal(&mut self) -> Option<Refusal> {
+        self.writes += 1;
+        self.refuse_from.filter(|&(from, _)| self.writes > from).map(|(_, refusal)| refusal)
+    }
+}
+
+impl Backing for MemoryFiles {
+    fn read(&self, file: ImageFile, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        let from = offset as usize;
+        let found = self.bytes(file).get(from..from + bytes.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        bytes.copy_from_slice(found);
+        Ok(())
+    }
+
+    fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
+        // Metadata is allocated when an image is created, so a full disk refuses data only.
+        let is_data = file == ImageFile::Flash && bytes.len() > 64;
+        let refusal = self.refusal().filter(|_| is_data);
+        let bytes = match refusal {
+            Some(Refusal::DiskFull) => &[],
+            Some(Refusal::ShortWrite) => &bytes[..bytes.len() / 2],
+            None => bytes,
+        };
+        if let Some(log) = &mut self.log {
+            log.push((file, offset, bytes.to_vec()));
+        }
+        let file = &mut self.files[file as usize];
+        let (from, to) = (offset as usize, offset as usize + bytes.len());
+        if file.cached.len() < to {
+            file.cached.resize(to, 0);
+            file.disk.resize(to, 0);
+        }
+        file.cached[from..to].copy_from_slice(bytes);
+        for number in offset / SECTOR..(to as u64).div_ceil(SECTOR) {
+            let state = MemoryFile::sector(&file.cached, number).to_vec();
+            file.pending.entry(number).or_default().push(state);
+        }
+        if refusal.is_some() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    fn len(&self, file: ImageFile) -> io::Result<u64> {
+        Ok(self.bytes(file).len() as u64)
+    }
+
+    fn sync(&mut self, file: ImageFile) -> io::Result<()> {
+        let file = &mut self.files[file as usize];
+        file.pending.clear();
+        file.disk.clone_from(&file.cached);
+        Ok(())
+    }
+}
+
+/// Content of a page: who wrote it and when, or a content that many pages share; zeros for nothing.
+pub type Value = (u64, u64);
+
+pub const NOTHING: Value = (0, 0);
+const SHARED: u64 = 1 << 40;
+
+/// A page full of a value.
+pub fn page_of(value: Value, page_bytes: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(page_bytes);
+    while bytes.len() < page_bytes {
+        bytes.extend_from_slice(&value.0.to_le_bytes());
+        bytes.extend_from_slice(&value.1.to_le_bytes());
+    }
+    bytes
+}
+
+/// The value a page is full of; `None` if it is torn.
+pub fn value_of(bytes: &[u8]) -> Option<Value> {
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let value = (word(0), word(8));
+    (page_of(value, bytes.len()) == bytes).then_some(value)
+}
+
+/// What the host does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Op {
+    Write(u64, Value),
+    Trim(u64, u64),
+    Flush,
+}
+
+/// Draws operations: four of five are writes, a third of which repeat a content that other pages have.
+pub struct Script {
+    pub random: Xoshiro256PlusPlus,
+    pages: u64,
+    version: u64,
+}
+
+impl Script {
+    pub fn new(seed: u64, pages: u64) -> Self {
+        Self { random: Xoshiro256PlusPlus::seed_from_u64(seed), pages, version: seed << 32 }
+    }
+
+    pub fn draw(&mut self) -> Op {
+        self.version += 1;
+        // Skewed, so that some pages are overwritten often.
+        let span = if self.random.random_range(0..3) > 0 { self.pages / 8 } else { self.pages };
+        let page = self.random.random_range(0..span);
+        match self.random.random_range(0..100) {
+            0..55 => Op::Write(page, (1 + page, self.version)),
+            55..85 => Op::Write(page, (SHARED, self.random.random_range(0..30))),
+            85..93 => Op::Trim(page, self.random.random_range(1..=8).min(self.pages - page)),
+            _ => Op::Flush,
+        }
+    }
+}
+
+/// Does an operation.
+pub fn perform<N: Nand>(device: &mut Device<N>, op: Op) -> Result<()> {
+    let page_bytes = u64::from(device.ftl().store().geometry().page_bytes);
+    match op {
+        Op::Write(page, value) => {
+            let bytes = page_of(value, page_bytes as usize);
+            device.write(page * page_bytes, page_bytes, HostData::Bytes(&bytes))
+        }
+        Op::Trim(page, pages) => device.trim(page * page_bytes, pages * page_bytes),
+        Op::Flush => device.flush(),
+    }
+}
+
+/// The exact oracle: of every page the last durable value and all issued since.
+#[derive(Clone)]
+pub struct Oracle {
+    pages: Vec<Vec<Value>>,
+}
+
+/// What an oracle has against a page.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Violation {
+    Unreadable(u64, String),
+    Torn(u64),
+    /// Neither the last durable value nor a later one: lost, stale, back from the dead, or another page's.
+    Wrong(u64, Value, Vec<Value>),
+}
+
+impl Oracle {
+    pub fn new(pages: u64) -> Self {
+        Self { pages: vec![vec![NOTHING]; pages as usize] }
+    }
+
+    pub fn pages(&self) -> u64 {
+        self.pages.len() as u64
+    }
+
+    /// The host sends an operation: from now on what it writes may be found.
+    pub fn issue(&mut self, op: Op) {
+        match op {
+            Op::Write(page, value) => self.pages[page as usize].push(value),
+            Op::Trim(page, pages) => {
+                self.pages[page as usize..(page + pages) as usize]
+                    .iter_mut()
+                    .for_each(|page| page.push(NOTHING));
+            }
+            Op::Flush => {}
+        }
+    }
+
+    /// The device acknowledges it.
+    pub fn acknowledge(&mut self, op: Op) {
+        if op == Op::Flush {
+            self.pages.iter_mut().for_each(|page| drop(page.drain(..page.len() - 1)));
+        }
+    }
+
+    /// Compares every page; what is found becomes the only version.
+    pub fn judge<N: Nand>(&mut self, device: &mut Device<N>) -> Vec<Violation> {
+        let page_bytes = u64::from(device.ftl().store().geometry().page_bytes);
+        let mut bytes = vec![0; page_bytes as usize];
+        let mut violations = Vec::new();
+        for (number, allowed) in (0..).zip(&mut self.pages) {
+            match device.read(number * page_bytes, page_bytes, &mut bytes) {
+                Err(error) => violations.push(Violation::Unreadable(number, error.to_string())),
+                Ok(()) => match value_of(&bytes) {
+                    None => violations.push(Violation::Torn(number)),
+                    Some(value) if allowed.contains(&value) => *allowed = vec![value],
+                    Some(value) => violations.push(Violation::Wrong(number, value, allowed.clone())),
+                },
+            }
+        }
+        violations
+    }
+}

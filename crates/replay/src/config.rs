@@ -6,11 +6,14 @@
 //! run record in full.
 
 use crate::design_config::{DeltaConfig, RemapConfig};
+use crate::metadata_config::{
+    GeckoConfig, MappingConfig, MetadataName, RecoveryConfig, ValidityConfig,
+};
 use serde::{Deserialize, Serialize};
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{RecycleOptions, STANDARD_ENTRIES, StorePolicy};
-use wearwell::design::{self, DftlOptions, Parts, RecycleDesign};
-use wearwell::gc::{GcOptions, RESERVE_BLOCKS, VictimPolicy, WearOptions};
+use wearwell::design::{self, Parts, RecycleDesign};
+use wearwell::gc::{GcOptions, MetadataGc, RESERVE_BLOCKS, VictimPolicy, WearOptions};
 use wearwell::lifetime::{Choice, Configuration, EnergyModel, LifetimeOptions, SchemeKind};
 use wearwell::nand::{FlashTiming, Geometry, preset};
 use wearwell::stats::Work;
@@ -92,6 +95,14 @@ pub struct Config {
     pub recycle: RecycleConfig,
     /// Options of the DFTL design.
     pub dftl: DftlConfig,
+    /// Maps on flash.
+    pub mapping: MappingConfig,
+    /// Page validity.
+    pub validity: ValidityConfig,
+    /// Logarithmic Gecko.
+    pub gecko: GeckoConfig,
+    /// Loss of power.
+    pub recovery: RecoveryConfig,
     /// Options of the remap design.
     pub remap: RemapConfig,
     /// Options of the delta design.
@@ -179,6 +190,10 @@ pub struct GcConfig {
     pub free_share: Option<f64>,
     /// Free share of a pool below which idle time is used to collect; 0 = no background GC.
     pub background_share: Option<f64>,
+    /// What happens to blocks of metadata. Absent: what the design says.
+    pub metadata: Option<MetadataName>,
+    /// For `when-empty`: the share of all blocks above which metadata is collected all the same.
+    pub metadata_share: Option<f64>,
 }
 
 /// Victim policies by name.
@@ -286,7 +301,7 @@ pub enum RecyclePolicy {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DftlConfig {
-    /// Entries of the cached mapping table. Absent: 1/32 of the logical pages.
+    /// Entries of the cached mapping table. Absent: `mapping.cache_entries`.
     pub cache_entries: Option<u32>,
 }
 
@@ -727,6 +742,10 @@ impl Config {
             ("delta.area_share", Some(self.delta.area_share), 0.0, 1.0),
             ("delta.cache_entries", count(self.delta.cache_entries), 1.0, any),
             ("dftl.cache_entries", count(self.dftl.cache_entries), 1.0, any),
+            ("gc.metadata_share", self.gc.metadata_share, 0.0, 1.0),
+            ("mapping.cache_entries", count(self.mapping.cache_entries), 1.0, any),
+            ("mapping.dirty_share", self.mapping.dirty_share, 0.0, 1.0),
+            ("mapping.cached_nodes", count(self.mapping.cached_nodes), 1.0, any),
             ("timing.suspend_overhead_us", Some(timing.suspend_overhead_us), 0.0, LONGEST_US),
             ("timing.controller_overhead_us", Some(timing.controller_overhead_us), 0.0, LONGEST_US),
             ("timing.hash_us", Some(timing.hash_us), 0.0, LONGEST_US),
@@ -812,6 +831,7 @@ impl Config {
             low_blocks,
             urgent_blocks: RESERVE_BLOCKS,
             background_blocks: (pool_blocks * background) as u32,
+            metadata: MetadataGc::default(),
             wear: WearOptions { dynamic: self.wear.dynamic, static_gap: self.wear.static_gap },
             seed: self.seed(),
         })
@@ -823,25 +843,25 @@ impl Config {
     /// [`ConfigError::UnknownName`].
     pub fn parts(&self, design: &str, resolved: &Resolved) -> Result<Parts, ConfigError> {
         let gc = resolved.gc;
-        match design {
-            "page-map" => Ok(design::page_map(gc)),
-            "recyclable" => Ok(design::recyclable(gc, self.recycle_design(resolved))),
-            "dftl" => {
-                let cache_entries = self.dftl.cache_entries.unwrap_or((resolved.logical_pages / 32).max(1));
-                Ok(design::dftl(gc, DftlOptions { cache_entries }))
-            }
-            "remap" => Ok(design::remap(gc, self.remap.sharing(&resolved.geometry))),
+        let mut parts = match design {
+            "page-map" => design::page_map(gc),
+            "recyclable" => design::recyclable(gc, self.recycle_design(resolved)),
+            "remap" => design::remap(gc, self.remap.sharing(&resolved.geometry)),
             "delta" => {
                 let encode_ns = self.timing.delta_encode_us * 1000.0;
                 let delta = self.delta.design(&resolved.timing, resolved.geometry.page_bytes, encode_ns);
-                Ok(design::delta(gc, delta, self.delta.cache()))
+                design::delta(gc, delta, self.delta.cache())
             }
             "integrated" => {
                 let (dedup, compresses) = self.lifetime.stages();
-                Ok(design::integrated(gc, dedup, compresses))
+                design::integrated(gc, dedup, compresses)
             }
-            other => Err(ConfigError::unknown("design", other, design::ALL.iter().map(|design| design.name))),
-        }
+            other => self.metadata_parts(other, resolved).ok_or_else(|| {
+                ConfigError::unknown("design", other, design::ALL.iter().map(|design| design.name))
+            })?,
+        };
+        parts.gc = self.metadata_gc(parts.gc);
+        Ok(parts)
     }
 
     fn recycle_design(&self, resolved: &Resolved) -> RecycleDesign {

@@ -8,6 +8,7 @@ pub mod design_config;
 pub mod hosts;
 pub mod input;
 mod lifetime;
+pub mod metadata_config;
 pub mod precondition;
 pub mod process;
 pub mod record;

@@ -12,6 +12,8 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::Lpn;
 use wearwell::content::{Content, Descriptor, Fingerprint, mix};
+use wearwell::gc::MetadataGc;
+use wearwell::mapping::Mapping;
 use wearwell::nand::Nand;
 use wearwell::{Device, Error, Ftl};
 
@@ -105,7 +107,8 @@ fn overwrite_one<N: Nand>(
 /// blocks hold as many valid pages as the mean field says ([`theory::greedy`]), and which pages is a pseudo-random
 /// permutation. Host writes take turns over the pools, so every pool holds the same number of valid pages, also where
 /// bad blocks leave it fewer blocks. The counters are zero afterwards: the dead pages are nobody's writes. About 20 ns per
-/// logical page.
+/// logical page. A map and page validity on flash are written once, at the end; the room that they take when they are
+/// written again and again is left free.
 ///
 /// # Errors
 /// Those of the device; [`Error::Options`] if the device is not empty, or so small that what garbage collection keeps
@@ -131,10 +134,11 @@ pub fn construct<N: Nand>(
                 return Ok(Break(()));
             }
             let valid = plan.valid_pages(start + f64::from(k) * GOLDEN_SECTION);
-            build_block(ftl, pool, valid, &mut pages).map_err(explained)?;
+            build_block(ftl, pool, valid, &mut pages)?;
             built += 1;
         }
     }
+    ftl.finish_construction()?;
     while let Some(lpn) = pages.next() {
         ftl.write(lpn, Content::Descriptor(unique_content(lpn.0 as u64, 0)))?;
     }
@@ -182,15 +186,32 @@ impl Pages {
     }
 }
 
-/// A device that fills up while it is built has no room for the map that is written along.
-fn explained(error: Error) -> Error {
-    match error {
-        Error::Full { .. } => Error::Options(
-            "precondition.mode constructed: the translation pages written along use up the free blocks, since nothing is \
-             collected while a state is built; use steady for designs with a map in flash"
-                .into(),
-        ),
-        other => other,
+/// What metadata takes of a pool in the steady state.
+struct MetadataRoom {
+    /// Open blocks of its streams.
+    streams: u32,
+    /// Blocks of its own.
+    blocks: u32,
+    /// Pages that are collected with the data: as full or empty as data blocks.
+    collected_pages: u64,
+}
+
+impl MetadataRoom {
+    /// Metadata that is collected like data shares the blocks' mean of valid pages. Left alone until it is empty, a block
+    /// of translation pages, each of which is written again at a constant rate, waits for the last of its pages, a harmonic
+    /// number times as long as for one; the pages of a validity structure die together, a run at a time.
+    fn of<N: Nand>(ftl: &Ftl<N>) -> Self {
+        let pools = ftl.store().pools();
+        let block_pages = ftl.store().geometry().block_pages();
+        let pages = ftl.metadata_pages().div_ceil(u64::from(pools));
+        let streams = u32::from(pages > 0) + u32::from(ftl.validity().is_on_flash());
+        if ftl.gc_options().metadata == MetadataGc::Greedy {
+            return Self { streams, blocks: 0, collected_pages: pages };
+        }
+        let of_map = ftl.mapping().metadata_pages().div_ceil(u64::from(pools)).min(pages);
+        let waiting: f64 = (1..=block_pages).map(|left| 1.0 / f64::from(left)).sum();
+        let room = of_map as f64 * waiting + (pages - of_map) as f64;
+        Self { streams, blocks: (room / f64::from(block_pages)).ceil() as u32, collected_pages: 0 }
     }
 }
 
@@ -205,23 +226,27 @@ impl PoolPlan {
     fn of<N: Nand>(ftl: &Ftl<N>, pool: u32) -> Result<Self, Error> {
         let store = ftl.store();
         let (block_pages, free) = (store.geometry().block_pages(), store.free_blocks(pool));
-        // What a pool keeps besides closed blocks: its free blocks at rest and the open blocks of two streams.
+        let metadata = MetadataRoom::of(ftl);
+        // What a pool keeps besides closed blocks: its free blocks at rest and the open blocks of its streams.
         let kept_free = ftl.gc_options().low_blocks + 1;
-        let closed_blocks = free.saturating_sub(kept_free + 2);
+        let streams = 2 + metadata.streams;
+        let closed_blocks = free.saturating_sub(kept_free + streams + metadata.blocks);
         let valid = ftl.logical_pages() as u64 / u64::from(store.pools());
-        if valid == 0 || valid >= u64::from(closed_blocks) * u64::from(block_pages) {
+        let collected = valid + metadata.collected_pages;
+        if valid == 0 || collected >= u64::from(closed_blocks) * u64::from(block_pages) {
             return Err(Error::Options(format!(
                 "precondition.mode constructed: pool {pool} has {free} blocks of {block_pages} pages, too few for \
-                 {valid} valid pages beside what garbage collection keeps free; use steady"
+                 {valid} valid pages beside metadata and what garbage collection keeps free; use steady"
             )));
         }
         let utilisation = theory::effective_utilisation(
-            valid,
-            u64::from(free) * u64::from(block_pages),
+            collected,
+            u64::from(free - metadata.blocks) * u64::from(block_pages),
             u64::from(kept_free),
-            2,
+            u64::from(streams),
             u64::from(block_pages),
         );
+        let closed_blocks = (u64::from(closed_blocks) * valid / collected) as u32;
         let steady = theory::greedy(utilisation, block_pages as usize);
         let mut sum = 0.0;
         let cumulative = steady.shares.iter().map(|share| {

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use wearwell::nand::FlashTiming;
+use wearwell::recovery::StepCost;
 use wearwell::stats::ByCause;
 use wearwell::timing::{Cause, LatencySummary};
 
@@ -55,6 +57,9 @@ pub struct RunRecord {
     pub reads: u64,
     /// The same by cause.
     pub reads_by_cause: BTreeMap<String, u64>,
+    /// Those of them that read only a spare area, by cause.
+    #[serde(default)]
+    pub spare_reads_by_cause: BTreeMap<String, u64>,
     /// Block erases.
     pub erases: u64,
     /// The same by cause.
@@ -78,6 +83,9 @@ pub struct RunRecord {
     /// Counters at the end of each phase, for inputs that have phases: differences are what a phase did.
     #[serde(default)]
     pub phases: Vec<SeriesPoint>,
+    /// What the recovery after the last request took, if one was asked for.
+    #[serde(default)]
+    pub recovery: Option<RecoveryRecord>,
     /// What figures rest on a model rather than on the input.
     pub notes: Vec<String>,
     /// Largest resident memory of this process during the run, bytes (0 where the system does not tell).
@@ -88,6 +96,62 @@ pub struct RunRecord {
     pub precondition_cpu_seconds: f64,
     /// Configuration as given; the resolved device is above.
     pub config: Config,
+}
+
+/// A recovery that was executed: operations counted, and priced one after the other.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct RecoveryRecord {
+    /// All of it, without what a battery wrote.
+    pub total: RecoveryCost,
+    /// Pages that a battery wrote when power went away.
+    pub battery_programs: u64,
+    /// Steps by name, where the recovery has steps; those that took nothing are absent.
+    pub steps: BTreeMap<String, RecoveryCost>,
+}
+
+/// Flash operations of a recovery or of one of its steps, and their time.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct RecoveryCost {
+    /// Spare areas read.
+    pub spare_reads: u64,
+    /// Pages read.
+    pub page_reads: u64,
+    /// Pages programmed.
+    pub programs: u64,
+    /// Time, seconds.
+    pub time_s: f64,
+}
+
+/// Times of flash operations in a recovery, which does one after the other.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RecoveryCosts {
+    /// Reading a spare area.
+    pub spare_read_us: f64,
+    /// Reading a page.
+    pub page_read_us: f64,
+    /// Programming a page.
+    pub program_us: f64,
+}
+
+impl RecoveryCosts {
+    /// A spare area is read in 3 us where a page is read in 100 (`GeckoFTL`, section 2).
+    pub fn of(timing: &FlashTiming) -> Self {
+        let page_read_us = timing.read_ns as f64 / 1000.0;
+        Self {
+            spare_read_us: 0.03 * page_read_us,
+            page_read_us,
+            program_us: timing.program_ns as f64 / 1000.0,
+        }
+    }
+
+    /// Operations with their time.
+    pub fn price(&self, cost: &StepCost) -> RecoveryCost {
+        let StepCost { spare_reads, page_reads, programs } = *cost;
+        let time_us = spare_reads as f64 * self.spare_read_us
+            + page_reads as f64 * self.page_read_us
+            + programs as f64 * self.program_us;
+        RecoveryCost { spare_reads, page_reads, programs, time_s: time_us / 1e6 }
+    }
 }
 
 /// The input of a run.

@@ -17,8 +17,10 @@ use wearwell::device::SECTOR_BYTES;
 use wearwell::lifetime::{Choice, LifetimeOptions};
 use wearwell::mapping::AnyMapping;
 use wearwell::nand::{Retain, SimNand};
+use wearwell::recovery::StepCost;
 use wearwell::stats::{Stats, Work};
 use wearwell::timing::{Cause, LatencySummary, OpKind, RequestKind, Timing, TimingMode};
+use wearwell::validity::AnyValidity;
 use wearwell::{Device, DeviceOptions, Error};
 
 use crate::config::{Addresses, Arrival, Config, ConfigError, Precondition, Resolved, Zeroes};
@@ -28,7 +30,7 @@ use crate::lifetime::{self, Managed};
 use crate::precondition;
 use crate::process;
 use crate::record::{
-    DeviceRecord, LatencyRecord, LifetimeRecord, RunRecord, SeriesPoint, TimeRecord, TraceRecord, by_cause,
+    DeviceRecord, LatencyRecord, LifetimeRecord, RecoveryCosts, RecoveryRecord, RunRecord, SeriesPoint, TimeRecord, TraceRecord, by_cause,
 };
 use crate::trace::{Op, OpenOptions, PAGE_BYTES, Request, TraceError};
 
@@ -173,6 +175,9 @@ impl<'a> Plan<'a> {
         }
         let finished = process::thread_cpu_seconds();
         let mut record = run.record(design, ended);
+        if self.config.recovery.after_run && !record.partial {
+            record.recovery = Some(run.recover()?);
+        }
         record.precondition_cpu_seconds = conditioned - started;
         record.cpu_seconds = finished - conditioned;
         record.peak_rss_bytes = process::peak_rss_bytes();
@@ -254,7 +259,8 @@ impl<'a> Run<'a> {
         let resolved = &plan.resolved;
         let parts = plan.config.parts(design, resolved)?;
         let carries_bytes = matches!(plan.input, Input::Trace { options, .. } if options.bytes);
-        let retain = Retain { bytes: carries_bytes, ..parts.retain() };
+        let sequence = plan.config.recovery.after_run;
+        let retain = Retain { bytes: carries_bytes, sequence, ..parts.retain() };
         let mut nand = SimNand::new(resolved.geometry.clone(), retain)
             .with_nvram(parts.nvram_bytes(resolved.geometry.page_bytes))
             .with_factory_bad(plan.factory_bad());
@@ -674,7 +680,27 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn record(self, design: &str, ended: Ended) -> RunRecord {
+    /// Power is lost behind the last request.
+    fn recover(&mut self) -> Result<RecoveryRecord, ReplayError> {
+        let costs = RecoveryCosts::of(&self.plan.resolved.timing);
+        let before = self.device.ftl().stats().clone();
+        let report = self.device.recover()?;
+        let stats = self.device.ftl().stats();
+        let spare_reads = stats.total_spare_reads() - before.total_spare_reads();
+        let total = StepCost {
+            spare_reads,
+            page_reads: stats.total_reads() - before.total_reads() - spare_reads,
+            programs: stats.total_programs() - before.total_programs() - report.battery_programs,
+        };
+        let steps = report.steps.by_name().into_iter().filter(|(_, cost)| *cost != StepCost::default());
+        Ok(RecoveryRecord {
+            total: costs.price(&total),
+            battery_programs: report.battery_programs,
+            steps: steps.map(|(name, cost)| (name.to_owned(), costs.price(&cost))).collect(),
+        })
+    }
+
+    fn record(&mut self, design: &str, ended: Ended) -> RunRecord {
         let stats = self.device.ftl().stats().clone();
         let ram = self.device.ram_bytes();
         let host_writes = stats.host_page_writes;
@@ -698,6 +724,7 @@ impl<'a> Run<'a> {
             programs_by_cause: by_cause(&stats.programs),
             reads: stats.total_reads(),
             reads_by_cause: by_cause(&stats.reads),
+            spare_reads_by_cause: by_cause(&stats.spare_reads),
             erases: stats.total_erases(),
             erases_by_cause: by_cause(&stats.erases),
             write_amplification: stats.write_amplification(),
@@ -708,8 +735,9 @@ impl<'a> Run<'a> {
             ram_bytes: ram.iter().map(|(_, bytes)| bytes).sum(),
             ram_bytes_by_structure: ram.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect(),
             notes: self.notes(),
-            series: self.series,
-            phases: self.phases,
+            series: std::mem::take(&mut self.series),
+            phases: std::mem::take(&mut self.phases),
+            recovery: None,
             peak_rss_bytes: 0,
             cpu_seconds: 0.0,
             precondition_cpu_seconds: 0.0,
@@ -824,7 +852,28 @@ impl<'a> Run<'a> {
             add("cache_misses", counts.misses as f64);
             add("synchronisations", counts.synchronisations as f64);
             add("dirty_inserts", counts.dirty_inserts as f64);
+            add("checkpoint_synchronisations", counts.checkpoint_synchronisations as f64);
+            add("aborted_synchronisations", counts.aborted_synchronisations as f64);
+            add("uncertain_spare_reads", counts.uncertain_reads as f64);
+            add("cache_entries", f64::from(cached.options().entries));
             add("translation_pages", cached.translation_pages() as f64);
+        }
+        match ftl.validity() {
+            AnyValidity::Ram(_) => {}
+            AnyValidity::Bitmap(bitmap) => add("bitmap_pages", f64::from(bitmap.bitmap_pages())),
+            AnyValidity::Log(log) => {
+                add("log_pages", f64::from(log.pages_held()));
+                add("log_page_entries", f64::from(log.page_entries()));
+                add("log_reports", log.counts().reports as f64);
+                add("log_reinserted", log.counts().reinserted as f64);
+            }
+            AnyValidity::Gecko(gecko) => {
+                add("gecko_levels", f64::from(gecko.levels()));
+                add("gecko_buffer_entries", f64::from(gecko.buffer_entries()));
+                add("gecko_runs", gecko.runs().count() as f64);
+                add("gecko_pages", gecko.runs().map(|(_, _, pages)| f64::from(pages)).sum());
+                add("gecko_largest_run_pages", f64::from(gecko.largest_run_pages()));
+            }
         }
         let stats = ftl.stats();
         add("demoted_saturated", stats.demoted_saturated as f64);
@@ -832,6 +881,8 @@ impl<'a> Run<'a> {
         add("bound_pages_by_remap", stats.remapped_pages as f64);
         add("collections", stats.gc_victims as f64);
         add("collections_of_deltas", stats.gc_delta_victims as f64);
+        add("collections_of_metadata", stats.gc_metadata_victims as f64);
+        add("metadata_blocks", f64::from(ftl.store().blocks().metadata_blocks()));
         add("referrer_scan_bytes", stats.referrer_scan_bytes as f64);
         add("largest_group_bytes", stats.largest_referrer_scan_bytes as f64);
         add("nvram_written_bytes", stats.work.nvram_written_bytes as f64);

@@ -147,7 +147,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Flash pages that metadata occupies at the most.
-    pub(crate) fn metadata_pages(&self) -> u64 {
+    pub fn metadata_pages(&self) -> u64 {
         let log = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse.metadata_pages());
         let held = if self.persistence.compares_versions() { self.held_limit() as u64 } else { 0 };
         self.mapping.metadata_pages() + log + self.validity.metadata_pages() + held
@@ -168,6 +168,9 @@ impl<N: Nand> Ftl<N> {
         self.store.clear_stats();
         if let AnyMapping::Cached(cached) = &mut self.mapping {
             cached.clear_counts();
+        }
+        if let AnyValidity::Log(log) = &mut self.validity {
+            log.clear_counts();
         }
         if let Some(recycle) = &mut self.recycle {
             recycle.part.reset_statistics();
@@ -199,6 +202,11 @@ impl<N: Nand> Ftl<N> {
     /// The mapping, for its counts.
     pub fn mapping(&self) -> &AnyMapping {
         &self.mapping
+    }
+
+    /// The store of page validity, for its counts.
+    pub fn validity(&self) -> &AnyValidity {
+        &self.validity
     }
 
     /// The recycling stage, for its counts.
@@ -260,11 +268,11 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         self.call_invalid(ppn);
-        while self.validity.settle(&mut self.store)? {}
-        Ok(())
+        self.validity.settle_construction(&mut self.store)
     }
 
-    /// Ends the construction of a known state: what a map on flash was told is written. Needs free blocks for it.
+    /// Ends the construction of a known state: what map and validity on flash were told is written, each page once. Needs
+    /// free blocks for it.
     ///
     /// # Errors
     /// [`Error::Full`] if there are none.
@@ -272,7 +280,8 @@ impl<N: Nand> Ftl<N> {
         if let AnyMapping::Cached(cached) = &mut self.mapping {
             cached.finish_construction(&mut self.store)?;
         }
-        Ok(())
+        self.tell_opened();
+        self.validity.finish_construction(&mut self.store)
     }
 
     /// Exchanges the victim policy at run time.

@@ -78,6 +78,33 @@ impl AnyValidity {
         }
     }
 
+    /// While a device is built in a known state: settles no more than it must, so that no page is written again and again
+    /// while nothing is collected.
+    pub(crate) fn settle_construction<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        /// Reports that wait for pages of a bitmap before those that share one are written together: each write looks
+        /// through all of them.
+        const WAITING: usize = 1 << 14;
+        match self {
+            Self::Ram(_) | Self::Gecko(_) => Ok(()),
+            Self::Bitmap(bitmap) if bitmap.waiting_reports() < WAITING => Ok(()),
+            Self::Bitmap(bitmap) => bitmap.write_back(io).map(drop),
+            Self::Log(_) => self.settle_all(io),
+        }
+    }
+
+    /// The device is built: writes what waits, Logarithmic Gecko all of it as one run.
+    pub(crate) fn finish_construction<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        if let Self::Bitmap(bitmap) = self {
+            while bitmap.write_back(io)? {}
+        }
+        self.settle_all(io)
+    }
+
+    fn settle_all<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        while self.settle(io)? {}
+        Ok(())
+    }
+
     /// Puts what is in RAM on flash, or begins to, though its page is not full; `false` if there is nothing.
     pub(crate) fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         match self {

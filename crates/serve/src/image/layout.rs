@@ -195,6 +195,8 @@ pub enum BlockHealth {
     HalfErased,
     /// Never again.
     Bad,
+    /// A program failed in it: it is read until what it holds has moved, and then declared bad.
+    Condemned,
 }
 
 /// The record of a block.
@@ -290,6 +292,7 @@ impl Layout {
             BlockHealth::Good => 0,
             BlockHealth::HalfErased => 1,
             BlockHealth::Bad => 2,
+            BlockHealth::Condemned => 3,
         };
         put_u32(&mut bytes, 8, block.0);
         put_u32(&mut bytes, 12, record.erases);
@@ -303,6 +306,7 @@ impl Layout {
             0 => BlockHealth::Good,
             1 => BlockHealth::HalfErased,
             2 => BlockHealth::Bad,
+            3 => BlockHealth::Condemned,
             _ => return None,
         };
         let is_whole = is_sealed(bytes, self.salt, self.block_at(block)) && u32_at(bytes, 8) == block.0;

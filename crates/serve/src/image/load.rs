@@ -181,8 +181,10 @@ impl<B: Backing> Loader<'_, B> {
                 None => self.tear(ppn, block.record.erases),
             }
         }
-        if block.record.health == BlockHealth::HalfErased {
-            self.loaded.model.tear_erase(block.id);
+        match block.record.health {
+            BlockHealth::HalfErased => self.loaded.model.tear_erase(block.id),
+            BlockHealth::Condemned => self.loaded.model.condemn(block.id),
+            BlockHealth::Good | BlockHealth::Bad => {}
         }
         Ok(())
     }

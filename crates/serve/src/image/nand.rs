@@ -229,9 +229,18 @@ impl<B: Backing> Nand for FileNand<B> {
         }
     }
 
+    fn condemn(&mut self, block: BlockId) {
+        self.model.condemn(block);
+        // A failure stops the medium, which the next operation tells.
+        let _ = self.write_record(block, BlockHealth::Condemned, self.model.erase_count(block));
+    }
+
+    fn is_condemned(&self, block: BlockId) -> bool {
+        self.model.is_condemned(block)
+    }
+
     fn mark_bad(&mut self, block: BlockId) {
         self.model.mark_bad(block);
-        // A failure stops the medium, which the next operation tells.
         let _ = self.write_record(block, BlockHealth::Bad, self.model.erase_count(block));
     }
 

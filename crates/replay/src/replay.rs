@@ -311,6 +311,7 @@ impl<'a> Run<'a> {
             }
             Precondition::Constructed => precondition::construct(device, seed, &mut step)?,
         };
+        device.ftl_mut().forget_access_counts();
         let ended = match (flow, config.mode) {
             (Break(()), _) => Some("interrupted before the first measured request".into()),
             (Continue(()), Precondition::Aged) => self.age(on_progress)?,

@@ -189,6 +189,14 @@ impl<N: Nand> Ftl<N> {
         self.delta.as_ref().map(|stage| stage.statistics)
     }
 
+    /// Access counts by which delta encoding decides begin anew: what was written to bring the device into a state says
+    /// nothing about what is popular.
+    pub fn forget_access_counts(&mut self) {
+        if let Some(stage) = &mut self.delta {
+            stage.forget_heat();
+        }
+    }
+
     /// When and how garbage collection runs.
     pub fn gc_options(&self) -> &GcOptions {
         &self.collector.options

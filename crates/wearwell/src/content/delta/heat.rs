@@ -141,9 +141,15 @@ impl HeatTable {
         self.vacant.push(slot);
     }
 
-    /// Up to `count` pages that were not accessed for longest, coldest first: the end of the probationary segment.
-    pub fn coldest(&self, count: usize, out: &mut Vec<Lpn>) {
-        out.extend(self.probationary.oldest_first().take(count).map(|slot| self.entries[slot as usize].lpn));
+    /// Halves the counts of the up to `count` pages that were not accessed for longest, the end of the probationary
+    /// segment, and appends them to `out`, coldest first. A count only grows otherwise: without this a page that was hot
+    /// once would be hot for as long as it has an entry.
+    pub fn cool(&mut self, count: usize, out: &mut Vec<Lpn>) {
+        for slot in self.probationary.oldest_first().take(count) {
+            let Entry { lpn, heat, .. } = &mut self.entries[slot as usize];
+            *heat = Heat { reads: heat.reads / 2, writes: heat.writes / 2 };
+            out.push(*lpn);
+        }
     }
 
     /// Pages with an entry.

@@ -87,7 +87,7 @@ pub struct DeltaStatistics {
     pub gc_merges: u64,
     /// Eligible writes stored as pages because deltas were not worth it or had no space left.
     pub bypassed: u64,
-    /// Eligible writes whose delta did not fit a page, or whose size is unknown.
+    /// Eligible writes whose delta was too large, or whose size is unknown.
     pub incompressible: u64,
     /// Host reads that needed base and delta from flash.
     pub double_reads: u64,
@@ -118,22 +118,26 @@ pub(crate) struct DeltaStage {
     buffer: TempBuffer,
     places: HashMap<Lpn, DeltaPlace, FxBuildHasher>,
     pages: HashMap<Ppn, DeltaPage, FxBuildHasher>,
-    /// Moving average of the page share that a committed delta took.
-    mean_ratio: f64,
+    /// Moving average of the deltas in a committed page; its inverse is the share of a page that a delta takes.
+    mean_deltas: f64,
     averaged_pages: u64,
     /// Delta pages at most.
     page_limit: u64,
     page_bytes: u32,
     writes_to_scan: u32,
-    eligible: u64,
+    /// Eligible writes since deltas were found not to be worth it.
+    overlooked: u64,
     pub(crate) statistics: DeltaStatistics,
 }
 
-/// Every so many eligible writes in bypass mode one is encoded all the same, to see whether deltas got smaller.
-const PROBE_INTERVAL: u64 = 64;
+/// Eligible writes that are bypassed before deltas are tried anew, for as long as a verdict takes. Single probes between
+/// bypassed writes would not tell: the next whole write of a hot page ends its delta before the page of deltas is full.
+const RETRY_WRITES: u64 = 4096;
 /// Pages over which the packed ratio is averaged: a page holds one, two or three deltas, and the mean of few pages would
 /// cross the bound by chance.
 const AVERAGED_PAGES: u64 = 512;
+/// Pages before which no verdict is given, for the same reason.
+const FIRST_VERDICT_PAGES: u64 = 64;
 
 impl DeltaStage {
     pub(crate) fn new<N: Nand>(store: &Store<N>, design: DeltaDesign) -> Self {
@@ -142,12 +146,12 @@ impl DeltaStage {
             buffer: TempBuffer::new(design.open_pages, store.geometry().page_bytes),
             places: HashMap::default(),
             pages: HashMap::default(),
-            mean_ratio: 0.0,
+            mean_deltas: 0.0,
             averaged_pages: 0,
             page_limit: 0,
             page_bytes: store.geometry().page_bytes,
             writes_to_scan: design.scan_interval_writes,
-            eligible: 0,
+            overlooked: 0,
             statistics: DeltaStatistics::default(),
             design,
         }
@@ -174,9 +178,42 @@ impl DeltaStage {
 
     /// Whether deltas are worth their reads now, and have space.
     fn is_open(&mut self) -> bool {
-        self.eligible += 1;
-        let worth = self.mean_ratio <= self.design.max_ratio || self.eligible.is_multiple_of(PROBE_INTERVAL);
-        worth && (self.pages.len() as u64) < self.page_limit
+        if !self.is_worth_it() {
+            self.overlooked += 1;
+            if self.overlooked < RETRY_WRITES {
+                return false;
+            }
+            (self.overlooked, self.averaged_pages) = (0, 0);
+        }
+        (self.pages.len() as u64) < self.page_limit
+    }
+
+    /// The write-overhead test, on what a delta takes of a page with header and lost end included. That is pages over
+    /// deltas: the mean over pages of `1 / deltas` is larger, since pages with one delta would weigh as much as those with
+    /// two.
+    fn is_worth_it(&self) -> bool {
+        self.averaged_pages < FIRST_VERDICT_PAGES || self.mean_deltas * self.design.max_ratio >= 1.0
+    }
+
+    /// Whether a delta of this size fits a page, and is worth one of its own by the same test: a larger one would hold its
+    /// base down and save nothing.
+    fn is_small_enough(&self, bytes: usize) -> bool {
+        bytes < u16::MAX as usize
+            && self.buffer.is_small_enough(bytes)
+            && bytes as f64 <= self.design.max_ratio * self.page_bytes as f64
+    }
+
+    /// A page with so many deltas was written for the host.
+    fn count_committed(&mut self, deltas: usize) {
+        self.statistics.committed_pages += 1;
+        self.statistics.committed_deltas += deltas as u64;
+        self.averaged_pages = (self.averaged_pages + 1).min(AVERAGED_PAGES);
+        self.mean_deltas += (deltas as f64 - self.mean_deltas) / self.averaged_pages as f64;
+    }
+
+    /// Access counts begin anew.
+    pub(crate) fn forget_heat(&mut self) {
+        self.heat = HeatTable::new(self.design.heat_entries);
     }
 
     /// The identity that the delta of a logical page leads to, if it has one.
@@ -288,7 +325,7 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// The difference between a write and the stored base; reading the base is charged. `None` if it fits no page.
+    /// The difference between a write and the stored base; reading the base is charged. `None` if it is too large.
     fn encode(
         &mut self,
         lpn: Lpn,
@@ -313,8 +350,12 @@ impl<N: Nand> Ftl<N> {
             }
         };
         let stage = self.delta.as_ref().expect("only the delta stage encodes");
-        let packable = bytes < u16::MAX as usize && stage.buffer.is_small_enough(bytes);
-        Ok(packable.then_some(StagedDelta { lpn, bytes: bytes as u16, fingerprint, payload }))
+        Ok(stage.is_small_enough(bytes).then_some(StagedDelta {
+            lpn,
+            bytes: bytes as u16,
+            fingerprint,
+            payload,
+        }))
     }
 
     /// An open page with room for a delta; the fullest one is committed if there is none.
@@ -340,11 +381,7 @@ impl<N: Nand> Ftl<N> {
         let ppn = self.append_deltas(pool, stage.buffer.page(at).deltas().len(), &page, Cause::Content)?;
         let stage = self.delta.as_mut().expect("only the delta stage commits");
         let deltas = stage.buffer.take(at);
-        stage.statistics.committed_pages += 1;
-        stage.statistics.committed_deltas += deltas.len() as u64;
-        let ratio = 1.0 / deltas.len() as f64;
-        stage.averaged_pages = (stage.averaged_pages + 1).min(AVERAGED_PAGES);
-        stage.mean_ratio += (ratio - stage.mean_ratio) / stage.averaged_pages as f64;
+        stage.count_committed(deltas.len());
         for delta in deltas {
             stage.settle(delta.lpn, ppn);
         }
@@ -407,11 +444,7 @@ impl<N: Nand> Ftl<N> {
         if !stage.is_read_hot(heat) || !stage.places.contains_key(&lpn) {
             return Ok(());
         }
-        match self.merge(lpn, Some(page)) {
-            // A device that is full still reads.
-            Err(Error::Full { .. }) => Ok(()),
-            other => other,
-        }
+        self.merge(lpn, Some(page))
     }
 
     /// Looks for pages in delta form that went write-cold, every so many writes.
@@ -425,9 +458,9 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         stage.writes_to_scan = stage.design.scan_interval_writes;
-        let mut cold = Vec::new();
-        stage.heat.coldest(stage.design.scan_entries as usize, &mut cold);
-        for lpn in cold {
+        let mut cooled = Vec::new();
+        stage.heat.cool(stage.design.scan_entries as usize, &mut cooled);
+        for lpn in cooled {
             if self.delta.as_ref().is_some_and(|stage| stage.wants_merge(lpn)) {
                 self.merge(lpn, None)?;
             }
@@ -435,9 +468,13 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Writes `lpn` as a page of its own; `was_read` is its content if the host has just read both halves.
+    /// Writes `lpn` as a page of its own; `was_read` is its content if the host has just read both halves. On a full
+    /// device it stays as it is: the request that led here was served.
     fn merge(&mut self, lpn: Lpn, was_read: Option<&[u8]>) -> Result<()> {
-        let pool = self.make_room_for_write()?;
+        let pool = match self.make_room_for_write() {
+            Err(Error::Full { .. }) => return Ok(()),
+            pool => pool?,
+        };
         // Making room may have merged it.
         if !self.delta.as_ref().is_some_and(|stage| stage.places.contains_key(&lpn)) {
             return Ok(());

@@ -667,6 +667,7 @@ impl<'a> Run<'a> {
         SeriesPoint {
             requests: self.measured,
             host_page_writes: stats.host_page_writes,
+            host_page_remaps: self.remapped_pages,
             programs: stats.total_programs(),
             erases: stats.total_erases(),
             recycled_writes: stats.recycled_writes,

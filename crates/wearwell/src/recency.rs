@@ -34,12 +34,6 @@ impl Recency {
         (self.oldest != NIL).then_some(self.oldest)
     }
 
-    /// All slots, the longest unused first.
-    pub(crate) fn oldest_first(&self) -> impl Iterator<Item = u32> + '_ {
-        let newer = |&slot: &u32| Some(self.links[slot as usize].newer).filter(|&newer| newer != NIL);
-        std::iter::successors(self.oldest(), newer)
-    }
-
     /// Puts a slot that is not on the list at its newest end.
     pub(crate) fn push(&mut self, slot: u32) {
         if self.links.len() <= slot as usize {

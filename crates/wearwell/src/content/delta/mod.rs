@@ -19,13 +19,16 @@
 //! Invariants: a logical page has at most one delta, staged or stored, and only while it is mapped to a page; a page of
 //! deltas is valid exactly while one of them is current; a base is valid like any mapped page.
 
+mod collect;
 pub mod heat;
 pub mod packing;
 
-use hashbrown::HashMap;
+use std::collections::VecDeque;
+
+use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
-use crate::address::{BlockId, Lpn, Ppn};
+use crate::address::{Lpn, Ppn};
 use crate::content::{Content, Descriptor, Fingerprint, apply_delta, delta_of};
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
@@ -50,7 +53,7 @@ pub struct DeltaDesign {
     pub max_ratio: f64,
     /// Host writes between two looks for pages that went write-cold; 0 = never.
     pub scan_interval_writes: u32,
-    /// Table entries that such a look visits.
+    /// Deltas that such a look visits, about.
     pub scan_entries: u32,
     /// Share of the spare space that delta pages may use.
     pub area_share: f64,
@@ -63,7 +66,7 @@ impl Default for DeltaDesign {
             hot_accesses: 2,
             open_pages: 1,
             max_ratio: 1.0,
-            scan_interval_writes: 4096,
+            scan_interval_writes: 1024,
             scan_entries: 64,
             area_share: 0.5,
         }
@@ -118,6 +121,8 @@ pub(crate) struct DeltaStage {
     buffer: TempBuffer,
     places: HashMap<Lpn, DeltaPlace, FxBuildHasher>,
     pages: HashMap<Ppn, DeltaPage, FxBuildHasher>,
+    /// Pages of deltas, oldest first; some of them died.
+    log: VecDeque<Ppn>,
     /// Moving average of the deltas in a committed page; its inverse is the share of a page that a delta takes.
     mean_deltas: f64,
     averaged_pages: u64,
@@ -146,6 +151,7 @@ impl DeltaStage {
             buffer: TempBuffer::new(design.open_pages, store.geometry().page_bytes),
             places: HashMap::default(),
             pages: HashMap::default(),
+            log: VecDeque::new(),
             mean_deltas: 0.0,
             averaged_pages: 0,
             page_limit: 0,
@@ -216,6 +222,38 @@ impl DeltaStage {
         self.heat = HeatTable::new(self.design.heat_entries);
     }
 
+    /// The logical pages of the next look for cold ones: those of the oldest pages in the log, since every write moves a
+    /// delta to its end. Pages that are looked at go to the end, too.
+    fn oldest_deltas(&mut self) -> Vec<Lpn> {
+        let mut oldest = Vec::new();
+        for _ in 0..self.log.len() {
+            if oldest.len() >= self.design.scan_entries as usize {
+                break;
+            }
+            let Some(ppn) = self.log.pop_front() else { break };
+            let Some(page) = self.pages.get(&ppn) else { continue };
+            let is_here = |lpn: &&Lpn| self.places.get(*lpn).is_some_and(|place| place.page == Some(ppn));
+            oldest.extend(page.lpns.iter().filter(is_here));
+            self.log.push_back(ppn);
+        }
+        oldest
+    }
+
+    /// Halves the access counts of a page; whether it is in delta form and should not be any more.
+    fn cools_down(&mut self, lpn: Lpn) -> bool {
+        self.heat.cool(lpn);
+        self.wants_merge(lpn)
+    }
+
+    /// Appends a page of deltas to the log. Pages that died are dropped from it now and then.
+    fn log_page(&mut self, ppn: Ppn) {
+        if self.log.len() > 2 * self.pages.len() + 64 {
+            let (pages, mut seen) = (&self.pages, HashSet::<Ppn, FxBuildHasher>::default());
+            self.log.retain(|ppn| pages.contains_key(ppn) && seen.insert(*ppn));
+        }
+        self.log.push_back(ppn);
+    }
+
     /// The identity that the delta of a logical page leads to, if it has one.
     pub(crate) fn fingerprint(&self, lpn: Lpn) -> Option<Fingerprint> {
         self.places.get(&lpn).map(|place| place.fingerprint)
@@ -255,6 +293,9 @@ impl DeltaStage {
     fn settle(&mut self, lpn: Lpn, ppn: Ppn) {
         let place = self.places.get_mut(&lpn).expect("a written delta is in the table");
         place.page = Some(ppn);
+        if !self.pages.contains_key(&ppn) {
+            self.log_page(ppn);
+        }
         let page = self.pages.entry(ppn).or_default();
         page.lpns.push(lpn);
         page.live += 1;
@@ -458,10 +499,8 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         stage.writes_to_scan = stage.design.scan_interval_writes;
-        let mut cooled = Vec::new();
-        stage.heat.cool(stage.design.scan_entries as usize, &mut cooled);
-        for lpn in cooled {
-            if self.delta.as_ref().is_some_and(|stage| stage.wants_merge(lpn)) {
+        for lpn in stage.oldest_deltas() {
+            if self.delta.as_mut().is_some_and(|stage| stage.cools_down(lpn)) {
                 self.merge(lpn, None)?;
             }
         }
@@ -518,74 +557,6 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Before the data pages of a victim are copied: bases whose logical page should be in one piece are merged on the
-    /// way, which takes one page as the copy would.
-    pub(crate) fn merge_bases(&mut self, pages: &mut Vec<Ppn>, pool: u32, cause: Cause) -> Result<()> {
-        if self.delta.as_ref().is_none_or(|stage| stage.places.is_empty()) {
-            return Ok(());
-        }
-        for &ppn in pages.iter() {
-            let lpn = self.store.owner(ppn);
-            if self.delta.as_ref().is_some_and(|stage| stage.wants_merge(lpn)) {
-                self.rewrite_merged(lpn, ppn, Stream::Gc, pool, None, cause)?;
-                self.delta.as_mut().expect("asked above").statistics.gc_merges += 1;
-            }
-        }
-        pages.retain(|&ppn| self.validity.is_valid(ppn));
-        Ok(())
-    }
-
-    /// Empties a block of deltas: the current ones are packed anew, in their order, which takes at most as many pages.
-    pub(crate) fn move_deltas(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
-        let first = self.store.geometry().first_page(victim);
-        let mut pages = Vec::new();
-        self.validity.collect_valid(first, self.store.geometry().block_pages(), &mut pages);
-        let mut packer = TempBuffer::new(1, self.store.geometry().page_bytes);
-        for ppn in pages {
-            for delta in self.load_deltas(ppn, cause)? {
-                if packer.place_for(delta.bytes as usize).is_none() {
-                    self.write_compacted(&mut packer, pool, cause)?;
-                }
-                packer.push(0, delta);
-            }
-        }
-        if packer.first_filled().is_some() { self.write_compacted(&mut packer, pool, cause) } else { Ok(()) }
-    }
-
-    /// The current deltas of a page, read from flash.
-    fn load_deltas(&mut self, ppn: Ppn, cause: Cause) -> Result<Vec<StagedDelta>> {
-        let mut bytes = self.blank_page();
-        self.store.read(ppn, &mut bytes, cause)?;
-        let stage = self.delta.as_ref().expect("only the delta stage has such pages");
-        let mut ranges = HashMap::<_, _, FxBuildHasher>::default();
-        if !bytes.is_empty() {
-            let damaged = || Error::Damaged(format!("page {ppn} is no page of deltas"));
-            ranges.extend(directory(&bytes).ok_or_else(damaged)?);
-        }
-        let current = |lpn: &&Lpn| stage.places.get(*lpn).is_some_and(|place| place.page == Some(ppn));
-        let load = |&lpn: &Lpn| {
-            let place = stage.places[&lpn];
-            let payload = ranges.get(&lpn).map_or_else(Vec::new, |range| bytes[range.clone()].to_vec());
-            StagedDelta { lpn, bytes: place.bytes, fingerprint: place.fingerprint, payload }
-        };
-        Ok(stage.pages[&ppn].lpns.iter().filter(current).map(load).collect())
-    }
-
-    fn write_compacted(&mut self, packer: &mut TempBuffer, pool: u32, cause: Cause) -> Result<()> {
-        let page = packer.page(0).encode(self.store.geometry().page_bytes as usize);
-        let ppn = self.append_deltas(pool, packer.page(0).deltas().len(), &page, cause)?;
-        for delta in packer.take(0) {
-            // The old page lets go of it; what it is stays the same.
-            let place = self.delta.as_ref().expect("asked above").places[&delta.lpn];
-            self.drop_delta(delta.lpn);
-            let stage = self.delta.as_mut().expect("only the delta stage compacts");
-            stage.places.insert(delta.lpn, place);
-            stage.settle(delta.lpn, ppn);
-        }
-        self.delta.as_mut().expect("asked above").statistics.compacted_pages += 1;
-        Ok(())
-    }
-
     /// Writes everything staged: the capacitor's work at a power loss, or a shutdown.
     pub(crate) fn write_staged_deltas(&mut self) -> Result<()> {
         while let Some(at) = self.delta.as_ref().and_then(|stage| stage.buffer.first_filled()) {
@@ -621,6 +592,10 @@ impl<N: Nand> Ftl<N> {
                 self.validity.set(ppn);
                 self.store.adopt_valid(ppn);
             }
+        }
+        // Found from the newest to the oldest.
+        if let Some(stage) = &mut self.delta {
+            stage.log.make_contiguous().reverse();
         }
         Ok(())
     }

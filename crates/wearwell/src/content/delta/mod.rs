@@ -14,7 +14,8 @@
 //!   paper assumes for its mapping records; so a flush need not commit a partly filled page.
 //! - A delta is newer than its base exactly if its page was programmed after the base was first written; copies keep
 //!   that number ([`Oob::generation`](crate::nand::Oob)). Recovery needs no other link between the two.
-//! - Old versions cost space. When the delta pages reach the share of the spare space they may use, writes bypass.
+//! - Old versions cost space. The log tells which deltas are oldest, and pages that went cold are merged; a limit on the
+//!   delta pages, beyond which writes bypass, is there but not in force by default. The paper has none.
 //!
 //! Invariants: a logical page has at most one delta, staged or stored, and only while it is mapped to a page; a page of
 //! deltas is valid exactly while one of them is current; a base is valid like any mapped page.
@@ -68,7 +69,7 @@ impl Default for DeltaDesign {
             max_ratio: 1.0,
             scan_interval_writes: 1024,
             scan_entries: 64,
-            area_share: 0.5,
+            area_share: 1.0,
         }
     }
 }

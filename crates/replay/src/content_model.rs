@@ -8,7 +8,8 @@
 //! What is modelled
 //! - *which* content: all unique, all the same, a duplicate share with zipf popularity over the first `pool`
 //!   distinct contents, or independent zipf draws over a universe of contents (the literal reading of Remap-SSD's
-//!   content generator, whose closed form is [`crate::theory::zipf_content`]); on top, silent writes;
+//!   content generator, whose closed form is [`crate::theory::zipf_content`]), or requests that bring back what their
+//!   pages held some versions ago, all pages of a request alike (spatial locality of content); on top, silent writes;
 //! - *how compressible*: a Gaussian ratio per page or per chunk of pages, clipped to `[0.01, 1]`;
 //! - *how different from before*: a Gaussian ratio per overwrite (Delta-FTL's model; it does not print sigma, ours
 //!   is a quarter of the mean unless told).
@@ -25,7 +26,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-use rand::SeedableRng;
+use rand::{Rng, SeedableRng};
 use rand_xoshiro::SplitMix64;
 use wearwell::address::RemapMode;
 use wearwell::content::{Descriptor, Fingerprint, mix};
@@ -39,6 +40,8 @@ const CLASS_BITS: u32 = 12;
 const NUMBER_BITS: u32 = u64::BITS - CLASS_BITS;
 const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 const SMALLEST_RATIO: f64 = 0.01;
+/// Versions of a page before its contents come again.
+const VERSION_BITS: u32 = NUMBER_BITS - u32::BITS;
 
 /// Content models and their keys.
 pub const GRAMMAR: Grammar = Grammar {
@@ -69,6 +72,14 @@ pub const GRAMMAR: Grammar = Grammar {
             keys: &[
                 Key { name: "a", default: "0.2", meaning: "exponent of the popularity, 0 to 2" },
                 Key { name: "contents", default: "900000", meaning: "size of the universe, 1 to 1e12" },
+            ],
+        },
+        Kind {
+            name: "revert",
+            meaning: "a share of requests brings back an older version of all its pages, the newest most often",
+            keys: &[
+                Key { name: "share", default: "0.2", meaning: "probability that a request does, 0 to 1" },
+                Key { name: "depth", default: "8", meaning: "versions back at most, 1 to 64; k with 2^-k" },
             ],
         },
     ],
@@ -128,6 +139,13 @@ pub enum Source {
         /// Number of contents.
         contents: u64,
     },
+    /// Requests write what their pages held before.
+    Reverts {
+        /// Probability that a request does.
+        share: f64,
+        /// Versions back at most; `k` of them with probability `2^-k`.
+        depth: u32,
+    },
 }
 
 /// A Gaussian share of the page size, clipped to `[0.01, 1]`.
@@ -186,6 +204,10 @@ fn read_source(options: &Options) -> Result<Source, SpecError> {
             a: options.number("a", 0.0..=2.0)?.unwrap_or(0.2),
             contents: options.integer("contents", 1..=1_000_000_000_000)?.unwrap_or(900_000),
         },
+        "revert" => Source::Reverts {
+            share: options.number("share", 0.0..=1.0)?.unwrap_or(0.2),
+            depth: options.integer("depth", 1..=64)?.unwrap_or(8) as u32,
+        },
         other => unreachable!("the grammar lists content model {other}, which nobody reads"),
     })
 }
@@ -233,6 +255,7 @@ impl Source {
                 ("dup", Some(format!("share={share},theta={theta},pool={pool}")))
             }
             Self::Zipf { a, contents } => ("zipf", Some(format!("a={a},contents={contents}"))),
+            Self::Reverts { share, depth } => ("revert", Some(format!("share={share},depth={depth}"))),
         }
     }
 
@@ -247,6 +270,10 @@ impl Source {
                 )
             }
             Self::Zipf { a, contents } => format!("independent zipf({a}) draws over {contents} contents"),
+            Self::Reverts { share, depth } => {
+                let share = percent(share);
+                format!("{share} of requests bring back an older version of their pages, up to {depth} back")
+            }
         }
     }
 }
@@ -266,6 +293,10 @@ pub struct ContentModel {
     made: u64,
     repeats: Chance,
     silent: Chance,
+    /// Versions that the request in hand goes back; 0: it writes new ones.
+    versions_back: u32,
+    /// Per page the versions made and the one it holds, for requests that go back.
+    versions: Holdings,
     /// The first contents, oldest first; what duplicates repeat.
     pool: Vec<u64>,
     ranks: Zipf,
@@ -281,12 +312,13 @@ impl ContentModel {
     pub fn new(spec: &Spec, seed: u64) -> Self {
         let (share, pool) = match spec.source {
             Source::Duplicates { share, pool, .. } => (share, pool as usize),
+            Source::Reverts { share, .. } => (share, 0),
             _ => (0.0, 0),
         };
         let ranks = match spec.source {
             Source::Zipf { a, contents } => Zipf::new(contents, a),
             Source::Duplicates { theta, .. } => Zipf::new(1, theta),
-            Source::Unique | Source::Same => Zipf::new(1, 0.0),
+            Source::Unique | Source::Same | Source::Reverts { .. } => Zipf::new(1, 0.0),
         };
         Self {
             spec: *spec,
@@ -295,6 +327,8 @@ impl ContentModel {
             made: 0,
             repeats: Chance::new(share),
             silent: Chance::new(spec.silent),
+            versions_back: 0,
+            versions: Holdings::default(),
             pool: Vec::with_capacity(pool),
             ranks,
             compressed: spec.compress.map(Sizes::new),
@@ -303,10 +337,15 @@ impl ContentModel {
         }
     }
 
-    /// Appends one descriptor per page of `pages` (logical page numbers below 2^32), in order, and takes them as
-    /// written. O(1) per page.
+    /// Appends one descriptor per page of `pages` (logical page numbers below 2^32), which are one request, in order, and
+    /// takes them as written. O(1) per page.
     #[inline]
     pub fn fill(&mut self, pages: Range<u64>, into: &mut Vec<Descriptor>) {
+        if let Source::Reverts { depth, .. } = self.spec.source {
+            let mut rng = SplitMix64::seed_from_u64(mix(!self.seed ^ self.writes.wrapping_mul(GOLDEN)));
+            let goes_back = self.repeats.happens(&mut rng);
+            self.versions_back = if goes_back { (1 + rng.next_u64().trailing_zeros()).min(depth) } else { 0 };
+        }
         for page in pages {
             into.push(self.write(page));
         }
@@ -385,7 +424,20 @@ impl ContentModel {
                 self.remember(new);
                 new
             }
+            Source::Reverts { .. } => self.turn_back(page),
         }
+    }
+
+    /// The version that the request in hand writes; a new one where a page has none so old.
+    fn turn_back(&mut self, page: u64) -> u64 {
+        let known = self.versions.get(page).unwrap_or(0);
+        let (made, held) = (known >> 32, known & u64::from(u32::MAX));
+        let older = held.saturating_sub(u64::from(self.versions_back));
+        let is_new = self.versions_back == 0 || older == 0;
+        let (made, held) = if is_new { (made + 1, made + 1) } else { (made, older) };
+        self.versions.set(page, made << 32 | held);
+        let number = page << VERSION_BITS | held & ((1 << VERSION_BITS) - 1);
+        self.fingerprint(number & NUMBER_MASK, number)
     }
 
     /// A content that was never there.

@@ -110,7 +110,7 @@ pub struct DeltaConfig {
     pub max_ratio: Option<f64>,
     /// Host writes between two looks for write-cold pages; 0 = never.
     pub scan_interval_writes: u32,
-    /// Table entries that such a look visits.
+    /// Deltas that such a look visits, about.
     pub scan_entries: u32,
     /// Share of the spare space that delta pages may use.
     pub area_share: f64,

@@ -295,6 +295,9 @@ pub struct SeriesPoint {
     pub requests: u64,
     /// Host page writes so far.
     pub host_page_writes: u64,
+    /// Pages that the host remapped so far.
+    #[serde(default)]
+    pub host_page_remaps: u64,
     /// Programs so far.
     pub programs: u64,
     /// Erases so far.

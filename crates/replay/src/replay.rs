@@ -317,6 +317,7 @@ impl<'a> Run<'a> {
             }
             Precondition::Constructed => precondition::construct(device, seed, &mut step)?,
         };
+        device.ftl_mut().forget_access_counts();
         let ended = match (flow, config.mode) {
             (Break(()), _) => Some("interrupted before the first measured request".into()),
             (Continue(()), Precondition::Aged) => self.age(on_progress)?,
@@ -672,6 +673,7 @@ impl<'a> Run<'a> {
         SeriesPoint {
             requests: self.measured,
             host_page_writes: stats.host_page_writes,
+            host_page_remaps: self.remapped_pages,
             programs: stats.total_programs(),
             erases: stats.total_erases(),
             recycled_writes: stats.recycled_writes,

@@ -230,6 +230,14 @@ impl<N: Nand> Ftl<N> {
         self.delta.as_ref().map(|stage| stage.statistics)
     }
 
+    /// Access counts by which delta encoding decides begin anew: what was written to bring the device into a state says
+    /// nothing about what is popular.
+    pub fn forget_access_counts(&mut self) {
+        if let Some(stage) = &mut self.delta {
+            stage.forget_heat();
+        }
+    }
+
     /// When and how garbage collection runs.
     pub fn gc_options(&self) -> &GcOptions {
         &self.collector.options
@@ -717,9 +725,10 @@ impl<N: Nand> Ftl<N> {
         while self.validity.is_on_flash() {
             self.require_metadata(Stream::Validity, 1)?;
             self.tell_opened();
-            if !self.validity.flush(&mut self.store)? {
+            if !self.validity.has_unwritten() {
                 break;
             }
+            self.validity.flush(&mut self.store)?;
             self.settle_validity()?;
         }
         Ok(())

@@ -44,6 +44,11 @@ pub(super) struct Recycling {
 
 pub(super) const SCALE: Key =
     Key { name: "scale", default: "0.01", meaning: "of the trace that is generated, 0.0001 to 1" };
+pub(super) const DUPLICATES: Key = Key {
+    name: "duplicates",
+    default: "0",
+    meaning: "share of writes that repeat a content, 0 to 1; what is not recycled repeats live pages; 0: recycled ones only",
+};
 pub(super) const THETA: Key =
     Key { name: "theta", default: "0.9", meaning: "zipf exponent of overwrites and reads (assumed), 0 to 2" };
 
@@ -85,6 +90,8 @@ impl Substitute {
     pub(super) fn new(facts: &Facts, keys: &Keys, mut random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
         let scale = keys.number("scale", 0.0001..=1.0)?;
         let theta = keys.number("theta", 0.0..=2.0)?;
+        let knows_contents = facts.recycling.is_some();
+        let duplicates = if knows_contents { keys.number("duplicates", 0.0..=1.0)? } else { 0.0 };
         let scaled = |count: f64| ((count * scale).round() as u64).max(1);
         let (reads, writes) = (scaled(facts.reads), scaled(facts.writes));
         let addresses = scaled(facts.addresses).min(writes);
@@ -93,7 +100,12 @@ impl Substitute {
         let overwrites = writes - addresses;
         let contents = facts.recycling.map(|recycling| {
             let recycled = (recycling.share_of_invalid * overwrites as f64).round() as u64;
-            Contents::new(addresses, Deck { wanted: recycled, left: overwrites }, recycling, content_seed)
+            let repeated = (duplicates * writes as f64).round() as u64;
+            let decks = [
+                Deck { wanted: recycled, left: overwrites },
+                Deck { wanted: repeated.saturating_sub(recycled), left: writes - recycled },
+            ];
+            Contents::new(addresses, decks, recycling, content_seed)
         });
         Ok(Self {
             requests,
@@ -131,7 +143,8 @@ impl Substitute {
         } else {
             None
         };
-        script.write_known(page, contents.put(address, recycled));
+        let repeated = recycled.or_else(|| contents.repeat_live(&self.ranks, self.known, &mut self.random));
+        script.write_known(page, contents.put(address, repeated));
     }
 }
 
@@ -157,6 +170,8 @@ impl Model for Substitute {
 #[derive(Debug)]
 struct Contents {
     recycled: Deck,
+    /// Repeats of live pages among the other writes.
+    live: Deck,
     newest_four: f64,
     /// Present content of each address, 0 before the first.
     present: Vec<u64>,
@@ -172,9 +187,10 @@ struct Contents {
 const VERSIONS: usize = 16;
 
 impl Contents {
-    fn new(addresses: u64, recycled: Deck, recycling: Recycling, seed: u64) -> Self {
+    fn new(addresses: u64, [recycled, live]: [Deck; 2], recycling: Recycling, seed: u64) -> Self {
         Self {
             recycled,
+            live,
             newest_four: recycling.newest_four,
             present: vec![0; addresses as usize],
             dead: vec![Vec::new(); addresses as usize],
@@ -209,6 +225,16 @@ impl Contents {
             }
         }
         None
+    }
+
+    /// The content of a live page, as popular as its address, if this write repeats one.
+    fn repeat_live(&mut self, ranks: &Zipf, known: u64, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
+        if self.live.wanted == 0 || self.live.left == 0 || !self.live.deal(false, random) {
+            return None;
+        }
+        let source = (0..16).map(|_| ranks.draw(random) - 1).find(|&rank| rank < known);
+        let content = self.present[source.unwrap_or(0) as usize];
+        (content != 0).then_some(content)
     }
 
     /// The address gets this content, or a new one; what it held is dead.

@@ -19,11 +19,15 @@ const SKEWS: [&str; 3] = ["0.6", "0.9", "1.2"];
 /// Pages per block.
 const BLOCK: f64 = 64.0;
 
-/// The paper's drive, scaled down.
+/// The paper's drive, scaled down. Every plane has open blocks of its own for pages, copies and deltas, so the number of
+/// planes shrinks first: with all of them, opening the delta log would cost more than a short trace saves.
 fn drive(setting: &Setting, scale: f64) -> Vec<String> {
+    let planes = (64.0 * scale).round().clamp(4.0, 64.0);
+    let channels = (planes / 4.0).ceil();
     vec![
         "device.preset=df-64g".to_owned(),
-        format!("device.blocks_per_plane={}", (4096.0 * scale).round()),
+        format!("device.channels={channels}"),
+        format!("device.blocks_per_plane={}", (4096.0 * scale * 16.0 / channels).round()),
         format!("buffer.pages={}", (16_384.0 * scale).round()),
         "precondition.mode=steady".to_owned(),
         "timing.mode=event".to_owned(),
@@ -47,6 +51,10 @@ fn fitted(setting: &Setting, scale: f64) -> Vec<String> {
     settings.push(format!("replay.seed={}", setting.seed));
     settings
 }
+
+/// Victims are the blocks with the most invalid data, of either area (section 3.6), and the invalidation of a delta is
+/// information for the collector. On pages alone this is greedy collection.
+const COUNTS_DEAD_DELTAS: &str = "gc.policy=dead-bytes";
 
 fn content(ratio: &str) -> String {
     format!("content.model=unique:delta={ratio}")
@@ -78,11 +86,10 @@ pub fn experiments(setting: &Setting) -> Vec<Experiment> {
 
 /// A substitute carries its contents; an original gets them from the run's content model.
 fn with_deltas(source: &Source, ratio: &str, settings: &[String]) -> (Source, Vec<String>) {
+    let settings = [settings, &[COUNTS_DEAD_DELTAS.to_owned()]].concat();
     match source {
-        Source::Substitute(spec) => {
-            (Source::Substitute(format!("{spec}+unique:delta={ratio}")), settings.to_vec())
-        }
-        other => (other.clone(), [settings, &[content(ratio)]].concat()),
+        Source::Substitute(spec) => (Source::Substitute(format!("{spec}+unique:delta={ratio}")), settings),
+        other => (other.clone(), [settings, vec![content(ratio)]].concat()),
     }
 }
 
@@ -91,7 +98,8 @@ fn synthetic(setting: &Setting) -> Vec<Experiment> {
         Size::Quick => 0.02,
         Size::Full => 0.2,
     };
-    let settings = [drive(setting, scale), vec!["timing.mode=none".to_owned()]].concat();
+    let settings =
+        [drive(setting, scale), vec!["timing.mode=none".to_owned(), COUNTS_DEAD_DELTAS.to_owned()]].concat();
     let one = |skew: &str, ratio: &str| {
         let (pages, requests) = (4e6 * scale, 16e6 * scale);
         let load = format!(

@@ -98,7 +98,12 @@ pub struct Experiment {
     pub scale: f64,
     /// What is done with them.
     pub work: Work,
+    /// Whether progress over device time is kept, as figures `curve.K.device_s` and `curve.K.host_pages`.
+    pub has_curve: bool,
 }
+
+/// Points of a curve at most.
+pub const CURVE_POINTS: usize = 200;
 
 impl Experiment {
     /// A run of a design.
@@ -108,12 +113,17 @@ impl Experiment {
         design: &'static str,
         settings: Vec<String>,
     ) -> Self {
-        Self { name: name.into(), source, scale, work: Work::Replay { design, settings } }
+        Self { name: name.into(), source, scale, work: Work::Replay { design, settings }, has_curve: false }
     }
 
     /// A count of the requests.
     pub fn count(name: impl Into<String>, (source, scale): (Source, f64)) -> Self {
-        Self { name: name.into(), source, scale, work: Work::Count }
+        Self { name: name.into(), source, scale, work: Work::Count, has_curve: false }
+    }
+
+    /// The same, with its progress over device time.
+    pub fn with_curve(self) -> Self {
+        Self { has_curve: true, ..self }
     }
 
     /// Whether the input stands in for another.
@@ -171,7 +181,11 @@ impl Experiment {
             Work::Replay { design, settings } => {
                 record.design = Some((*design).to_owned());
                 record.settings.clone_from(settings);
-                record.take(&replay(&input, design, settings, on_progress)?);
+                let run = replay(&input, design, settings, on_progress)?;
+                record.take(&run);
+                if self.has_curve {
+                    record.take_curve(&run);
+                }
             }
         }
         Ok(record)
@@ -286,9 +300,20 @@ impl Record {
         };
         let mut add = |name: &str, value: f64| self.figures.insert(name.to_owned(), value);
         add("first_erase.share", first.requests as f64 / last.requests as f64);
+        add("first_erase.device_s", first.device_s);
         if last.device_s > first.device_s {
             let rate = (last.requests - first.requests) as f64 / (last.device_s - first.device_s);
             add("after_first_erase.requests_per_s", rate);
+        }
+    }
+}
+
+impl Record {
+    fn take_curve(&mut self, run: &RunRecord) {
+        for (k, point) in run.series.iter().take(CURVE_POINTS).enumerate() {
+            let pages = point.host_page_writes + point.host_page_remaps;
+            self.figures.insert(format!("curve.{k}.device_s"), point.device_s);
+            self.figures.insert(format!("curve.{k}.host_pages"), pages as f64);
         }
     }
 }

@@ -124,6 +124,21 @@ fn synthetic(setting: &Setting) -> Vec<Experiment> {
         setting.seed,
         pages * 2.0
     );
+    // Requests of a few pages that bring back what their pages held, the newest version most often: neighbours come back
+    // together, which is what fast loading bets on.
+    let local = format!(
+        "zipf:theta=0.9,pages={pages},requests={},read=0.4,size=8,seed={}+revert:share=0.3,depth=8",
+        pages * 3.0,
+        setting.seed
+    );
+    let locality = variants(scale)
+        .into_iter()
+        .filter(|variant| ["128k", "128k-lru", "128k-fl"].contains(&variant.name.as_str()));
+    let locality = locality.map(|Variant { name, design, settings }| {
+        let settings = [fitted(setting), settings].concat();
+        let input = (Source::Generated(local.clone()), scale);
+        Experiment::replay(format!("locality/{name}"), input, design, settings)
+    });
     let source = Source::Generated(load);
     let wanted = ["baseline", "64k", "128k", "256k", "128k-lru", "128k-fl"];
     let variants = variants(scale).into_iter().filter(|variant| wanted.contains(&variant.name.as_str()));
@@ -132,6 +147,7 @@ fn synthetic(setting: &Setting) -> Vec<Experiment> {
             let settings = [fitted(setting), settings].concat();
             Experiment::replay(format!("synthetic/{name}"), (source.clone(), scale), design, settings)
         })
+        .chain(locality)
         .collect()
 }
 
@@ -316,7 +332,7 @@ fn response(runs: &Runs, variant: &str, sign: f64) -> Result<Vec<Value>> {
 fn comparison_order(runs: &Runs) -> Result<Vec<Value>> {
     [("LRU", "128k-lru"), ("PROB", "128k"), ("PROB+FL", "128k-fl")]
         .into_iter()
-        .map(|(name, variant)| Ok(Value::new(name, comparisons(runs.get(&format!("synthetic/{variant}"))?))))
+        .map(|(name, variant)| Ok(Value::new(name, comparisons(runs.get(&format!("locality/{variant}"))?))))
         .collect()
 }
 

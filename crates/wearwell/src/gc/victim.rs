@@ -106,20 +106,26 @@ fn cost_benefit(blocks: &BlockTable, pool: u32, now: u64) -> Option<BlockId> {
         .max_by(|&a, &b| score(a).total_cmp(&score(b)).then(b.cmp(&a)))
 }
 
-/// Only blocks with an invalid page are candidates: packing halves of pages anew need not free a page.
+/// Candidates are blocks whose collection frees a page for certain: one with an invalid page, or one of deltas that are
+/// dead to a good half. Of pages packed anew, without splitting, two neighbours hold more than a page's worth, so `live`
+/// pages' worth take at most `2 live + 1` pages.
 fn most_dead_bytes(blocks: &BlockTable, pool: u32, dead_pages: impl Fn(BlockId) -> f64) -> Option<BlockId> {
-    let invalid = |block: BlockId| blocks.block_pages() - blocks.valid(block);
-    let score = |block: BlockId| match blocks.kind(block) {
-        PageKind::Delta => dead_pages(block),
-        PageKind::Data
-        | PageKind::Translation
-        | PageKind::Chunk
-        | PageKind::RemapLog
-        | PageKind::Validity => invalid(block) as f64,
+    let pages = f64::from(blocks.block_pages());
+    let gain = |block: BlockId| {
+        let invalid = f64::from(blocks.block_pages() - blocks.valid(block));
+        let dead = match blocks.kind(block) {
+            PageKind::Delta => dead_pages(block),
+            PageKind::Data
+            | PageKind::Translation
+            | PageKind::Chunk
+            | PageKind::RemapLog
+            | PageKind::Validity => invalid,
+        };
+        (invalid > 0.0 || 2.0 * (pages - dead) + 2.0 < pages).then_some((dead, block))
     };
-    let candidates =
-        blocks.of_pool(pool).filter(|&b| blocks.state(b) == BlockState::Closed && invalid(b) > 0);
-    candidates.max_by(|&a, &b| score(a).total_cmp(&score(b)).then(b.cmp(&a)))
+    let closed = blocks.of_pool(pool).filter(|&block| blocks.state(block) == BlockState::Closed);
+    let best = closed.filter_map(gain).max_by(|(a, x), (b, y)| a.total_cmp(b).then(y.cmp(x)));
+    best.map(|(_, block)| block)
 }
 
 /// Blocks come with the most invalid pages first; no later one can beat a dirtiness that reaches its count.

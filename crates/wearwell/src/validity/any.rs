@@ -105,6 +105,16 @@ impl AnyValidity {
         Ok(())
     }
 
+    /// Whether something was said that exists only in RAM.
+    pub(crate) fn has_unwritten(&self) -> bool {
+        match self {
+            Self::Ram(_) => false,
+            Self::Bitmap(bitmap) => bitmap.has_unwritten(),
+            Self::Log(log) => log.has_unwritten(),
+            Self::Gecko(gecko) => gecko.insertions_since_flush() > 0,
+        }
+    }
+
     /// Puts what is in RAM on flash, or begins to, though its page is not full; `false` if there is nothing.
     pub(crate) fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         match self {

@@ -109,6 +109,8 @@ pub struct ValidityLog {
     cleaning: Vec<u8>,
     /// Entries of the next page.
     buffer: Vec<Entry>,
+    /// How many of them are reports; the others stand on the page that is being cleaned as well.
+    buffered_reports: u32,
     /// Reports that found the buffer full.
     waiting: VecDeque<Ppn>,
     durable_since: u64,
@@ -153,6 +155,7 @@ impl ValidityLog {
             moved: false,
             cleaning: page.clone(),
             buffer: Vec::with_capacity(page_entries as usize),
+            buffered_reports: 0,
             waiting: VecDeque::new(),
             durable_since: 0,
             page,
@@ -252,6 +255,12 @@ impl ValidityLog {
         Ok(())
     }
 
+    /// Whether a report exists only in RAM. Entries that cleaning inserted again do not count: their page is kept until
+    /// they are written. A log that grows by pages that are not full would otherwise be cleaned into the next one for ever.
+    pub fn has_unwritten(&self) -> bool {
+        self.buffered_reports > 0 || !self.waiting.is_empty()
+    }
+
     /// Writes what waits in RAM, one page per call, the last one not full; `false` once all is on flash. For shutdown, or
     /// before what is older than [`ValidityLog::durable_since`] may be needed is erased. Cleaning is left to
     /// [`Validity::settle`].
@@ -273,6 +282,7 @@ impl ValidityLog {
         self.counts_in_force.fill(0);
         self.directory.clear();
         self.buffer.clear();
+        self.buffered_reports = 0;
         self.waiting.clear();
         (self.in_force, self.durable_since, self.oldest) = (0, 0, FIRST_NUMBER);
         (self.cleaned, self.cursor, self.moved) = (0, 0, false);
@@ -382,6 +392,7 @@ impl ValidityLog {
         let block = self.block_of(ppn).index();
         self.counts_in_force[block] += 1;
         self.in_force += 1;
+        self.buffered_reports += 1;
         self.link(ppn);
     }
 
@@ -413,6 +424,7 @@ impl ValidityLog {
         self.directory.push_back(place);
         assert!(self.pages_held() < self.ring, "the log is longer than its positions can tell apart");
         self.buffer.clear();
+        self.buffered_reports = 0;
         self.moved = false;
         self.durable_since = durable_since;
         self.counts.written_pages += 1;

@@ -141,9 +141,13 @@ impl HeatTable {
         self.vacant.push(slot);
     }
 
-    /// Up to `count` pages that were not accessed for longest, coldest first: the end of the probationary segment.
-    pub fn coldest(&self, count: usize, out: &mut Vec<Lpn>) {
-        out.extend(self.probationary.oldest_first().take(count).map(|slot| self.entries[slot as usize].lpn));
+    /// Halves the counts of a page and returns them. Counts only grow otherwise: without this a page that was hot once
+    /// would be hot for as long as it has an entry.
+    pub fn cool(&mut self, lpn: Lpn) -> Heat {
+        let Some(slot) = self.slot_of(lpn) else { return Heat::default() };
+        let heat = &mut self.entries[slot as usize].heat;
+        *heat = Heat { reads: heat.reads / 2, writes: heat.writes / 2 };
+        *heat
     }
 
     /// Pages with an entry.

@@ -15,18 +15,22 @@
 //! - A delta is newer than its base exactly if its page was programmed after the base was first written; copies keep
 //!   that number ([`Oob::generation`](crate::nand::Oob)). Recovery needs no other link between the two, except where the
 //!   map is in NVRAM, which may be older than the flash: there a delta ends with the low half of its base's generation.
-//! - Old versions cost space. When the delta pages reach the share of the spare space they may use, writes bypass.
+//! - Old versions cost space. The log tells which deltas are oldest, and pages that went cold are merged; a limit on the
+//!   delta pages, beyond which writes bypass, is there but not in force by default. The paper has none.
 //!
 //! Invariants: a logical page has at most one delta, staged or stored, and only while it is mapped to a page; a page of
 //! deltas is valid exactly while one of them is current; a base is valid like any mapped page.
 
+mod collect;
 pub mod heat;
 pub mod packing;
 
-use hashbrown::HashMap;
+use std::collections::VecDeque;
+
+use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
-use crate::address::{BlockId, Lpn, Ppn};
+use crate::address::{Lpn, Ppn};
 use crate::content::{Content, Descriptor, Fingerprint, apply_delta, delta_of};
 use crate::design::Persistence;
 use crate::error::{Error, Result};
@@ -52,7 +56,7 @@ pub struct DeltaDesign {
     pub max_ratio: f64,
     /// Host writes between two looks for pages that went write-cold; 0 = never.
     pub scan_interval_writes: u32,
-    /// Table entries that such a look visits.
+    /// Deltas that such a look visits, about.
     pub scan_entries: u32,
     /// Share of the spare space that delta pages may use.
     pub area_share: f64,
@@ -65,9 +69,9 @@ impl Default for DeltaDesign {
             hot_accesses: 2,
             open_pages: 1,
             max_ratio: 1.0,
-            scan_interval_writes: 4096,
+            scan_interval_writes: 1024,
             scan_entries: 64,
-            area_share: 0.5,
+            area_share: 1.0,
         }
     }
 }
@@ -89,7 +93,7 @@ pub struct DeltaStatistics {
     pub gc_merges: u64,
     /// Eligible writes stored as pages because deltas were not worth it or had no space left.
     pub bypassed: u64,
-    /// Eligible writes whose delta did not fit a page, or whose size is unknown.
+    /// Eligible writes whose delta was too large, or whose size is unknown.
     pub incompressible: u64,
     /// Host reads that needed base and delta from flash.
     pub double_reads: u64,
@@ -120,24 +124,30 @@ pub(crate) struct DeltaStage {
     buffer: TempBuffer,
     places: HashMap<Lpn, DeltaPlace, FxBuildHasher>,
     pages: HashMap<Ppn, DeltaPage, FxBuildHasher>,
-    /// Moving average of the page share that a committed delta took.
-    mean_ratio: f64,
+    /// Pages of deltas, oldest first; some of them died.
+    log: VecDeque<Ppn>,
+    /// Moving average of the deltas in a committed page; its inverse is the share of a page that a delta takes.
+    mean_deltas: f64,
     averaged_pages: u64,
     /// Delta pages at most.
     page_limit: u64,
     page_bytes: u32,
     writes_to_scan: u32,
-    eligible: u64,
+    /// Eligible writes since deltas were found not to be worth it.
+    overlooked: u64,
     pub(crate) statistics: DeltaStatistics,
 }
 
-/// Every so many eligible writes in bypass mode one is encoded all the same, to see whether deltas got smaller.
-const PROBE_INTERVAL: u64 = 64;
 /// The low half of the base's generation.
 const TAG_BYTES: usize = 4;
+/// Eligible writes that are bypassed before deltas are tried anew, for as long as a verdict takes. Single probes between
+/// bypassed writes would not tell: the next whole write of a hot page ends its delta before the page of deltas is full.
+const RETRY_WRITES: u64 = 4096;
 /// Pages over which the packed ratio is averaged: a page holds one, two or three deltas, and the mean of few pages would
 /// cross the bound by chance.
 const AVERAGED_PAGES: u64 = 512;
+/// Pages before which no verdict is given, for the same reason.
+const FIRST_VERDICT_PAGES: u64 = 64;
 
 impl DeltaStage {
     pub(crate) fn new<N: Nand>(store: &Store<N>, design: DeltaDesign) -> Self {
@@ -146,12 +156,13 @@ impl DeltaStage {
             buffer: TempBuffer::new(design.open_pages, store.geometry().page_bytes),
             places: HashMap::default(),
             pages: HashMap::default(),
-            mean_ratio: 0.0,
+            log: VecDeque::new(),
+            mean_deltas: 0.0,
             averaged_pages: 0,
             page_limit: 0,
             page_bytes: store.geometry().page_bytes,
             writes_to_scan: design.scan_interval_writes,
-            eligible: 0,
+            overlooked: 0,
             statistics: DeltaStatistics::default(),
             design,
         }
@@ -178,9 +189,74 @@ impl DeltaStage {
 
     /// Whether deltas are worth their reads now, and have space.
     fn is_open(&mut self) -> bool {
-        self.eligible += 1;
-        let worth = self.mean_ratio <= self.design.max_ratio || self.eligible.is_multiple_of(PROBE_INTERVAL);
-        worth && (self.pages.len() as u64) < self.page_limit
+        if !self.is_worth_it() {
+            self.overlooked += 1;
+            if self.overlooked < RETRY_WRITES {
+                return false;
+            }
+            (self.overlooked, self.averaged_pages) = (0, 0);
+        }
+        (self.pages.len() as u64) < self.page_limit
+    }
+
+    /// The write-overhead test, on what a delta takes of a page with header and lost end included. That is pages over
+    /// deltas: the mean over pages of `1 / deltas` is larger, since pages with one delta would weigh as much as those with
+    /// two.
+    fn is_worth_it(&self) -> bool {
+        self.averaged_pages < FIRST_VERDICT_PAGES || self.mean_deltas * self.design.max_ratio >= 1.0
+    }
+
+    /// Whether a delta of this size fits a page, and is worth one of its own by the same test: a larger one would hold its
+    /// base down and save nothing.
+    fn is_small_enough(&self, bytes: usize) -> bool {
+        bytes < u16::MAX as usize
+            && self.buffer.is_small_enough(bytes)
+            && bytes as f64 <= self.design.max_ratio * self.page_bytes as f64
+    }
+
+    /// A page with so many deltas was written for the host.
+    fn count_committed(&mut self, deltas: usize) {
+        self.statistics.committed_pages += 1;
+        self.statistics.committed_deltas += deltas as u64;
+        self.averaged_pages = (self.averaged_pages + 1).min(AVERAGED_PAGES);
+        self.mean_deltas += (deltas as f64 - self.mean_deltas) / self.averaged_pages as f64;
+    }
+
+    /// Access counts begin anew.
+    pub(crate) fn forget_heat(&mut self) {
+        self.heat = HeatTable::new(self.design.heat_entries);
+    }
+
+    /// The logical pages of the next look for cold ones: those of the oldest pages in the log, since every write moves a
+    /// delta to its end. Pages that are looked at go to the end, too.
+    fn oldest_deltas(&mut self) -> Vec<Lpn> {
+        let mut oldest = Vec::new();
+        for _ in 0..self.log.len() {
+            if oldest.len() >= self.design.scan_entries as usize {
+                break;
+            }
+            let Some(ppn) = self.log.pop_front() else { break };
+            let Some(page) = self.pages.get(&ppn) else { continue };
+            let is_here = |lpn: &&Lpn| self.places.get(*lpn).is_some_and(|place| place.page == Some(ppn));
+            oldest.extend(page.lpns.iter().filter(is_here));
+            self.log.push_back(ppn);
+        }
+        oldest
+    }
+
+    /// Halves the access counts of a page; whether it is in delta form and should not be any more.
+    fn cools_down(&mut self, lpn: Lpn) -> bool {
+        self.heat.cool(lpn);
+        self.wants_merge(lpn)
+    }
+
+    /// Appends a page of deltas to the log. Pages that died are dropped from it now and then.
+    fn log_page(&mut self, ppn: Ppn) {
+        if self.log.len() > 2 * self.pages.len() + 64 {
+            let (pages, mut seen) = (&self.pages, HashSet::<Ppn, FxBuildHasher>::default());
+            self.log.retain(|ppn| pages.contains_key(ppn) && seen.insert(*ppn));
+        }
+        self.log.push_back(ppn);
     }
 
     /// The identity that the delta of a logical page leads to, if it has one.
@@ -222,6 +298,9 @@ impl DeltaStage {
     fn settle(&mut self, lpn: Lpn, ppn: Ppn) {
         let place = self.places.get_mut(&lpn).expect("a written delta is in the table");
         place.page = Some(ppn);
+        if !self.pages.contains_key(&ppn) {
+            self.log_page(ppn);
+        }
         let page = self.pages.entry(ppn).or_default();
         page.lpns.push(lpn);
         page.live += 1;
@@ -304,7 +383,7 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// The difference between a write and the stored base; reading the base is charged. `None` if it fits no page.
+    /// The difference between a write and the stored base; reading the base is charged. `None` if it is too large.
     fn encode(
         &mut self,
         lpn: Lpn,
@@ -330,8 +409,12 @@ impl<N: Nand> Ftl<N> {
             }
         };
         let stage = self.delta.as_ref().expect("only the delta stage encodes");
-        let packable = bytes < u16::MAX as usize && stage.buffer.is_small_enough(bytes);
-        Ok(packable.then_some(StagedDelta { lpn, bytes: bytes as u16, fingerprint, payload }))
+        Ok(stage.is_small_enough(bytes).then_some(StagedDelta {
+            lpn,
+            bytes: bytes as u16,
+            fingerprint,
+            payload,
+        }))
     }
 
     /// Bytes behind a delta that name its base. Where the map may lag behind the flash, a delta alone does not tell
@@ -369,11 +452,7 @@ impl<N: Nand> Ftl<N> {
         let ppn = self.append_deltas(pool, stage.buffer.page(at).deltas().len(), &page, cause)?;
         let stage = self.delta.as_mut().expect("only the delta stage commits");
         let deltas = stage.buffer.take(at);
-        stage.statistics.committed_pages += 1;
-        stage.statistics.committed_deltas += deltas.len() as u64;
-        let ratio = 1.0 / deltas.len() as f64;
-        stage.averaged_pages = (stage.averaged_pages + 1).min(AVERAGED_PAGES);
-        stage.mean_ratio += (ratio - stage.mean_ratio) / stage.averaged_pages as f64;
+        stage.count_committed(deltas.len());
         for delta in deltas {
             stage.settle(delta.lpn, ppn);
         }
@@ -438,11 +517,7 @@ impl<N: Nand> Ftl<N> {
         if !stage.is_read_hot(heat) || !stage.places.contains_key(&lpn) {
             return Ok(());
         }
-        match self.merge(lpn, Some(page)) {
-            // A device that is full still reads.
-            Err(Error::Full { .. }) => Ok(()),
-            other => other,
-        }
+        self.merge(lpn, Some(page))
     }
 
     /// Looks for pages in delta form that went write-cold, every so many writes.
@@ -456,19 +531,21 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         stage.writes_to_scan = stage.design.scan_interval_writes;
-        let mut cold = Vec::new();
-        stage.heat.coldest(stage.design.scan_entries as usize, &mut cold);
-        for lpn in cold {
-            if self.delta.as_ref().is_some_and(|stage| stage.wants_merge(lpn)) {
+        for lpn in stage.oldest_deltas() {
+            if self.delta.as_mut().is_some_and(|stage| stage.cools_down(lpn)) {
                 self.merge(lpn, None)?;
             }
         }
         Ok(())
     }
 
-    /// Writes `lpn` as a page of its own; `was_read` is its content if the host has just read both halves.
+    /// Writes `lpn` as a page of its own; `was_read` is its content if the host has just read both halves. On a full
+    /// device it stays as it is: the request that led here was served.
     fn merge(&mut self, lpn: Lpn, was_read: Option<&[u8]>) -> Result<()> {
-        let pool = self.make_room_for_write()?;
+        let pool = match self.make_room_for_write() {
+            Err(Error::Full { .. }) => return Ok(()),
+            pool => pool?,
+        };
         // Making room may have merged it.
         if !self.delta.as_ref().is_some_and(|stage| stage.places.contains_key(&lpn)) {
             return Ok(());
@@ -514,81 +591,6 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Before the data pages of a victim are copied: bases whose logical page should be in one piece are merged on the
-    /// way, which takes one page as the copy would.
-    pub(crate) fn merge_bases(&mut self, pages: &mut Vec<Ppn>, pool: u32, cause: Cause) -> Result<()> {
-        if self.delta.as_ref().is_none_or(|stage| stage.places.is_empty()) {
-            return Ok(());
-        }
-        for &ppn in pages.iter() {
-            let lpn = self.store.owner(ppn);
-            if self.delta.as_ref().is_some_and(|stage| stage.wants_merge(lpn)) {
-                self.rewrite_merged(lpn, ppn, Stream::Gc, pool, None, cause)?;
-                self.delta.as_mut().expect("asked above").statistics.gc_merges += 1;
-            }
-        }
-        pages.retain(|&ppn| self.validity.is_valid(ppn));
-        Ok(())
-    }
-
-    /// Empties a block of deltas: the current ones are packed anew, in their order, which takes at most as many pages.
-    ///
-    /// Without a battery a staged delta is stored first: its predecessor, which is durable, may lie in the victim.
-    pub(crate) fn move_deltas(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
-        if self.persistence == Persistence::NvramMap
-            && let Some(at) = self.delta.as_ref().and_then(|stage| stage.buffer.first_filled())
-        {
-            self.commit_deltas_in(at, pool, cause)?;
-        }
-        let first = self.store.geometry().first_page(victim);
-        let mut pages = Vec::new();
-        self.validity.collect_valid(first, self.store.geometry().block_pages(), &mut pages);
-        let mut packer = TempBuffer::new(1, self.store.geometry().page_bytes);
-        for ppn in pages {
-            for delta in self.load_deltas(ppn, cause)? {
-                if packer.place_for(delta.bytes as usize).is_none() {
-                    self.write_compacted(&mut packer, pool, cause)?;
-                }
-                packer.push(0, delta);
-            }
-        }
-        if packer.first_filled().is_some() { self.write_compacted(&mut packer, pool, cause) } else { Ok(()) }
-    }
-
-    /// The current deltas of a page, read from flash.
-    fn load_deltas(&mut self, ppn: Ppn, cause: Cause) -> Result<Vec<StagedDelta>> {
-        let mut bytes = self.blank_page();
-        self.store.read(ppn, &mut bytes, cause)?;
-        let stage = self.delta.as_ref().expect("only the delta stage has such pages");
-        let mut ranges = HashMap::<_, _, FxBuildHasher>::default();
-        if !bytes.is_empty() {
-            let damaged = || Error::Damaged(format!("page {ppn} is no page of deltas"));
-            ranges.extend(directory(&bytes).ok_or_else(damaged)?);
-        }
-        let current = |lpn: &&Lpn| stage.places.get(*lpn).is_some_and(|place| place.page == Some(ppn));
-        let load = |&lpn: &Lpn| {
-            let place = stage.places[&lpn];
-            let payload = ranges.get(&lpn).map_or_else(Vec::new, |range| bytes[range.clone()].to_vec());
-            StagedDelta { lpn, bytes: place.bytes, fingerprint: place.fingerprint, payload }
-        };
-        Ok(stage.pages[&ppn].lpns.iter().filter(current).map(load).collect())
-    }
-
-    fn write_compacted(&mut self, packer: &mut TempBuffer, pool: u32, cause: Cause) -> Result<()> {
-        let page = packer.page(0).encode(self.store.geometry().page_bytes as usize);
-        let ppn = self.append_deltas(pool, packer.page(0).deltas().len(), &page, cause)?;
-        for delta in packer.take(0) {
-            // The old page lets go of it; what it is stays the same.
-            let place = self.delta.as_ref().expect("asked above").places[&delta.lpn];
-            self.drop_delta(delta.lpn);
-            let stage = self.delta.as_mut().expect("only the delta stage compacts");
-            stage.places.insert(delta.lpn, place);
-            stage.settle(delta.lpn, ppn);
-        }
-        self.delta.as_mut().expect("asked above").statistics.compacted_pages += 1;
-        Ok(())
-    }
-
     /// Writes everything staged: the capacitor's work at a power loss, or a shutdown.
     pub(crate) fn write_staged_deltas(&mut self) -> Result<()> {
         while let Some(at) = self.delta.as_ref().and_then(|stage| stage.buffer.first_filled()) {
@@ -629,6 +631,10 @@ impl<N: Nand> Ftl<N> {
                 self.validity.set(ppn);
                 self.store.adopt_valid(ppn);
             }
+        }
+        // Found from the newest to the oldest.
+        if let Some(stage) = &mut self.delta {
+            stage.log.make_contiguous().reverse();
         }
         Ok(())
     }

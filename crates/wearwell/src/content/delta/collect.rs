@@ -1,0 +1,94 @@
+//! Deltas under garbage collection: bases are merged or copied, pages of deltas are packed anew.
+//!
+//! A base is a page like any other to the collector, and is copied with the rest of its victim unless its logical page
+//! should be in one piece: then the merged page takes the place of the copy. Deltas of a victim are packed in their order
+//! into as many pages at the most, so a collection needs no more room than the victim had.
+
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
+use super::packing::{StagedDelta, TempBuffer, directory};
+use crate::address::{BlockId, Lpn, Ppn};
+use crate::design::Persistence;
+use crate::error::{Error, Result};
+use crate::ftl::Ftl;
+use crate::nand::Nand;
+use crate::store::Stream;
+use crate::timing::Cause;
+
+impl<N: Nand> Ftl<N> {
+    /// Before the data pages of a victim are copied: bases whose logical page should be in one piece are merged on the
+    /// way, which takes one page as the copy would.
+    pub(crate) fn merge_bases(&mut self, pages: &mut Vec<Ppn>, pool: u32, cause: Cause) -> Result<()> {
+        if self.delta.as_ref().is_none_or(|stage| stage.places.is_empty()) {
+            return Ok(());
+        }
+        for &ppn in pages.iter() {
+            let lpn = self.store.owner(ppn);
+            if self.delta.as_ref().is_some_and(|stage| stage.wants_merge(lpn)) {
+                self.rewrite_merged(lpn, ppn, Stream::Gc, pool, None, cause)?;
+                self.delta.as_mut().expect("asked above").statistics.gc_merges += 1;
+            }
+        }
+        pages.retain(|&ppn| self.validity.is_valid(ppn));
+        Ok(())
+    }
+
+    /// Empties a block of deltas: the current ones are packed anew, in their order, which takes at most as many pages.
+    ///
+    /// Without a battery a staged delta is stored first: its predecessor, which is durable, may lie in the victim.
+    pub(crate) fn move_deltas(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
+        if self.persistence == Persistence::NvramMap
+            && let Some(at) = self.delta.as_ref().and_then(|stage| stage.buffer.first_filled())
+        {
+            self.commit_deltas_in(at, pool, cause)?;
+        }
+        let first = self.store.geometry().first_page(victim);
+        let mut pages = Vec::new();
+        self.validity.collect_valid(first, self.store.geometry().block_pages(), &mut pages);
+        let mut packer = TempBuffer::new(1, self.store.geometry().page_bytes);
+        for ppn in pages {
+            for delta in self.load_deltas(ppn, cause)? {
+                if packer.place_for(delta.bytes as usize).is_none() {
+                    self.write_compacted(&mut packer, pool, cause)?;
+                }
+                packer.push(0, delta);
+            }
+        }
+        if packer.first_filled().is_some() { self.write_compacted(&mut packer, pool, cause) } else { Ok(()) }
+    }
+
+    /// The current deltas of a page, read from flash.
+    fn load_deltas(&mut self, ppn: Ppn, cause: Cause) -> Result<Vec<StagedDelta>> {
+        let mut bytes = self.blank_page();
+        self.store.read(ppn, &mut bytes, cause)?;
+        let stage = self.delta.as_ref().expect("only the delta stage has such pages");
+        let mut ranges = HashMap::<_, _, FxBuildHasher>::default();
+        if !bytes.is_empty() {
+            let damaged = || Error::Damaged(format!("page {ppn} is no page of deltas"));
+            ranges.extend(directory(&bytes).ok_or_else(damaged)?);
+        }
+        let current = |lpn: &&Lpn| stage.places.get(*lpn).is_some_and(|place| place.page == Some(ppn));
+        let load = |&lpn: &Lpn| {
+            let place = stage.places[&lpn];
+            let payload = ranges.get(&lpn).map_or_else(Vec::new, |range| bytes[range.clone()].to_vec());
+            StagedDelta { lpn, bytes: place.bytes, fingerprint: place.fingerprint, payload }
+        };
+        Ok(stage.pages[&ppn].lpns.iter().filter(current).map(load).collect())
+    }
+
+    fn write_compacted(&mut self, packer: &mut TempBuffer, pool: u32, cause: Cause) -> Result<()> {
+        let page = packer.page(0).encode(self.store.geometry().page_bytes as usize);
+        let ppn = self.append_deltas(pool, packer.page(0).deltas().len(), &page, cause)?;
+        for delta in packer.take(0) {
+            // The old page lets go of it; what it is stays the same.
+            let place = self.delta.as_ref().expect("asked above").places[&delta.lpn];
+            self.drop_delta(delta.lpn);
+            let stage = self.delta.as_mut().expect("only the delta stage compacts");
+            stage.places.insert(delta.lpn, place);
+            stage.settle(delta.lpn, ppn);
+        }
+        self.delta.as_mut().expect("asked above").statistics.compacted_pages += 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,564 @@
+//! Delta encoding, case by case: what may become a delta, what a delta must outlive, and what a naive device loses.
+
+mod common;
+
+use common::{audit, flat_geometry};
+use wearwell::address::{BlockId, Lpn};
+use wearwell::content::delta::DeltaStatistics;
+use wearwell::content::{Descriptor, Fingerprint, mix};
+use wearwell::design::{DeltaDesign, SharingDesign, delta};
+use wearwell::device::HostData;
+use wearwell::gc::{GcOptions, VictimPolicy};
+use wearwell::mapping::CachedOptions;
+use wearwell::nand::{PageKind, Retain, SimNand};
+use wearwell::refs::RefsPart;
+use wearwell::reverse_map::ReverseMapPart;
+use wearwell::store::BlockState;
+use wearwell::timing::Cause;
+use wearwell::{Device, DeviceOptions, Error};
+
+const PAGE: usize = 4096;
+const LOGICAL: u32 = 60;
+
+/// Sixteen blocks of eight pages. Two accesses make a page hot; nothing is scanned or collected unless asked.
+struct Drive {
+    device: Device<SimNand>,
+}
+
+/// Counts of flash operations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Operations {
+    reads: u64,
+    programs: u64,
+}
+
+fn unscanned() -> DeltaDesign {
+    DeltaDesign { scan_interval_writes: 0, area_share: 1.0, ..DeltaDesign::default() }
+}
+
+/// Victims are collected when a test asks for it.
+fn on_demand(policy: VictimPolicy) -> GcOptions {
+    GcOptions { policy, background_blocks: u32::MAX, ..GcOptions::default() }
+}
+
+/// The bytes of version `version` of a page: noise of which each version rewrites its own `changed` bytes.
+fn page(lpn: u64, version: u64, changed: usize) -> Vec<u8> {
+    let noise = |seed: u64| (0..).flat_map(move |k| mix(seed << 20 | k).to_le_bytes());
+    let mut bytes: Vec<u8> = noise(lpn + 1).take(PAGE).collect();
+    if version > 0 {
+        let at = version as usize * 37 % (PAGE - changed + 1);
+        bytes[at..at + changed].iter_mut().zip(noise(lpn << 8 | version)).for_each(|(b, n)| *b ^= n | 1);
+    }
+    bytes
+}
+
+impl Drive {
+    fn new(design: DeltaDesign) -> Self {
+        Self::with(design, GcOptions::default(), None)
+    }
+
+    fn with(design: DeltaDesign, gc: GcOptions, cache_entries: Option<u32>) -> Self {
+        let nand = SimNand::new(flat_geometry([1, 16, 8, PAGE as u32]), Retain::ALL);
+        let parts = delta(gc, design, cache_entries.map(|entries| CachedOptions { entries }));
+        let device = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).expect("it fits");
+        Self { device }
+    }
+
+    /// Writes a version that differs from the others in few bytes.
+    fn write(&mut self, lpn: u64, version: u64) {
+        self.write_bytes(lpn, &page(lpn, version, 200));
+    }
+
+    fn write_bytes(&mut self, lpn: u64, bytes: &[u8]) {
+        self.device.write(lpn * PAGE as u64, PAGE as u64, HostData::Bytes(bytes)).expect("there is room");
+        audit(&mut self.device);
+    }
+
+    /// Writes a page with a stated difference from what it replaces, of which only sizes are known.
+    fn write_sized(&mut self, lpn: u32, id: u64, delta_bytes: u16) {
+        let content = Descriptor { delta_bytes, ..Descriptor::of(Fingerprint(id)) };
+        self.device.write_page(Lpn(lpn), content).expect("there is room");
+        audit(&mut self.device);
+    }
+
+    fn read_bytes(&mut self, lpn: u64) -> Vec<u8> {
+        let mut bytes = vec![0xa5; PAGE];
+        self.device.read(lpn * PAGE as u64, PAGE as u64, &mut bytes).expect("a healthy medium reads");
+        audit(&mut self.device);
+        bytes
+    }
+
+    fn expect(&mut self, lpn: u64, version: u64) {
+        assert!(
+            self.read_bytes(lpn) == page(lpn, version, 200),
+            "page {lpn} does not hold version {version}"
+        );
+    }
+
+    fn trim(&mut self, lpn: u64) {
+        self.device.trim(lpn * PAGE as u64, PAGE as u64).expect("a trim");
+        audit(&mut self.device);
+    }
+
+    /// Collects one victim; `false` if nothing can be gained.
+    fn collect(&mut self) -> bool {
+        let collected = self.device.ftl_mut().collect_in_background().expect("there is room");
+        audit(&mut self.device);
+        collected
+    }
+
+    /// Power is lost: what the capacitor writes is written, RAM is forgotten, tables are rebuilt from flash.
+    fn lose_power(&mut self) {
+        self.device.recover().expect("power stays on");
+        audit(&mut self.device);
+    }
+
+    /// Pages of deltas, committed by writing deltas that take more than half a page each, two of which never share one.
+    fn commit_staged(&mut self, lpn: u32) {
+        self.write_sized(lpn, 9_000, 10);
+        self.write_sized(lpn, 9_001, 3_900);
+    }
+
+    fn statistics(&self) -> DeltaStatistics {
+        self.device.ftl().delta_statistics().expect("the design makes deltas")
+    }
+
+    fn delta_writes(&self) -> u64 {
+        self.device.ftl().stats().delta_writes
+    }
+
+    fn operations(&self) -> Operations {
+        let stats = self.device.ftl().stats();
+        Operations { reads: stats.total_reads(), programs: stats.total_programs() }
+    }
+
+    /// Flash operations of an action.
+    fn cost(&mut self, action: impl FnOnce(&mut Self)) -> Operations {
+        let before = self.operations();
+        action(self);
+        let after = self.operations();
+        Operations { reads: after.reads - before.reads, programs: after.programs - before.programs }
+    }
+
+    fn valid_pages(&self, kind: PageKind) -> u32 {
+        let blocks = self.device.ftl().store().blocks();
+        let used = |&block: &BlockId| blocks.state(block) != BlockState::Free && blocks.kind(block) == kind;
+        (0..blocks.len()).map(BlockId).filter(used).map(|block| blocks.valid(block)).sum()
+    }
+}
+
+fn cost(reads: u64, programs: u64) -> Operations {
+    Operations { reads, programs }
+}
+
+/// D9: a delta is made of a page that is written often and not read often.
+#[test]
+fn only_write_hot_and_read_cold_pages_become_deltas() {
+    let mut drive = Drive::new(unscanned());
+    drive.write(0, 0);
+    assert_eq!(drive.delta_writes(), 0, "the first write finds nothing to differ from");
+    drive.write(0, 1);
+    assert_eq!(drive.delta_writes(), 1, "the second write makes it hot");
+    drive.write(1, 0);
+    (0..2).for_each(|_| drive.expect(1, 0));
+    drive.write(1, 1);
+    assert_eq!(drive.delta_writes(), 1, "page 1 is read as often as it is written");
+    drive.expect(0, 1);
+    drive.expect(1, 1);
+}
+
+/// D9: what does not compress is stored as a page. A naive device stores a "difference" as large as the page, and the
+/// base besides.
+#[test]
+fn an_incompressible_difference_is_a_page() {
+    let mut drive = Drive::new(unscanned());
+    drive.write(0, 0);
+    drive.write_bytes(0, &page(7, 0, 0));
+    assert_eq!((drive.delta_writes(), drive.statistics().incompressible), (0, 1));
+    assert_eq!(drive.valid_pages(PageKind::Data), 1, "the old version is not held for nothing");
+    assert!(drive.read_bytes(0) == page(7, 0, 0));
+}
+
+/// D9, D11: a delta that alone takes more of a page than deltas may is stored as a page, whatever the mean is.
+#[test]
+fn a_delta_beyond_the_bound_is_a_page() {
+    let mut drive = Drive::new(DeltaDesign { max_ratio: 0.5, ..unscanned() });
+    drive.write_sized(0, 1, 0);
+    drive.write_sized(0, 2, 2_100);
+    assert_eq!((drive.delta_writes(), drive.statistics().incompressible), (0, 1));
+    drive.write_sized(0, 3, 2_000);
+    assert_eq!(drive.delta_writes(), 1);
+}
+
+/// D10: every delta is against the stored page. One against the version before cannot be read back: only the newest
+/// delta is kept.
+#[test]
+fn deltas_are_against_the_stored_page() {
+    let mut drive = Drive::new(unscanned());
+    for version in 0..5 {
+        drive.write(0, version);
+    }
+    assert_eq!(drive.delta_writes(), 4);
+    drive.expect(0, 4);
+}
+
+/// D11: the test compares pages written with deltas stored. Pages with one delta and with two, by turns, cost 2/3 of a
+/// page per delta; the mean over pages of the share of a delta is 3/4, and a device that takes that bypasses at a bound
+/// between the two.
+#[test]
+fn the_packed_ratio_is_pages_over_deltas() {
+    let mut drive = Drive::new(DeltaDesign { max_ratio: 0.7, ..unscanned() });
+    (0..6).for_each(|lpn| drive.write_sized(lpn, u64::from(lpn) + 1, 0));
+    // Large, then two that share a page: by turns one and two deltas in a page.
+    for write in 0..900_u64 {
+        let bytes = if write % 3 == 0 { 2_860 } else { 1_900 };
+        drive.write_sized((write % 6) as u32, 100 + write, bytes);
+    }
+    let counts = drive.statistics();
+    let ratio = counts.committed_pages as f64 / counts.committed_deltas as f64;
+    assert!((0.66..0.68).contains(&ratio), "the load packs as intended: {ratio}");
+    assert_eq!(counts.bypassed, 0);
+}
+
+/// D11, D32: deltas that do not pay are not made any more, until they are tried anew. Those that exist stay readable. A
+/// device that tries single ones never learns that they got smaller.
+#[test]
+fn deltas_that_do_not_pay_are_bypassed_and_old_ones_stay_readable() {
+    let mut drive = Drive::new(DeltaDesign { max_ratio: 0.8, ..unscanned() });
+    let mut id = 100;
+    drive.write(20, 0);
+    drive.write(20, 1);
+    (0..19).for_each(|lpn| drive.write_sized(lpn, u64::from(lpn) + 1, 0));
+    // Each takes a page of its own.
+    let mut overwrite = |drive: &mut Drive, count, bytes| {
+        for _ in 0..count {
+            id += 1;
+            drive.write_sized((id % 19) as u32, id, bytes);
+        }
+    };
+    overwrite(&mut drive, 400, 3_000);
+    let counts = drive.statistics();
+    assert!(counts.bypassed > 300, "{counts:?}");
+    drive.expect(20, 1);
+    // Tried anew after a while, smaller ones reopen it.
+    overwrite(&mut drive, 5_000, 300);
+    let before = drive.statistics().bypassed;
+    overwrite(&mut drive, 100, 300);
+    assert_eq!(drive.statistics().bypassed, before, "deltas pay again");
+    drive.expect(20, 1);
+}
+
+/// D13, D33: a page is one read; with its delta on flash two, and decoding, which the double-read model ignores; with
+/// its delta in the temp buffer one.
+#[test]
+fn a_page_in_delta_form_takes_two_reads() {
+    let mut drive = Drive::new(DeltaDesign { hot_accesses: 3, ..unscanned() });
+    (0..2).for_each(|_| drive.write(0, 0));
+    assert_eq!(drive.cost(|drive| drive.expect(0, 0)), cost(1, 0));
+    drive.write(0, 1);
+    assert_eq!(drive.cost(|drive| drive.expect(0, 1)), cost(1, 0), "the delta is in the temp buffer");
+    let mut drive = Drive::new(unscanned());
+    drive.write(0, 0);
+    drive.write(0, 1);
+    drive.write_sized(1, 1, 0);
+    drive.commit_staged(1);
+    assert_eq!(drive.valid_pages(PageKind::Delta), 1);
+    let decoded = drive.device.ftl().stats().work.decoded_deltas;
+    assert_eq!(drive.cost(|drive| drive.expect(0, 1)), cost(2, 0));
+    assert_eq!(drive.statistics().double_reads, 1);
+    assert_eq!(drive.device.ftl().stats().work.decoded_deltas - decoded, 1);
+}
+
+/// D14: the read that makes a page hot brings it back into one piece, at the cost of a program and of no further read.
+#[test]
+fn a_page_that_becomes_read_hot_is_merged_once() {
+    let mut drive = Drive::new(unscanned());
+    drive.write(0, 0);
+    drive.write(0, 1);
+    drive.expect(0, 1);
+    assert_eq!(drive.cost(|drive| drive.expect(0, 1)), cost(1, 1));
+    assert_eq!(drive.statistics().read_hot_merges, 1);
+    assert_eq!(drive.valid_pages(PageKind::Data), 1, "the old version is not needed any more");
+    assert_eq!(drive.cost(|drive| drive.expect(0, 1)), cost(1, 0));
+}
+
+/// D15: a page that is not written any more does not keep two places, while one that is goes on as deltas. Counts that
+/// only grow never say so: a page that was hot once would stay hot for as long as it is remembered.
+#[test]
+fn a_page_that_goes_write_cold_is_merged() {
+    let design = DeltaDesign { scan_interval_writes: 8, scan_entries: 2, ..unscanned() };
+    let mut drive = Drive::new(design);
+    drive.write(0, 0);
+    drive.write(0, 1);
+    (1..8).for_each(|version| drive.write(1, version));
+    drive.write_sized(20, 1, 0);
+    drive.commit_staged(20);
+    assert_eq!((drive.delta_writes(), drive.statistics().write_cold_merges), (9, 0));
+    (30..34).for_each(|lpn| drive.write(lpn, 0));
+    assert_eq!(drive.statistics().write_cold_merges, 1);
+    assert_eq!(drive.cost(|drive| drive.expect(0, 1)), cost(1, 0));
+    assert_eq!(drive.cost(|drive| drive.expect(1, 7)), cost(2, 0));
+}
+
+/// D16, D24: the older delta of a page in the temp buffer is dead on arrival; kept, it would be read or fill the page.
+#[test]
+fn a_staged_delta_is_replaced() {
+    let mut drive = Drive::new(unscanned());
+    drive.write(0, 0);
+    let written = drive.cost(|drive| (1..40).for_each(|version| drive.write(0, version)));
+    assert_eq!(written.programs, 0, "39 deltas of 200 bytes fill two pages, but there is only one delta");
+    drive.expect(0, 39);
+}
+
+/// D17, D20: a base is an old version that somebody needs. A naive collection takes it for dead, and the delta with it.
+#[test]
+fn a_base_survives_collection() {
+    let mut drive = Drive::with(unscanned(), on_demand(VictimPolicy::Greedy), None);
+    (0..8).for_each(|lpn| drive.write(lpn, 0));
+    drive.write(3, 1);
+    (0..8).filter(|&lpn| lpn != 3).for_each(|lpn| drive.trim(lpn));
+    assert_eq!(drive.valid_pages(PageKind::Data), 1);
+    assert!(drive.collect());
+    assert_eq!(drive.statistics().gc_merges, 0, "page 3 is still written often: its base is copied");
+    drive.expect(3, 1);
+}
+
+/// D17: the base of a page that is read often is not copied: base and delta become one page on the way.
+#[test]
+fn collection_merges_what_should_be_in_one_piece() {
+    let design = DeltaDesign { heat_entries: 4, ..unscanned() };
+    let mut drive = Drive::with(design, on_demand(VictimPolicy::Greedy), None);
+    (0..8).for_each(|lpn| drive.write(lpn, 0));
+    drive.write(7, 1);
+    assert_eq!(drive.delta_writes(), 1);
+    // The counts of page 7 leave the table: it is not known to be hot any more.
+    (40..48).for_each(|lpn| (0..2).for_each(|_| drive.write(lpn, 0)));
+    (0..7).for_each(|lpn| drive.trim(lpn));
+    assert_eq!(drive.cost(|drive| assert!(drive.collect())).programs, 1);
+    assert_eq!(drive.statistics().gc_merges, 1);
+    assert_eq!(drive.cost(|drive| drive.expect(7, 1)), cost(1, 0));
+}
+
+/// D21: the delta follows its page, not the place of its base: a base may move while its delta waits in the temp buffer,
+/// and again when it is on flash.
+#[test]
+fn a_base_moves_under_its_delta() {
+    let mut drive = Drive::with(unscanned(), on_demand(VictimPolicy::Greedy), None);
+    (0..8).for_each(|lpn| drive.write(lpn, 0));
+    drive.write(3, 1);
+    (0..3).for_each(|lpn| drive.trim(lpn));
+    assert!(drive.collect());
+    drive.expect(3, 1);
+    drive.write(3, 2);
+    drive.commit_staged(4);
+    (8..24).for_each(|lpn| drive.write(lpn, 0));
+    (4..14).for_each(|lpn| drive.trim(lpn));
+    while drive.collect() {}
+    assert_eq!(drive.statistics().gc_merges, 0);
+    drive.expect(3, 2);
+}
+
+/// D17, D18: deltas that died count, although the page they are in is still needed; what is left of a block is packed
+/// into fewer pages. By whole pages a block of nearly dead deltas looks full, and is never collected.
+#[test]
+fn dead_deltas_make_a_victim() {
+    let collected = |policy| {
+        let mut drive = Drive::with(unscanned(), on_demand(policy), None);
+        (0..33).for_each(|lpn| drive.write(lpn, 0));
+        // Eight pages of four deltas; of each page one delta stays.
+        (0..33).for_each(|lpn| drive.write_bytes(lpn, &page(lpn, 1, 960)));
+        (0..32).filter(|lpn| lpn % 4 > 0).for_each(|lpn| drive.write_bytes(lpn, &page(lpn, 2, 20)));
+        assert_eq!((drive.valid_pages(PageKind::Delta), drive.statistics().committed_pages), (8, 8));
+        let collected = drive.collect();
+        (0..32).for_each(|lpn| {
+            let wanted = if lpn % 4 == 0 { page(lpn, 1, 960) } else { page(lpn, 2, 20) };
+            assert!(drive.read_bytes(lpn) == wanted, "page {lpn}");
+        });
+        (collected, drive.statistics().compacted_pages)
+    };
+    assert_eq!(collected(VictimPolicy::Greedy), (false, 0));
+    assert_eq!(collected(VictimPolicy::DeadBytes), (true, 2));
+}
+
+/// D22: after a power loss a delta belongs to the version it was made from. One that is older than the page must not be
+/// applied to it.
+#[test]
+fn a_delta_of_an_older_version_is_not_applied() {
+    let mut drive = Drive::with(unscanned(), GcOptions::default(), Some(16));
+    drive.write(0, 0);
+    drive.write(0, 1);
+    drive.write_sized(1, 1, 0);
+    drive.commit_staged(1);
+    drive.write_bytes(0, &page(9, 0, 0));
+    drive.lose_power();
+    assert!(drive.read_bytes(0) == page(9, 0, 0));
+}
+
+/// D22: a copy of the base is not a newer version. Told by its time of writing, the delta would be dropped.
+#[test]
+fn a_delta_outlives_the_move_of_its_base() {
+    let mut drive = Drive::with(unscanned(), on_demand(VictimPolicy::Greedy), Some(16));
+    (0..8).for_each(|lpn| drive.write(lpn, 0));
+    drive.write(3, 1);
+    drive.write_sized(20, 1, 0);
+    drive.commit_staged(20);
+    (0..3).for_each(|lpn| drive.trim(lpn));
+    while drive.collect() {}
+    drive.lose_power();
+    drive.expect(3, 1);
+}
+
+/// D23: an acknowledged delta is in the temp buffer only; the capacitor that writes the tables writes it, too.
+#[test]
+fn a_staged_delta_survives_power_loss() {
+    let mut drive = Drive::with(unscanned(), GcOptions::default(), Some(16));
+    drive.write(0, 0);
+    drive.write(0, 1);
+    assert_eq!(drive.valid_pages(PageKind::Delta), 0);
+    drive.lose_power();
+    assert_eq!(drive.valid_pages(PageKind::Delta), 1, "a page that is partly filled");
+    drive.expect(0, 1);
+    drive.lose_power();
+    drive.expect(0, 1);
+}
+
+/// D25: a page of deltas is invalid with its last delta, not before and not never.
+#[test]
+fn a_page_of_deltas_dies_with_its_last_delta() {
+    let mut drive = Drive::new(unscanned());
+    for lpn in 0..3 {
+        drive.write(lpn, 0);
+        drive.write(lpn, 1);
+    }
+    drive.write_sized(20, 1, 0);
+    drive.commit_staged(20);
+    assert_eq!(drive.valid_pages(PageKind::Delta), 1);
+    drive.trim(0);
+    drive.trim(1);
+    assert_eq!(drive.valid_pages(PageKind::Delta), 1);
+    drive.expect(2, 1);
+    drive.trim(2);
+    assert_eq!(drive.valid_pages(PageKind::Delta), 0);
+}
+
+/// D26: a trim ends base and delta, wherever the delta is. A delta left behind would come back with the next base.
+#[test]
+fn a_trim_ends_base_and_delta() {
+    let mut drive = Drive::new(unscanned());
+    for lpn in 0..2 {
+        drive.write(lpn, 0);
+        drive.write(lpn, 1);
+        if lpn == 0 {
+            drive.write_sized(20, 1, 0);
+            drive.commit_staged(20);
+        }
+        drive.trim(lpn);
+        assert!(drive.read_bytes(lpn) == vec![0; PAGE]);
+        // The large delta of page 20 is in the temp buffer, until that of page 1 takes its place.
+        assert_eq!(drive.valid_pages(PageKind::Delta), lpn as u32);
+        drive.write(lpn, 2);
+        drive.expect(lpn, 2);
+    }
+}
+
+/// D16, D27: a write that is stored whole ends base and delta.
+#[test]
+fn a_whole_write_ends_base_and_delta() {
+    let mut drive = Drive::new(unscanned());
+    drive.write(0, 0);
+    drive.write(0, 1);
+    drive.write_sized(20, 1, 0);
+    drive.commit_staged(20);
+    assert_eq!(drive.valid_pages(PageKind::Delta), 1);
+    let data = drive.valid_pages(PageKind::Data);
+    drive.write_bytes(0, &page(9, 0, 0));
+    assert_eq!(drive.valid_pages(PageKind::Delta), 0);
+    assert_eq!(drive.valid_pages(PageKind::Data), data, "the new page for the old");
+    assert!(drive.read_bytes(0) == page(9, 0, 0));
+    assert_eq!(drive.cost(|drive| drop(drive.read_bytes(0))), cost(1, 0));
+}
+
+/// D28: without an old version there is no delta, however hot the page is; zeros are not an old version.
+#[test]
+fn a_page_without_a_version_is_never_a_delta() {
+    let mut drive = Drive::new(unscanned());
+    (0..4).for_each(|version| drive.write(0, version));
+    let made = drive.delta_writes();
+    drive.trim(0);
+    drive.write(0, 5);
+    assert_eq!(drive.delta_writes(), made);
+    drive.expect(0, 5);
+}
+
+/// D29: a write that changes nothing is logged like any other, as a delta of no bytes.
+#[test]
+fn a_silent_write_is_the_smallest_delta() {
+    let mut drive = Drive::new(unscanned());
+    drive.write(0, 3);
+    drive.write(0, 3);
+    assert_eq!(drive.delta_writes(), 1);
+    drive.expect(0, 3);
+    // Nothing but a line of the header each.
+    let written = drive.cost(|drive| {
+        (0..2).for_each(|_| (1..31).for_each(|lpn| drive.write_sized(lpn, u64::from(lpn), 0)));
+    });
+    assert_eq!((written.programs, drive.delta_writes()), (30, 31));
+}
+
+/// D30: two logical pages that share a base would share the paper's table entry. Here entries belong to logical pages;
+/// sharing and deltas in one device are refused all the same, since nothing has shown that they get along.
+#[test]
+fn deltas_and_shared_pages_are_not_combined() {
+    let mut parts = delta(GcOptions::default(), unscanned(), None);
+    let shared = SharingDesign { reverse_map: ReverseMapPart::Ideal, refs: RefsPart::Dense, dedup: None };
+    parts.content.sharing = Some(shared);
+    let nand = SimNand::new(flat_geometry([1, 16, 8, PAGE as u32]), Retain::ALL);
+    let refused = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).err();
+    assert!(matches!(refused, Some(Error::Options(_))), "{refused:?}");
+}
+
+/// D31: with tables on flash, entries come and go while their pages are in delta form.
+#[test]
+fn deltas_outlive_their_cached_entries() {
+    let mut drive = Drive::with(unscanned(), GcOptions::default(), Some(1));
+    for version in 0..3 {
+        (0..20).for_each(|lpn| drive.write(lpn, version));
+    }
+    assert!(drive.delta_writes() >= 40);
+    (0..20).for_each(|lpn| drive.expect(lpn, 2));
+    drive.lose_power();
+    (0..20).for_each(|lpn| drive.expect(lpn, 2));
+}
+
+/// A full device keeps serving what it can: neither a read that would merge nor a look for cold pages turns a request
+/// that was served into an error.
+#[test]
+fn a_full_device_serves_without_merging() {
+    let design = DeltaDesign { heat_entries: 8, scan_interval_writes: 1, scan_entries: 8, ..unscanned() };
+    let nand = SimNand::new(flat_geometry([1, 8, 4, PAGE as u32]), Retain::ALL);
+    let parts = delta(GcOptions::default(), design, None);
+    let most = (1..32)
+        .rev()
+        .find(|&pages| {
+            let nand = SimNand::new(flat_geometry([1, 8, 4, PAGE as u32]), Retain::ALL);
+            Device::new(nand, pages, &parts, DeviceOptions::default()).is_ok()
+        })
+        .expect("it fits");
+    let mut drive =
+        Drive { device: Device::new(nand, most, &parts, DeviceOptions::default()).expect("it fits") };
+    let mut held = vec![0; most as usize];
+    (0..most as u64).for_each(|lpn| drive.write(lpn, 0));
+    for round in 1..400_u64 {
+        let lpn = mix(round) % u64::from(most);
+        let version = round % 50;
+        match drive.device.write(lpn * PAGE as u64, PAGE as u64, HostData::Bytes(&page(lpn, version, 200))) {
+            Ok(()) => held[lpn as usize] = version,
+            Err(Error::Full { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+        audit(&mut drive.device);
+        drive.expect(lpn, held[lpn as usize]);
+    }
+    (0..most as u64).for_each(|lpn| drive.expect(lpn, held[lpn as usize]));
+    assert!(drive.device.ftl().stats().programs[Cause::Gc as usize] > 0);
+}

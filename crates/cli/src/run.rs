@@ -37,7 +37,12 @@ pub(crate) fn show_config(args: &RunArgs) -> Result<Outcome, Failure> {
 }
 
 fn config(args: &RunArgs) -> Result<Config, Failure> {
-    let file = match &args.config {
+    config_of(args.config.as_deref(), &args.all_settings())
+}
+
+/// The configuration of a file, if there is one, and settings.
+pub(crate) fn config_of(file: Option<&Path>, settings: &[String]) -> Result<Config, Failure> {
+    let file = match file {
         Some(path) => {
             let text = fs::read_to_string(path)
                 .map_err(|error| Failure::of_usage(format!("{}: {error}", path.display())))?;
@@ -46,7 +51,7 @@ fn config(args: &RunArgs) -> Result<Config, Failure> {
         None => None,
     };
     let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
-    Config::from_parts(file, &args.all_settings()).map_err(|error| Failure::of_usage(error.to_string()))
+    Config::from_parts(file, settings).map_err(|error| Failure::of_usage(error.to_string()))
 }
 
 fn inputs<'a>(traces: impl Iterator<Item = &'a PathBuf>, args: &RunArgs) -> Result<Vec<Input>, Failure> {

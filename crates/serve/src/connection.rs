@@ -7,6 +7,7 @@
 //! with it: a write is executed when its last byte has arrived, or not at all.
 
 use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -44,8 +45,8 @@ pub(crate) fn serve<D: BlockDevice>(
         let thread = thread::Builder::new().name("replies".into()).stack_size(STACK_BYTES);
         thread.spawn(move || send_replies(&socket, &to_send, &in_flight))?
     };
-    let session = Session { export, engine, agreed, in_flight: &in_flight, replies };
-    let received = session.receive(socket, early, &mut buffer);
+    let session = Session { socket, export, engine, agreed, in_flight: &in_flight, replies };
+    let received = session.receive(early, &mut buffer);
     drop(session);
     // The writer ends when the last request of this client has been answered.
     let _ = writer.join();
@@ -96,7 +97,32 @@ struct Reply {
     footprint_bytes: usize,
 }
 
+/// A request that waits for its reply. One that is dropped without, because the engine has failed, ends the connection.
+struct Pending {
+    socket: Arc<Socket>,
+    replies: Sender<Reply>,
+    footprint_bytes: usize,
+    is_answered: bool,
+}
+
+impl Pending {
+    fn answer(mut self, bytes: Vec<u8>) {
+        self.is_answered = true;
+        // Without a writer the client is gone.
+        let _ = self.replies.send(Reply { bytes, footprint_bytes: self.footprint_bytes });
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.socket.shutdown(Shutdown::Both);
+        }
+    }
+}
+
 struct Session<'a, D> {
+    socket: &'a Arc<Socket>,
     export: &'a Arc<Export>,
     engine: &'a Engine<D>,
     agreed: Negotiated,
@@ -106,14 +132,14 @@ struct Session<'a, D> {
 
 impl<D: BlockDevice> Session<'_, D> {
     /// Reads requests and hands them to the engine, until the client goes or sends what is no request.
-    fn receive(&self, socket: &Socket, early: Vec<u8>, buffer: &mut [u8]) -> io::Result<()> {
+    fn receive(&self, early: Vec<u8>, buffer: &mut [u8]) -> io::Result<()> {
         let mut decoder = Decoder::default();
         if !self.take_all(&mut decoder, &early) {
             return Ok(());
         }
         drop(early);
         loop {
-            let count = { socket }.read(buffer)?;
+            let count = { &**self.socket }.read(buffer)?;
             if count == 0 || !self.take_all(&mut decoder, &buffer[..count]) {
                 return Ok(());
             }
@@ -130,12 +156,15 @@ impl<D: BlockDevice> Session<'_, D> {
                 Decoded::Request(request) => {
                     let footprint_bytes = request.footprint_bytes();
                     self.in_flight.acquire(footprint_bytes);
+                    let pending = Pending {
+                        socket: Arc::clone(self.socket),
+                        replies: self.replies.clone(),
+                        footprint_bytes,
+                        is_answered: false,
+                    };
                     let (export, agreed) = (Arc::clone(self.export), self.agreed);
-                    let replies = self.replies.clone();
                     let queued = self.engine.submit(move |device| {
-                        let bytes = execute(device, request, &export, agreed);
-                        // Without a writer the client is gone.
-                        let _ = replies.send(Reply { bytes, footprint_bytes });
+                        pending.answer(execute(device, request, &export, agreed));
                     });
                     if queued.is_err() {
                         return false;
@@ -164,7 +193,7 @@ fn send_replies(socket: &Socket, replies: &Receiver<Reply>, in_flight: &InFlight
         in_flight.release(footprint_bytes);
         if is_gone {
             // Nothing more is read from a client that does not listen.
-            socket.shutdown(std::net::Shutdown::Both);
+            socket.shutdown(Shutdown::Both);
         }
     }
 }

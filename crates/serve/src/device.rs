@@ -289,8 +289,10 @@ impl<N: Nand> FlashDevice<N> {
 
     /// Makes a part of one page zeros; a page that holds nothing has them already.
     fn clear_part(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        let is_hole = self.page_state_at(offset) == PageState::Hole;
-        if is_hole || len == 0 { Ok(()) } else { self.change_page(offset, &ZEROS[..len as usize]) }
+        if len == 0 || self.page_state_at(offset) == PageState::Hole {
+            return Ok(());
+        }
+        self.change_page(offset, &ZEROS[..len as usize])
     }
 
     fn deallocate(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {

@@ -111,13 +111,6 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    pub(crate) fn try_clone(&self) -> io::Result<Self> {
-        match self {
-            Self::Unix(socket) => socket.try_clone().map(Self::Unix),
-            Self::Tcp(socket) => socket.try_clone().map(Self::Tcp),
-        }
-    }
-
     pub(crate) fn shutdown(&self, how: Shutdown) {
         // It fails only on sockets that are not connected any more.
         let _ = match self {

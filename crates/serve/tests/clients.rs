@@ -49,9 +49,21 @@ fn fio_verifies_what_it_wrote_over_several_connections() {
         let served = Served::new(design, 64 * MIB);
         let uri = format!("--uri={}", uri(&served));
         let arguments = [
-            "--name=v", "--ioengine=nbd", &uri, "--thread", "--numjobs=4", "--rw=randwrite", "--bsrange=4k-32k",
-            "--size=8m", "--offset_increment=16m", "--iodepth=32", "--verify=crc32c", "--verify_fatal=1",
-            "--do_verify=1", "--fsync=64", "--randrepeat=0",
+            "--name=v",
+            "--ioengine=nbd",
+            &uri,
+            "--thread",
+            "--numjobs=4",
+            "--rw=randwrite",
+            "--bsrange=4k-32k",
+            "--size=8m",
+            "--offset_increment=16m",
+            "--iodepth=32",
+            "--verify=crc32c",
+            "--verify_fatal=1",
+            "--do_verify=1",
+            "--fsync=64",
+            "--randrepeat=0",
         ];
         let printed = run("fio", &arguments);
         assert_eq!(printed.matches("err= 0").count(), 4, "{design}: {printed}");
@@ -99,9 +111,19 @@ fn qemu_io_sees_its_patterns_after_fua_zeros_and_discard() {
     for design in DESIGNS {
         let served = Served::new(design, 8 * MIB);
         let commands = [
-            "write -P 0xa5 0 64k", "write -f -P 0x5a 4096 4096", "write -z -u 8192 4096", "discard 12288 4096",
-            "flush", "read -P 0xa5 0 4096", "read -P 0x5a 4096 4096", "read -P 0 8192 4096", "read -P 0 12288 4096",
-            "write -P 0x11 20992 1536", "read -P 0xa5 20480 512", "read -P 0x11 20992 1536", "read -P 0xa5 22528 512",
+            "write -P 0xa5 0 64k",
+            "write -f -P 0x5a 4096 4096",
+            "write -z -u 8192 4096",
+            "discard 12288 4096",
+            "flush",
+            "read -P 0xa5 0 4096",
+            "read -P 0x5a 4096 4096",
+            "read -P 0 8192 4096",
+            "read -P 0 12288 4096",
+            "write -P 0x11 20992 1536",
+            "read -P 0xa5 20480 512",
+            "read -P 0x11 20992 1536",
+            "read -P 0xa5 22528 512",
         ];
         let mut arguments = vec!["-f", "raw"];
         commands.iter().for_each(|command| arguments.extend(["-c", *command]));
@@ -121,9 +143,18 @@ fn nbdinfo_lists_what_is_offered() {
     let served = Served::new("page-map", 8 * MIB);
     let printed = run("nbdinfo", &["--list", &uri(&served)]);
     for part in [
-        "export=\"drive\"", "export-size: 8388608", "base:allocation", "x-wearwell:page-state",
-        "can_multi_conn: true", "can_fua: true", "can_fast_zero: true", "can_cache: true", "can_df: true",
-        "block_size_minimum: 512", "block_size_preferred: 4096", "block_size_maximum: 33554432",
+        "export=\"drive\"",
+        "export-size: 8388608",
+        "base:allocation",
+        "x-wearwell:page-state",
+        "can_multi_conn: true",
+        "can_fua: true",
+        "can_fast_zero: true",
+        "can_cache: true",
+        "can_df: true",
+        "block_size_minimum: 512",
+        "block_size_preferred: 4096",
+        "block_size_maximum: 33554432",
     ] {
         assert!(printed.contains(part), "`{part}` is missing in: {printed}");
     }
@@ -134,7 +165,8 @@ fn nbdinfo_lists_what_is_offered() {
 fn libnbd_gets_an_errno_for_every_illegal_request_and_goes_on() {
     const PYTHON: &str = "/usr/bin/python3";
     require(PYTHON);
-    let has_libnbd = Command::new(PYTHON).args(["-c", "import nbd"]).status().is_ok_and(|status| status.success());
+    let has_libnbd =
+        Command::new(PYTHON).args(["-c", "import nbd"]).status().is_ok_and(|status| status.success());
     assert!(has_libnbd, "python3-libnbd is not installed: run examples/live/install.sh");
     let served = Served::new("page-map", 8 * MIB);
     let mut good = served.client();

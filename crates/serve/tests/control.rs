@@ -106,7 +106,8 @@ fn bad_commands_are_refused_with_a_sentence_and_change_nothing() {
     let bytes = pages(256, 5);
     client.write(0, &bytes);
     let range = |target: u64, source: u64, len: u64| {
-        json!({ "command": "remap", "ranges": [{ "target": target, "source": source, "len": len }] }).to_string()
+        json!({ "command": "remap", "ranges": [{ "target": target, "source": source, "len": len }] })
+            .to_string()
     };
     control.is_refused("", "not a command");
     control.is_refused("stats", "not a command");
@@ -158,7 +159,10 @@ fn counters_and_write_amplification_add_up() {
     let stats = control.ask(&json!({ "command": "stats" }));
     let wa = control.ask(&json!({ "command": "wa" }));
     let number = |value: &Value| value.as_u64().unwrap();
-    assert_eq!((number(&stats["host_writes"]), number(&stats["host_bytes_written"])), (10_000, 10_000 * PAGE));
+    assert_eq!(
+        (number(&stats["host_writes"]), number(&stats["host_bytes_written"])),
+        (10_000, 10_000 * PAGE)
+    );
     assert_eq!((number(&stats["host_reads"]), number(&stats["host_bytes_read"])), (1, 8192));
     assert_eq!(number(&stats["host_flushes"]), 1);
     let causes: u64 = stats["programs_by_cause"].as_object().unwrap().values().map(number).sum();
@@ -175,11 +179,8 @@ fn counters_and_write_amplification_add_up() {
 #[test]
 fn health_speaks_the_words_of_an_nvme_log() {
     let settings = ["device.endurance_cycles=100"];
-    let specification = wearwell_serve::memory::Specification::new(
-        "page-map",
-        common::config(&settings),
-        Some(8 * MIB),
-    );
+    let specification =
+        wearwell_serve::memory::Specification::new("page-map", common::config(&settings), Some(8 * MIB));
     let served = Served::of(specification.unwrap().build().unwrap());
     let (mut client, mut control) = (served.client(), Control::of(&served));
     let fresh = control.ask(&json!({ "command": "health" }));

@@ -26,7 +26,13 @@ fn good_stream(random: &mut Random) -> Vec<u8> {
         // The first megabyte belongs to the good client.
         let (offset, len) = (MIB + random.below(64) * 512, 512 * (1 + random.below(16) as u32));
         let command = random.below(9) as u16;
-        stream.extend(request_bytes(command, (random.below(4) * random.below(20)) as u16, cookie, offset, len));
+        stream.extend(request_bytes(
+            command,
+            (random.below(4) * random.below(20)) as u16,
+            cookie,
+            offset,
+            len,
+        ));
         if command == WRITE {
             stream.extend(random.bytes(len as usize));
         }

@@ -138,7 +138,10 @@ fn run(design: &str, seed: u64) -> u64 {
     let mut last = served.client();
     for first in (0..BLOCKS).step_by(100) {
         let expected = oracle.bytes(first, 100);
-        assert!(last.read(first * BLOCK, (100 * BLOCK) as u32) == expected, "{design}: at the end, near {first}");
+        assert!(
+            last.read(first * BLOCK, (100 * BLOCK) as u32) == expected,
+            "{design}: at the end, near {first}"
+        );
     }
     let device = served.stop();
     let stats = device.device().ftl().stats();

@@ -4,7 +4,10 @@ mod common;
 
 use common::client::*;
 use common::{DESIGNS, MIB, PAGE, Random, Served, config};
+use wearwell::page_state::PageState;
+use wearwell_serve::device::Extent;
 use wearwell_serve::memory::Specification;
+use wearwell_serve::{Address, BlockDevice, DeviceError, ServeError, Server};
 
 const SIZE: u64 = 8 * MIB;
 
@@ -33,7 +36,8 @@ fn trimmed_and_zeroed_bytes_read_as_zeros_at_once_to_the_sector() {
         let served = Served::new(design, SIZE);
         let mut client = served.client();
         let ranges = [(512, 512), (4096, 4096), (5 * 512, 9 * 512), (0, 64 << 10), (4096 - 512, 1024)];
-        for (command, flags) in [(TRIM, 0), (ZERO, 0), (ZERO, NO_HOLE), (ZERO, FAST_ZERO | FUA), (TRIM, FUA)] {
+        for (command, flags) in [(TRIM, 0), (ZERO, 0), (ZERO, NO_HOLE), (ZERO, FAST_ZERO | FUA), (TRIM, FUA)]
+        {
             for (offset, len) in ranges {
                 client.write(0, &[0xa5; 64 << 10]);
                 client.done(command, flags, offset, len, &[]);
@@ -77,9 +81,13 @@ fn block_status_tells_holes_and_how_pages_are_stored() {
     let state = vec![(4096, 0), (8192, 2), (4096, 0), (4096, 1), (12288, 0)];
     assert_eq!(of(&mut client, 0, 8 * 4096, 0), (allocation, state));
     assert_eq!(of(&mut client, 0, 8 * 4096, REQ_ONE), (vec![(4096, 3)], vec![(4096, 0)]));
-    assert_eq!(of(&mut client, 3 * 512, 10 * 512, 0).0, [(4096 - 3 * 512, 3), (5 * 512 + 3 * 512, 0)]);
-    let before = served.stop();
-    let stats = before.device().ftl().stats();
+    assert_eq!(
+        of(&mut client, 3 * 512, 10 * 512, 0).0,
+        [(5 * 512, 3), (5 * 512, 0)],
+        "ends may lie inside pages"
+    );
+    let device = served.stop();
+    let stats = device.device().ftl().stats();
     assert_eq!(stats.host_page_reads, 0, "looking costs nothing");
 }
 
@@ -190,7 +198,11 @@ fn without_contexts_or_structured_replies_their_commands_and_flags_are_illegal()
     client.option(GO, &info_request("", &[]));
     for (command, flags) in [(STATUS, 0), (READ, DF)] {
         let reply = client.call(command, flags, 0, 512, &[]);
-        assert_eq!((reply.errno, reply.message.as_str()), (EINVAL, ""), "simple replies have no room for words");
+        assert_eq!(
+            (reply.errno, reply.message.as_str()),
+            (EINVAL, ""),
+            "simple replies have no room for words"
+        );
     }
     client.write(1, &[5; 3]);
     assert_eq!(client.read(0, 5), [0, 5, 5, 5, 0], "who did not ask for block sizes may name bytes");
@@ -243,7 +255,8 @@ fn a_client_that_does_not_read_waits_alone_and_gets_everything_later() {
         let mut stream = slow.stream.try_clone().unwrap();
         std::thread::spawn(move || {
             for cookie in 0..400 {
-                std::io::Write::write_all(&mut stream, &request_bytes(READ, 0, 1000 + cookie, 0, 1 << 20)).unwrap();
+                std::io::Write::write_all(&mut stream, &request_bytes(READ, 0, 1000 + cookie, 0, 1 << 20))
+                    .unwrap();
             }
         })
     };
@@ -321,4 +334,93 @@ fn stopping_answers_what_has_arrived() {
     let device = served.stop();
     assert!(reader.join().expect("every request was answered"), "then the server hangs up");
     assert_eq!(device.device().ftl().stats().host_page_writes, 200);
+}
+
+/// A device on which a write breaks an invariant.
+struct Broken;
+
+impl BlockDevice for Broken {
+    fn capacity_bytes(&self) -> u64 {
+        SIZE
+    }
+    fn block_bytes(&self) -> u32 {
+        4096
+    }
+    fn read(&mut self, _: u64, _: &mut [u8]) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    fn write(&mut self, _: u64, _: &[u8]) -> Result<(), DeviceError> {
+        panic!("on purpose: an invariant is broken")
+    }
+    fn trim(&mut self, _: u64, _: u64) -> Result<(), DeviceError> {
+        Err(DeviceError::Failed("a page is lost".into()))
+    }
+    fn zero(&mut self, _: u64, _: u64, _: bool) -> Result<(), DeviceError> {
+        Err(DeviceError::Full("no room".into()))
+    }
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    fn extent(&mut self, _: u64, len: u64) -> Extent {
+        Extent { len, state: PageState::Stored }
+    }
+}
+
+#[test]
+fn errors_of_the_device_reach_the_client_and_a_panic_hangs_up_on_everybody() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let mut server = Server::start(Broken, "drive", "");
+    server.open_nbd(&Address::Unix(path.clone())).unwrap();
+    let (mut client, mut other) = (Client::connect(&path).ready(), Client::connect(&path).ready());
+    assert_eq!(client.call(TRIM, 0, 0, 4096, &[]).errno, EIO);
+    let reply = client.call(ZERO, 0, 0, 4096, &[]);
+    assert_eq!((reply.errno, reply.message.as_str()), (ENOSPC, "no room"));
+    assert!(!server.has_failed());
+    client.request(WRITE, 0, 0, 4096, &[0; 4096]);
+    assert!(client.is_closed());
+    other.request(READ, 0, 0, 512, &[]);
+    assert!(other.is_closed());
+    assert!(server.has_failed());
+    assert!(matches!(server.stop(), Err(ServeError::Broken(_))));
+}
+
+#[test]
+fn an_address_that_is_in_use_or_open_to_the_world_is_refused_and_a_stale_socket_is_replaced() {
+    let served = Served::new("page-map", SIZE);
+    let folder = tempfile::tempdir().unwrap();
+    let device = || common::specification("page-map", SIZE).build().unwrap();
+    let mut server = Server::start(device(), "drive", "");
+    let mut refusal = |address: &Address| server.open_nbd(address).unwrap_err().to_string();
+    assert!(refusal(&Address::Unix(served.socket())).contains("another server listens there"));
+    let file = folder.path().join("file");
+    std::fs::write(&file, "data").unwrap();
+    assert!(refusal(&Address::Unix(file.clone())).contains("no socket"));
+    assert_eq!(std::fs::read(&file).unwrap(), b"data");
+    assert!(refusal(&Address::Tcp("0.0.0.0:0".parse().unwrap())).contains("loopback"));
+    let stale = folder.path().join("stale");
+    drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
+    server.open_nbd(&Address::Unix(stale.clone())).unwrap();
+    Client::connect(&stale).ready().write(0, &[1; 512]);
+    server.stop().unwrap();
+    assert!(!stale.exists(), "a server takes its socket away");
+}
+
+#[test]
+fn tcp_is_served_like_a_socket_file() {
+    let mut served = Served::new("page-map", SIZE);
+    let any_port = Address::Tcp("127.0.0.1:0".parse().unwrap());
+    let Ok(Address::Tcp(address)) = served.server().open_nbd(&any_port) else { panic!("it is free") };
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let mut greeting = [0; 18];
+    std::io::Read::read_exact(&mut stream, &mut greeting).unwrap();
+    assert_eq!(&greeting[..8], b"NBDMAGIC");
+    std::io::Write::write_all(
+        &mut stream,
+        &[3_u32.to_be_bytes().to_vec(), option_bytes(EXPORT_NAME, b"")].concat(),
+    )
+    .unwrap();
+    let mut export = [0; 10];
+    std::io::Read::read_exact(&mut stream, &mut export).unwrap();
+    assert_eq!(export[..8], SIZE.to_be_bytes());
 }

@@ -11,7 +11,7 @@ use wearwell_replay::config::Config;
 use wearwell_serve::memory::Specification;
 use wearwell_serve::{Address, FlashDevice, Server};
 
-pub use client::{Client, Reply};
+pub use client::Client;
 
 /// Designs that are served.
 pub const DESIGNS: [&str; 5] = ["page-map", "recyclable", "remap", "delta", "integrated"];

@@ -19,8 +19,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Outcome, Failure> {
     settings.extend(args.device.as_ref().map(|name| format!("device.preset=\"{name}\"")));
     let config = config_of(args.config.as_deref(), &settings)?;
     let usage = |error: &dyn std::fmt::Display| Failure::of_usage(error.to_string());
-    let specification =
-        Specification::new(&args.design, config, args.size).map_err(|error| usage(&error))?;
+    let specification = Specification::new(&args.design, config, args.size).map_err(|error| usage(&error))?;
     let mut device = specification.build().map_err(|error| usage(&error))?;
     if let Some(path) = &args.record {
         device.record_to(path, &provenance(&specification)).map_err(|error| of_device(&error))?;

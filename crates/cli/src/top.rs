@@ -90,7 +90,8 @@ impl Look {
         let mib = |name: &str| rate(name) / f64::from(1 << 20);
         let health = |name: &str| self.health[name].clone();
         let page_bytes = self.count("page_bytes");
-        let now = if since("host_page_writes") > 0.0 { since("programs") / since("host_page_writes") } else { 0.0 };
+        let now =
+            if since("host_page_writes") > 0.0 { since("programs") / since("host_page_writes") } else { 0.0 };
         let mut text = String::new();
         let mut line = |name: &str, value: String| {
             // Writing to a string cannot fail.
@@ -106,7 +107,11 @@ impl Look {
         );
         line(
             "flash programs",
-            format!("{:.0} /s, {:.1} MiB/s", rate("programs"), rate("programs") * page_bytes / f64::from(1 << 20)),
+            format!(
+                "{:.0} /s, {:.1} MiB/s",
+                rate("programs"),
+                rate("programs") * page_bytes / f64::from(1 << 20)
+            ),
         );
         line("flash erases", format!("{:.1} /s", rate("erases")));
         line(
@@ -126,10 +131,7 @@ impl Look {
                 health("rated_erase_count"),
             ),
         );
-        line(
-            "spare",
-            format!("{} % available, {} bad blocks", health("avail_spare"), health("bad_blocks")),
-        );
+        line("spare", format!("{} % available, {} bad blocks", health("avail_spare"), health("bad_blocks")));
         line(
             "power",
             format!("{} cycles, {} unsafe shutdowns", health("power_cycles"), health("unsafe_shutdowns")),

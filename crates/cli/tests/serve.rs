@@ -154,7 +154,8 @@ fn top_prints_plain_pages_into_a_pipe() {
     let mut client = server.client();
     (0..64).for_each(|page| write(&mut client, page, &[1; PAGE]));
     let mut top = Command::new(WEARWELL);
-    let output = top.arg("top").arg(server.file("control")).args(["--interval", "0.05", "--count", "2"]).output();
+    let output =
+        top.arg("top").arg(server.file("control")).args(["--interval", "0.05", "--count", "2"]).output();
     let output = output.unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let shown = text(&output.stdout);

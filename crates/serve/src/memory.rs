@@ -1,6 +1,5 @@
 //! A device in memory: for trying out, and for tests. It forgets everything when the process ends.
 
-use wearwell::design::Parts;
 use wearwell::nand::{Retain, SimNand};
 use wearwell::{Device, DeviceOptions};
 use wearwell_replay::config::{Config, ConfigError};
@@ -27,6 +26,7 @@ impl Specification {
         // 64-bit fingerprints are no proof that bytes are equal.
         config.remap.verify_on_hit = true;
         config.recycle.verify_on_hit = true;
+        config.lifetime.verify_on_hit = true;
         let resolved = match size_bytes {
             Some(bytes) => sized(&mut config, bytes)?,
             None if config.device.preset.is_none() && config.device.logical_pages.is_none() => {
@@ -58,7 +58,7 @@ impl Specification {
     pub fn build(&self) -> Result<FlashDevice<SimNand>, DeviceError> {
         let invalid = |error: ConfigError| DeviceError::Invalid(error.to_string());
         let resolved = self.config.resolve(1).map_err(invalid)?;
-        let parts = verified(self.config.parts(&self.design, &resolved).map_err(invalid)?);
+        let parts = self.config.parts(&self.design, &resolved).map_err(invalid)?;
         let nvram_bytes = parts.nvram_bytes(resolved.geometry.page_bytes);
         let nand = SimNand::new(resolved.geometry, Retain::ALL).with_nvram(nvram_bytes);
         let options = DeviceOptions { buffer: self.config.buffer() };
@@ -108,15 +108,4 @@ fn sized(config: &mut Config, bytes: u64) -> Result<wearwell_replay::config::Res
         .map_err(|_| ConfigError::Value(format!("{bytes} bytes are more pages than 32 bits count")))?;
     config.device.logical_pages = Some(pages);
     config.resolve(footprint_pages)
-}
-
-/// Contents are compared before pages are shared.
-fn verified(mut parts: Parts) -> Parts {
-    if let Some(recycle) = &mut parts.content.recycle {
-        recycle.verify_on_hit = true;
-    }
-    if let Some(dedup) = parts.content.sharing.as_mut().and_then(|sharing| sharing.dedup.as_mut()) {
-        dedup.verify_on_hit = true;
-    }
-    parts
 }

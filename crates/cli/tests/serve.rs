@@ -123,9 +123,9 @@ fn a_recording_replays_to_the_same_counts_on_the_command_line() {
     }
     let mut control = UnixStream::connect(server.file("control")).unwrap();
     control.write_all(b"{\"command\": \"stats\"}\n").unwrap();
-    let mut line = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(&control), &mut line).unwrap();
-    let live: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let mut answer = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(&control), &mut answer).unwrap();
+    let live: serde_json::Value = serde_json::from_str(&answer).unwrap();
     let (output, folder) = server.end("-TERM");
     assert!(text(&output.stderr).contains("recorded 9001 requests"), "{}", text(&output.stderr));
 

@@ -149,9 +149,9 @@ impl<D: BlockDevice> Session<'_, D> {
     /// False if nothing more is to be read.
     fn take_all(&self, decoder: &mut Decoder, mut input: &[u8]) -> bool {
         while !input.is_empty() {
-            let (taken, decoded) = decoder.take(input);
+            let (taken, found) = decoder.take(input);
             input = &input[taken..];
-            match decoded {
+            match found {
                 Decoded::Incomplete => {}
                 Decoded::Request(request) => {
                     let footprint_bytes = request.footprint_bytes();

@@ -10,7 +10,7 @@ use wearwell_replay::record::by_cause;
 
 use crate::device::FlashDevice;
 
-/// An NVMe data unit.
+/// A data unit of the log.
 const DATA_UNIT_BYTES: u64 = 1000 * 512;
 /// Spare below which a drive warns, percent.
 const SPARE_THRESHOLD_PERCENT: u64 = 10;

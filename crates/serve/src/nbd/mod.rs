@@ -56,13 +56,13 @@ impl Export {
     fn is_called(&self, name: &[u8]) -> bool {
         name.is_empty() || name == self.name.as_bytes()
     }
+}
 
-    /// Transmission flags: what the export can do.
-    fn flags(&self, is_structured: bool) -> u16 {
-        use flag::{CACHE, CAN_MULTI_CONN, DF, FAST_ZERO, FLUSH, FUA, HAS_FLAGS, TRIM, WRITE_ZEROES};
-        let always = HAS_FLAGS | FLUSH | FUA | TRIM | WRITE_ZEROES | FAST_ZERO | CACHE | CAN_MULTI_CONN;
-        if is_structured { always | DF } else { always }
-    }
+/// What every export can do, as transmission flags.
+fn flags(is_structured: bool) -> u16 {
+    use flag::{CACHE, CAN_MULTI_CONN, DF, FAST_ZERO, FLUSH, FUA, HAS_FLAGS, TRIM, WRITE_ZEROES};
+    let always = HAS_FLAGS | FLUSH | FUA | TRIM | WRITE_ZEROES | FAST_ZERO | CACHE | CAN_MULTI_CONN;
+    if is_structured { always | DF } else { always }
 }
 
 /// Transmission flags.

@@ -2,6 +2,7 @@
 
 use super::{
     ALLOCATION_CONTEXT, Export, OPTION_MAX_BYTES, PAYLOAD_MAX_BYTES, SECTOR_BYTES, STATE_CONTEXT, context,
+    flags,
 };
 
 const GREETING_MAGIC: u64 = u64::from_be_bytes(*b"NBDMAGIC");
@@ -53,6 +54,7 @@ mod info {
 
 /// What a client and the server agreed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is agreed on or not, whatever the others are")]
 pub struct Negotiated {
     /// Replies to reads come in chunks, errors with a sentence.
     pub is_structured: bool,
@@ -179,7 +181,7 @@ impl<'a> Negotiation<'a> {
             return Outcome::Ended;
         }
         reply.extend(self.export.capacity_bytes.to_be_bytes());
-        reply.extend(self.export.flags(self.agreed.is_structured).to_be_bytes());
+        reply.extend(flags(self.agreed.is_structured).to_be_bytes());
         if !self.no_zeroes {
             reply.extend([0; 124]);
         }
@@ -211,7 +213,7 @@ impl<'a> Negotiation<'a> {
             return Outcome::Continues;
         }
         let export = self.export;
-        let flags = export.flags(self.agreed.is_structured);
+        let flags = flags(self.agreed.is_structured);
         let size = [&export.capacity_bytes.to_be_bytes()[..], &flags.to_be_bytes()].concat();
         put_info(reply, number, info::EXPORT, &size);
         let wants = |kind: u16| wanted.chunks_exact(2).any(|pair| pair == kind.to_be_bytes());
@@ -252,7 +254,7 @@ impl<'a> Negotiation<'a> {
         for (id, name) in known {
             let namespace = &name.as_bytes()[..=name.find(':').expect("names have a namespace")];
             let fits = |query: &&[u8]| *query == name.as_bytes() || !sets && *query == namespace;
-            if !queries.iter().any(|query| fits(query)) && (sets || !queries.is_empty()) {
+            if !queries.iter().any(fits) && (sets || !queries.is_empty()) {
                 continue;
             }
             if sets {

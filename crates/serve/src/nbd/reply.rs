@@ -99,6 +99,9 @@ fn read(
     Ok(reply)
 }
 
+/// The value of a state in a context.
+type Meaning = fn(PageState) -> u32;
+
 /// One chunk for each context, each with as many extents as fit.
 fn status(
     device: &mut impl BlockDevice,
@@ -109,7 +112,7 @@ fn status(
     agreed: Negotiated,
 ) -> Vec<u8> {
     let limit = if only_first { 1 } else { EXTENTS_MAX };
-    let wanted: [(bool, u32, fn(PageState) -> u32); 2] =
+    let wanted: [(bool, u32, Meaning); 2] =
         [(agreed.allocation, context::ALLOCATION, allocation_of), (agreed.state, context::STATE, number_of)];
     let last = wanted.iter().rposition(|&(is_wanted, ..)| is_wanted);
     let mut reply = Vec::new();
@@ -132,7 +135,7 @@ fn extents(
     offset: u64,
     len: u32,
     limit: usize,
-    meaning: fn(PageState) -> u32,
+    meaning: Meaning,
 ) -> Vec<(u32, u32)> {
     let mut extents: Vec<(u32, u32)> = Vec::new();
     let mut done = 0;

@@ -25,6 +25,10 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Measure a paper again: its results row by row, beside ours
     Reproduce(ReproduceArgs),
+    /// Serve a device over NBD
+    Serve(ServeArgs),
+    /// Watch a device that is served
+    Top(TopArgs),
     /// Look at or convert traces
     Trace {
         #[command(subcommand)]
@@ -130,7 +134,61 @@ pub(crate) struct CreateArgs {
     pub(crate) settings: Vec<String>,
 }
 
-/// A number of bytes with an optional binary suffix.
+#[derive(Args)]
+#[command(group(clap::ArgGroup::new("medium").required(true).args(["memory"])))]
+#[command(group(clap::ArgGroup::new("door").required(true).multiple(true).args(["socket", "tcp"])))]
+pub(crate) struct ServeArgs {
+    /// Keep everything in memory: gone when the server ends
+    #[arg(long)]
+    pub(crate) memory: bool,
+    /// Design
+    #[arg(long, default_value = "page-map")]
+    pub(crate) design: String,
+    /// Device preset of a fixed size (see `wearwell devices`) [device.preset]
+    #[arg(long, value_name = "PRESET")]
+    pub(crate) device: Option<String>,
+    /// Bytes that clients see, e.g. 4GiB, 512MiB or 1000000512
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub(crate) size: Option<u64>,
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// One setting, e.g. buffer.pages=1024; may be repeated and wins over the file
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) settings: Vec<String>,
+    /// Listen on a Unix socket
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Listen on a loopback address, e.g. 127.0.0.1:10809 (port 0 = any)
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) tcp: Option<std::net::SocketAddr>,
+    /// Listen on a Unix socket for control commands
+    #[arg(long, value_name = "PATH")]
+    pub(crate) control: Option<PathBuf>,
+    /// Record every operation as a trace (.ops = a capture with bytes, else native)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+    /// Name of the export
+    #[arg(long, value_name = "NAME", default_value = "wearwell")]
+    pub(crate) export: String,
+    /// No messages
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct TopArgs {
+    /// Control socket of the server
+    pub(crate) control: PathBuf,
+    /// Seconds between two looks
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
+    pub(crate) interval: f64,
+    /// Stop after this many looks
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<u64>,
+}
+
+/// A number of bytes, with a binary suffix if wanted.
 fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match &text[digits.len()..] {
@@ -139,10 +197,10 @@ fn bytes(text: &str) -> Result<u64, String> {
         "M" | "MiB" => 20,
         "G" | "GiB" => 30,
         "T" | "TiB" => 40,
-        other => return Err(format!("unknown suffix `{other}`; one of K, M, G, T (powers of 1024)")),
+        unit => return Err(format!("unknown unit `{unit}`; one of KiB, MiB, GiB, TiB")),
     };
-    let number: u64 = digits.parse().map_err(|error| format!("`{digits}`: {error}"))?;
-    number.checked_mul(1 << shift).ok_or_else(|| "more than 2^64 bytes".to_owned())
+    let count: u64 = digits.parse().map_err(|_| "a number of bytes is expected, as 4GiB".to_owned())?;
+    count.checked_mul(1 << shift).ok_or_else(|| "that is more than 2^64 bytes".to_owned())
 }
 
 /// What `replay`, `compare` and `config` have in common.

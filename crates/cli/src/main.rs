@@ -1,4 +1,5 @@
-//! The `wearwell` command: replay traces through flash translation layers and compare what they do to a drive.
+//! The `wearwell` command: replay traces through flash translation layers, compare what they do to a drive, and serve
+//! one as a live device.
 //!
 //! Exit status: 0 done, 1 the run failed, 2 the command line or configuration is wrong, 3 the result is partial. `check` has
 //! its own: 0 clean, 1 not closed but consistent after recovery, 2 corrupt, 3 cannot be looked at.
@@ -11,6 +12,8 @@ mod lists;
 mod progress;
 mod reproduce;
 mod run;
+mod serve;
+mod top;
 mod trace;
 
 use std::process::ExitCode;
@@ -63,6 +66,8 @@ fn main() -> ExitCode {
         Command::Replay(args) => run::replay(&args),
         Command::Compare(args) => run::compare(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
+        Command::Serve(args) => serve::serve(&args),
+        Command::Top(args) => top::top(&args),
         Command::Trace { command } => trace::trace(&command),
         Command::Create(args) => image::create(&args),
         Command::Check { directory } => return image::check(&directory),

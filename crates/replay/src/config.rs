@@ -6,9 +6,7 @@
 //! run record in full.
 
 use crate::design_config::{DeltaConfig, RemapConfig};
-use crate::metadata_config::{
-    GeckoConfig, MappingConfig, MetadataName, RecoveryConfig, ValidityConfig,
-};
+use crate::metadata_config::{GeckoConfig, MappingConfig, MetadataName, RecoveryConfig, ValidityConfig};
 use serde::{Deserialize, Serialize};
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{RecycleOptions, STANDARD_ENTRIES, StorePolicy};
@@ -440,6 +438,8 @@ pub struct LifetimeConfig {
     pub schemes: LifetimeSchemes,
     /// Take twice the stated energy for compression, with which the paper's break-even comes out; else as stated.
     pub fitted_energy: bool,
+    /// Read and compare before deduplicating.
+    pub verify_on_hit: bool,
     /// Length of an epoch, seconds.
     pub epoch_s: u32,
     /// Years that the device shall last from the first measured request on.
@@ -452,6 +452,7 @@ impl Default for LifetimeConfig {
         Self {
             schemes: LifetimeSchemes::Always,
             fitted_energy: false,
+            verify_on_hit: false,
             epoch_s: options.epoch_s,
             target_years: options.target_years,
         }
@@ -512,7 +513,8 @@ impl LifetimeConfig {
             options.schemes.iter().map(|scheme| scheme.kind).collect::<Vec<_>>()
         });
         let has = |kind| kinds.as_ref().is_none_or(|kinds| kinds.contains(&kind));
-        (has(SchemeKind::Dedup).then(DedupOptions::default), has(SchemeKind::Compression))
+        let dedup = DedupOptions { verify_on_hit: self.verify_on_hit, ..DedupOptions::default() };
+        (has(SchemeKind::Dedup).then_some(dedup), has(SchemeKind::Compression))
     }
 }
 

@@ -16,7 +16,7 @@ use wearwell::content::{Descriptor, Fingerprint, mix};
 use wearwell::device::SECTOR_BYTES;
 use wearwell::lifetime::{Choice, LifetimeOptions};
 use wearwell::mapping::AnyMapping;
-use wearwell::nand::{Retain, SimNand};
+use wearwell::nand::{Nand as _, Retain, SimNand};
 use wearwell::recovery::StepCost;
 use wearwell::stats::{Stats, Work};
 use wearwell::timing::{Cause, LatencySummary, OpKind, RequestKind, Timing, TimingMode};
@@ -30,7 +30,8 @@ use crate::lifetime::{self, Managed};
 use crate::precondition;
 use crate::process;
 use crate::record::{
-    DeviceRecord, LatencyRecord, LifetimeRecord, RecoveryCosts, RecoveryRecord, RunRecord, SeriesPoint, TimeRecord, TraceRecord, by_cause,
+    DeviceRecord, LatencyRecord, LifetimeRecord, RecoveryCosts, RecoveryRecord, RunRecord, SeriesPoint,
+    TimeRecord, TraceRecord, by_cause,
 };
 use crate::trace::{Op, OpenOptions, PAGE_BYTES, Request, TraceError};
 
@@ -229,6 +230,8 @@ struct Run<'a> {
     /// Time of the current request and completion of the last one, nanoseconds.
     clock: Clock,
     descriptors: Vec<Descriptor>,
+    /// What the last read returned, where the medium keeps bytes.
+    bytes_read: Vec<u8>,
     /// First pages of the batch's writes, and their contents where known.
     upcoming: Vec<Lpn>,
     upcoming_contents: Vec<Fingerprint>,
@@ -282,6 +285,7 @@ impl<'a> Run<'a> {
             compacts: plan.compacts(),
             clock: Clock::default(),
             descriptors: Vec::new(),
+            bytes_read: Vec::new(),
             upcoming: Vec::with_capacity(BATCH),
             upcoming_contents: Vec::with_capacity(BATCH),
             series: Vec::new(),
@@ -592,7 +596,7 @@ impl<'a> Run<'a> {
     fn perform_any(&mut self, request: &Request) -> Result<RequestKind, Error> {
         let (offset, len) = Self::sectors_of(request);
         match request.op {
-            Op::Read => self.device.read(offset, len, &mut []).map(|()| RequestKind::Read),
+            Op::Read => self.read(offset, len).map(|()| RequestKind::Read),
             Op::Write => self.write(request, offset, len).map(|()| RequestKind::Write),
             Op::Zero if self.plan.config.replay.zeroes == Zeroes::Write => {
                 self.descriptors.clear();
@@ -617,6 +621,13 @@ impl<'a> Run<'a> {
         }
         let start = request.offset_bytes / SECTOR_BYTES * SECTOR_BYTES;
         (start, request.end_bytes().div_ceil(SECTOR_BYTES) * SECTOR_BYTES - start)
+    }
+
+    /// With real bytes a read takes them, as a host's does: a mechanism may use what was read (merging a delta).
+    fn read(&mut self, offset: u64, len: u64) -> Result<(), Error> {
+        let wanted = if self.device.ftl().store().nand().keeps_bytes() { len as usize } else { 0 };
+        self.bytes_read.resize(wanted, 0);
+        self.device.read(offset, len, &mut self.bytes_read)
     }
 
     fn write(&mut self, request: &Request, offset: u64, len: u64) -> Result<(), Error> {

@@ -1,5 +1,24 @@
-//! The live device: the Wearwell engine over flash and NVRAM that live in files.
+//! The live device: the Wearwell engine as a block device that others can attach.
+//!
+//! From the wire to the flash: [`server`] accepts clients; [`nbd`] turns their bytes into requests; [`engine`] queues them in
+//! front of the one thread that owns the device; [`device`] completes partial pages and asks the core. [`control`] is the
+//! socket for what NBD has no words for. The flash is memory ([`memory`]) or an image in files ([`image`]). Any operation can be recorded as a trace ([`record`]), whose replay does the
+//! same flash operations.
 
 #![forbid(unsafe_code)]
 
+mod connection;
+pub mod control;
+pub mod device;
+pub mod engine;
 pub mod image;
+pub mod memory;
+pub mod nbd;
+pub mod record;
+pub mod server;
+mod socket;
+
+pub use connection::IN_FLIGHT_MAX_BYTES;
+pub use device::{BlockDevice, DeviceError, FlashDevice};
+pub use server::{ServeError, Server};
+pub use socket::Address;

@@ -99,6 +99,11 @@ impl<N: Nand> Device<N> {
         self.buffer.len()
     }
 
+    /// Whether a page, or a part of it, is in the buffer.
+    pub(crate) fn is_buffered(&self, lpn: Lpn) -> bool {
+        self.buffer.get(lpn).is_some()
+    }
+
     /// Flash operations of the last request, if the operation list listens.
     pub fn ops(&self) -> &[FlashOp] {
         self.ftl.store().ops.as_slice()

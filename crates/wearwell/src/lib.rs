@@ -23,6 +23,7 @@ pub mod lifetime;
 pub mod mapping;
 pub mod nand;
 mod page_set;
+pub mod page_state;
 mod recency;
 pub mod recovery;
 pub mod refs;

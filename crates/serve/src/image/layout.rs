@@ -404,9 +404,7 @@ fn code_of(kind: PageKind) -> u8 {
 
 fn kind_of(code: u8) -> Option<PageKind> {
     use PageKind::{Chunk, Data, Delta, RemapLog, Translation, Validity};
-    [Data, Translation, Delta, Chunk, RemapLog, Validity]
-        .into_iter()
-        .find(|&kind| code_of(kind) == code)
+    [Data, Translation, Delta, Chunk, RemapLog, Validity].into_iter().find(|&kind| code_of(kind) == code)
 }
 
 /// What an image survives.

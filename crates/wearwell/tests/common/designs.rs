@@ -3,8 +3,8 @@
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{RecycleOptions, StorePolicy};
 use wearwell::design::{
-    DeltaDesign, DftlOptions, GeckoFtlOptions, Parts, Persistence, RecycleDesign, SharingDesign, UFtlOptions, delta,
-    dftl, geckoftl, ibftl, integrated, lazyftl, page_map, recyclable, remap, uftl,
+    DeltaDesign, DftlOptions, GeckoFtlOptions, Parts, Persistence, RecycleDesign, SharingDesign, UFtlOptions,
+    delta, dftl, geckoftl, ibftl, integrated, lazyftl, page_map, recyclable, remap, uftl,
 };
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
 use wearwell::mapping::CachedOptions;

@@ -1,0 +1,116 @@
+//! `serve`: a device behind sockets, until a signal ends it.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use wearwell::nand::Nand;
+use wearwell_serve::memory::Specification;
+use wearwell_serve::{Address, DeviceError, FlashDevice, ServeError, Server};
+
+use crate::args::ServeArgs;
+use crate::run::read_config;
+use crate::{Failure, Outcome};
+
+/// How often the server looks whether its engine still runs.
+const WATCH_EVERY: Duration = Duration::from_millis(500);
+
+pub(crate) fn serve(args: &ServeArgs) -> Result<Outcome, Failure> {
+    let mut settings = args.settings.clone();
+    settings.extend(args.device.as_ref().map(|name| format!("device.preset=\"{name}\"")));
+    let config = read_config(args.config.as_deref(), &settings)?;
+    let usage = |error: &dyn std::fmt::Display| Failure::of_usage(error.to_string());
+    let specification = Specification::new(&args.design, config, args.size).map_err(|error| usage(&error))?;
+    let mut device = specification.build().map_err(|error| usage(&error))?;
+    if let Some(path) = &args.record {
+        device.record_to(path, &provenance(&specification)).map_err(|error| of_device(&error))?;
+    }
+    let mut device = run(device, args)?;
+    if let Some(requests) = device.end_recording().map_err(|error| of_device(&error))? {
+        say(args, &format!("recorded {requests} requests"));
+    }
+    Ok(Outcome::Done)
+}
+
+fn of_device(error: &DeviceError) -> Failure {
+    match error {
+        DeviceError::Invalid(_) => Failure::of_usage(error.to_string()),
+        _ => Failure::of_run(error),
+    }
+}
+
+fn of_server(error: &ServeError) -> Failure {
+    match error {
+        ServeError::Listen { .. } => Failure::of_usage(error.to_string()),
+        _ => Failure::of_run(error),
+    }
+}
+
+/// What a recording says about itself: the configuration under which its replay does the same.
+fn provenance(specification: &Specification) -> String {
+    format!(
+        "recorded by wearwell serve, design {}, with this configuration:\n{}",
+        specification.design,
+        specification.config.to_toml()
+    )
+}
+
+fn say(args: &ServeArgs, text: &str) {
+    if !args.quiet {
+        eprintln!("{text}");
+    }
+}
+
+/// Serves until Ctrl-C or SIGTERM, and gives the device back, flushed.
+pub(crate) fn run<N: Nand + Send + 'static>(
+    device: FlashDevice<N>,
+    args: &ServeArgs,
+) -> Result<FlashDevice<N>, Failure> {
+    let signals = listen_for_signals();
+    let size_mib = device.device().bytes() as f64 / (1 << 20) as f64;
+    let description = format!("{}, {size_mib} MiB", device.identity().design);
+    let mut server = Server::start(device, &args.export, &description);
+    if let Err(error) = open_doors(&mut server, args, &description) {
+        // What was opened is closed again; the reason is the first error.
+        let _ = server.stop();
+        return Err(of_server(&error));
+    }
+    while signals.recv_timeout(WATCH_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) && !server.has_failed() {}
+    say(args, "ending: answering what has arrived, then flushing");
+    server.stop().map_err(|error| of_server(&error))
+}
+
+fn open_doors<N: Nand + Send + 'static>(
+    server: &mut Server<FlashDevice<N>>,
+    args: &ServeArgs,
+    description: &str,
+) -> Result<(), ServeError> {
+    // The control socket first: when a client sees the device, everything is there.
+    if let Some(path) = &args.control {
+        let address = server.open_control(&Address::Unix(path.clone()))?;
+        say(args, &format!("control commands at {address}"));
+    }
+    let doors = [args.socket.clone().map(Address::Unix), args.tcp.map(Address::Tcp)];
+    for address in doors.into_iter().flatten() {
+        let uri = match server.open_nbd(&address)? {
+            Address::Unix(path) => format!("nbd+unix:///{}?socket={}", args.export, path.display()),
+            Address::Tcp(address) => format!("nbd://{address}/{}", args.export),
+        };
+        say(args, &format!("serving {description} at {uri}"));
+    }
+    Ok(())
+}
+
+/// One message for the first signal; the second ends the process at once.
+fn listen_for_signals() -> mpsc::Receiver<()> {
+    let (sender, signals) = mpsc::channel();
+    let mut is_second = false;
+    // Only a second handler is refused, and there is none.
+    let _ = ctrlc::set_handler(move || {
+        if std::mem::replace(&mut is_second, true) {
+            std::process::exit(130);
+        }
+        // The receiver lives as long as the server.
+        let _ = sender.send(());
+    });
+    signals
+}

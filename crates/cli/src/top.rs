@@ -1,0 +1,147 @@
+//! `top`: what a served device does and how worn it is, again and again.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, IsTerminal, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::args::TopArgs;
+use crate::{Failure, Outcome};
+
+pub(crate) fn top(args: &TopArgs) -> Result<Outcome, Failure> {
+    if !(0.01..=86_400.0).contains(&args.interval) {
+        return Err(Failure::of_usage("--interval is from 0.01 to 86400 seconds"));
+    }
+    let mut device = Control::connect(&args.control)?;
+    let is_terminal = std::io::stdout().is_terminal();
+    let mut before = Look::take(&mut device)?;
+    let mut looks = 0;
+    loop {
+        std::thread::sleep(Duration::from_secs_f64(args.interval));
+        let now = Look::take(&mut device)?;
+        let text = now.text_since(&before);
+        // A terminal shows one page; a pipe gets one after the other.
+        let shown = if is_terminal { format!("\x1b[H\x1b[2J{text}") } else { format!("{text}\n") };
+        let mut out = std::io::stdout().lock();
+        if out.write_all(shown.as_bytes()).and_then(|()| out.flush()).is_err() {
+            return Ok(Outcome::Done); // Nobody looks any more.
+        }
+        before = now;
+        looks += 1;
+        if args.count.is_some_and(|count| looks >= count) {
+            return Ok(Outcome::Done);
+        }
+    }
+}
+
+/// A control socket.
+struct Control {
+    lines: BufReader<UnixStream>,
+    name: String,
+}
+
+impl Control {
+    fn connect(path: &Path) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        let socket = UnixStream::connect(path).map_err(|error| {
+            Failure::of_usage(format!("{name}: {error}; start the server with --control {name}"))
+        })?;
+        Ok(Self { lines: BufReader::new(socket), name })
+    }
+
+    fn ask(&mut self, command: &str) -> Result<Value, Failure> {
+        let mut reply = String::new();
+        let asked = writeln!(self.lines.get_mut(), "{{\"command\": \"{command}\"}}");
+        let answered = asked.and_then(|()| self.lines.read_line(&mut reply));
+        match (answered, serde_json::from_str::<Value>(&reply)) {
+            (Ok(_), Ok(reply)) if reply["ok"] == true => Ok(reply),
+            _ => {
+                let error = std::io::Error::other(format!("{}: the server has ended", self.name));
+                Err(Failure::of_run(&error))
+            }
+        }
+    }
+}
+
+/// What a device said at one moment.
+struct Look {
+    at: Instant,
+    stats: Value,
+    health: Value,
+}
+
+impl Look {
+    fn take(device: &mut Control) -> Result<Self, Failure> {
+        Ok(Self { at: Instant::now(), stats: device.ask("stats")?, health: device.ask("health")? })
+    }
+
+    fn count(&self, name: &str) -> f64 {
+        self.stats[name].as_f64().unwrap_or(0.0)
+    }
+
+    /// One page of text.
+    fn text_since(&self, before: &Self) -> String {
+        let seconds = (self.at - before.at).as_secs_f64();
+        let since = |name: &str| self.count(name) - before.count(name);
+        let rate = |name: &str| since(name) / seconds;
+        let mib = |name: &str| rate(name) / f64::from(1 << 20);
+        let health = |name: &str| self.health[name].clone();
+        let page_bytes = self.count("page_bytes");
+        let now =
+            if since("host_page_writes") > 0.0 { since("programs") / since("host_page_writes") } else { 0.0 };
+        let mut text = String::new();
+        let mut line = |name: &str, value: String| {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{name:22} {value}");
+        };
+        let design = self.stats["design"].as_str().unwrap_or_default();
+        line("design", format!("{design}, {:.0} MiB", self.count("capacity_bytes") / f64::from(1 << 20)));
+        line("host reads", format!("{:.0} /s, {:.1} MiB/s", rate("host_reads"), mib("host_bytes_read")));
+        line("host writes", format!("{:.0} /s, {:.1} MiB/s", rate("host_writes"), mib("host_bytes_written")));
+        line(
+            "trims, flushes, remaps",
+            format!("{:.0}, {:.0}, {:.0} /s", rate("host_trims"), rate("host_flushes"), rate("host_remaps")),
+        );
+        line(
+            "flash programs",
+            format!(
+                "{:.0} /s, {:.1} MiB/s",
+                rate("programs"),
+                rate("programs") * page_bytes / f64::from(1 << 20)
+            ),
+        );
+        line("flash erases", format!("{:.1} /s", rate("erases")));
+        line(
+            "write amplification",
+            format!("{now:.3} now, {:.3} since start", self.count("write_amplification")),
+        );
+        line("programs by cause", by_cause(&self.stats["programs_by_cause"]));
+        line("free blocks", format!("{} ({} %)", self.count("free_blocks"), health("percent_free_blocks")));
+        line(
+            "wear",
+            format!(
+                "{} % used; erases {} to {}, mean {:.1}, rated {}",
+                health("percent_used"),
+                health("min_erase_count"),
+                health("max_erase_count"),
+                health("mean_erase_count").as_f64().unwrap_or(0.0),
+                health("rated_erase_count"),
+            ),
+        );
+        line("spare", format!("{} % available, {} bad blocks", health("avail_spare"), health("bad_blocks")));
+        line(
+            "power",
+            format!("{} cycles, {} unsafe shutdowns", health("power_cycles"), health("unsafe_shutdowns")),
+        );
+        text
+    }
+}
+
+fn by_cause(counts: &Value) -> String {
+    let counts = counts.as_object().into_iter().flatten();
+    let parts: Vec<String> = counts.map(|(cause, count)| format!("{cause} {count}")).collect();
+    if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
+}

@@ -1,0 +1,198 @@
+//! `serve` and `top` as a user starts and ends them.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
+const PAGE: usize = 4096;
+
+struct Server {
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+fn wait_for(path: &Path) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while UnixStream::connect(path).is_err() {
+        assert!(Instant::now() < deadline, "nobody listens at {}", path.display());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+impl Server {
+    /// A server of 16 MiB in memory.
+    fn start(arguments: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(WEARWELL);
+        command.args(["serve", "--memory", "--size", "16MiB"]).args(arguments).stderr(Stdio::piped());
+        command.arg("--socket").arg(folder.path().join("nbd"));
+        command.arg("--control").arg(folder.path().join("control"));
+        command.current_dir(folder.path());
+        let server = Self { child: command.spawn().unwrap(), folder };
+        wait_for(&server.file("nbd"));
+        server
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A client that has chosen the export in the oldest way.
+    fn client(&self) -> UnixStream {
+        let mut stream = UnixStream::connect(self.file("nbd")).unwrap();
+        choose_export(&mut stream);
+        stream
+    }
+
+    fn end(mut self, signal: &str) -> (Output, tempfile::TempDir) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < deadline, "the server does not end");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        (self.child.wait_with_output().unwrap(), self.folder)
+    }
+}
+
+fn choose_export(stream: &mut (impl std::io::Read + std::io::Write)) {
+    let mut greeting = [0; 18];
+    stream.read_exact(&mut greeting).unwrap();
+    stream.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\0").unwrap();
+    let mut export = [0; 10];
+    stream.read_exact(&mut export).unwrap();
+    assert_eq!(export[..8], (16_u64 << 20).to_be_bytes());
+}
+
+fn write(stream: &mut UnixStream, page: u64, bytes: &[u8]) {
+    let head = [0x25, 0x60, 0x95, 0x13, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7];
+    let offset = (page * PAGE as u64).to_be_bytes();
+    stream.write_all(&[&head[..], &offset, &(bytes.len() as u32).to_be_bytes(), bytes].concat()).unwrap();
+    let mut reply = [0; 16];
+    stream.read_exact(&mut reply).unwrap();
+    assert_eq!(reply, *b"\x67\x44\x66\x98\0\0\0\0\0\0\0\0\0\0\0\x07");
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn both_signals_end_a_server_in_order_and_take_its_sockets_away() {
+    for signal in ["-TERM", "-INT"] {
+        let server = Server::start(&[]);
+        let mut client = server.client();
+        write(&mut client, 3, &[7; PAGE]);
+        let (output, folder) = server.end(signal);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("serving page-map, 16 MiB at nbd+unix:///wearwell?socket="));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
+        assert_eq!(client.read(&mut [0; 1]).unwrap(), 0, "the client is hung up on");
+    }
+}
+
+#[test]
+fn a_port_of_this_machine_is_served_and_named() {
+    let mut server = Server::start(&["--tcp", "127.0.0.1:0"]);
+    let mut said = String::new();
+    let mut stderr = server.child.stderr.take().unwrap();
+    while !said.contains("nbd://127.0.0.1:") || !said.ends_with('\n') {
+        let mut bytes = [0; 256];
+        let count = stderr.read(&mut bytes).unwrap();
+        assert!(count > 0, "{said}");
+        said += &text(&bytes[..count]);
+    }
+    let after = said.split("nbd://").nth(1).unwrap();
+    let address = after.split('/').next().unwrap();
+    choose_export(&mut TcpStream::connect(address).unwrap());
+    server.end("-TERM");
+}
+
+/// What was recorded live is replayed by the same command, with the configuration that the trace carries.
+#[test]
+fn a_recording_replays_to_the_same_counts_on_the_command_line() {
+    let server = Server::start(&["--design", "remap", "--record", "run.wwt"]);
+    let mut client = server.client();
+    for k in 0..9000_u64 {
+        write(&mut client, k * 7919 % 4096, &[(k % 251) as u8 + 1; PAGE]);
+    }
+    let mut control = UnixStream::connect(server.file("control")).unwrap();
+    control.write_all(b"{\"command\": \"stats\"}\n").unwrap();
+    let mut answer = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(&control), &mut answer).unwrap();
+    let live: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    let (output, folder) = server.end("-TERM");
+    assert!(text(&output.stderr).contains("recorded 9001 requests"), "{}", text(&output.stderr));
+
+    let trace = folder.path().join("run.wwt");
+    let info = Command::new(WEARWELL).args(["trace", "info", "--json"]).arg(&trace).output().unwrap();
+    let info: serde_json::Value = serde_json::from_slice(&info.stdout).unwrap();
+    let info = info.as_array().map_or(&info, |traces| &traces[0]);
+    let provenance = info["provenance"].as_str().expect("a recording says where it comes from");
+    let (_, configuration) = provenance.split_once("configuration:\n").unwrap();
+    let config = folder.path().join("config.toml");
+    std::fs::write(&config, configuration).unwrap();
+    let json = folder.path().join("record.json");
+    let mut replay = Command::new(WEARWELL);
+    replay.args(["replay", "--quiet", "--design", "remap", "--config"]).arg(&config).arg("--json").arg(&json);
+    assert!(replay.arg(&trace).status().unwrap().success());
+    let record: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    for name in ["programs_by_cause", "reads_by_cause", "erases_by_cause", "host_page_writes"] {
+        assert_eq!(record[name], live[name], "{name}");
+    }
+    assert!(record["writes_by_form"]["deduplicated"].as_u64().unwrap() > 8000);
+}
+
+#[test]
+fn top_prints_plain_pages_into_a_pipe() {
+    let server = Server::start(&["--quiet"]);
+    let mut client = server.client();
+    (0..64).for_each(|page| write(&mut client, page, &[1; PAGE]));
+    let mut top = Command::new(WEARWELL);
+    let output =
+        top.arg("top").arg(server.file("control")).args(["--interval", "0.05", "--count", "2"]).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    assert!(!shown.contains('\x1b'), "a pipe is no terminal");
+    assert_eq!(shown.matches("write amplification").count(), 2);
+    assert!(shown.contains("programs by cause      host 64"), "{shown}");
+    assert!(shown.contains("page-map, 16 MiB") && shown.contains("1 cycles, 0 unsafe shutdowns"), "{shown}");
+    server.end("-TERM");
+}
+
+#[test]
+fn what_cannot_be_served_is_refused_with_a_sentence() {
+    let refused = |arguments: &[&str], code: i32, part: &str| {
+        let output = Command::new(WEARWELL).args(arguments).output().unwrap();
+        let sentence = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {sentence}");
+        assert!(sentence.contains(part), "{arguments:?}: `{part}` is missing in: {sentence}");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("s").display().to_string();
+    let serve = |more: &[&'static str]| -> Vec<String> {
+        let start = ["serve", "--memory", "--socket"].map(str::to_owned);
+        start.into_iter().chain([socket.clone()]).chain(more.iter().map(|&text| text.to_owned())).collect()
+    };
+    let refused_serve = |more: &[&'static str], code: i32, part: &str| {
+        let arguments = serve(more);
+        refused(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), code, part);
+    };
+    refused(&["serve", "--memory", "--size", "1GiB"], 2, "--socket");
+    refused(&["serve", "--socket", &socket, "--size", "1GiB"], 2, "--memory");
+    refused_serve(&[], 2, "how large?");
+    refused_serve(&["--size", "1GB"], 2, "unknown unit `GB`");
+    refused_serve(&["--size", "1000"], 2, "no number of whole pages");
+    refused_serve(&["--size", "16MiB", "--design", "page-mop"], 2, "did you mean `page-map`");
+    refused_serve(&["--size", "16MiB", "--set", "precondition.mode=fill"], 2, "precondition has no meaning");
+    refused_serve(&["--size", "16MiB", "--tcp", "0.0.0.0:0"], 2, "loopback");
+    refused_serve(&["--size", "16MiB", "--record", "/no/folder/x.wwt"], 1, "/no/folder/x.wwt");
+    refused(&["top", &socket], 2, "--control");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+}

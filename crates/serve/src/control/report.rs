@@ -1,0 +1,138 @@
+//! What a drive tells about itself, as JSON. Names: those of run records for counters, those of
+//! `nvme smart-log -o json` for health.
+
+use serde_json::{Map, Value, json};
+use wearwell::address::BlockId;
+use wearwell::nand::Nand;
+use wearwell::stats::{ByCause, Stats};
+use wearwell::timing::Cause;
+use wearwell_replay::record::by_cause;
+
+use crate::device::FlashDevice;
+
+/// A data unit of the log.
+const DATA_UNIT_BYTES: u64 = 1000 * 512;
+/// Spare below which a drive warns, percent.
+const SPARE_THRESHOLD_PERCENT: u64 = 10;
+
+/// Every counter since the server started.
+pub(super) fn stats<N: Nand>(device: &FlashDevice<N>) -> Value {
+    let ftl = device.device().ftl();
+    let stats = ftl.stats();
+    let commands = device.commands();
+    let ram = device.device().ram_bytes();
+    json!({
+        "design": device.identity().design,
+        "capacity_bytes": device.device().bytes(),
+        "page_bytes": ftl.store().geometry().page_bytes,
+        "host_reads": commands.reads,
+        "host_writes": commands.writes,
+        "host_trims": commands.trims,
+        "host_flushes": commands.flushes,
+        "host_remaps": commands.remaps,
+        "host_bytes_read": commands.bytes_read,
+        "host_bytes_written": commands.bytes_written,
+        "host_page_writes": stats.host_page_writes,
+        "host_page_reads": stats.host_page_reads,
+        "host_page_trims": stats.host_page_trims,
+        "buffer_absorbed_writes": device.device().absorbed_writes(),
+        "recycled_writes": stats.recycled_writes,
+        "deduplicated_writes": stats.deduplicated_writes,
+        "delta_writes": stats.delta_writes,
+        "packed_writes": stats.packed_writes,
+        "bound_pages_by_remap": stats.remapped_pages,
+        "programs": stats.total_programs(),
+        "programs_by_cause": by_cause(&stats.programs),
+        "reads": stats.total_reads(),
+        "reads_by_cause": by_cause(&stats.reads),
+        "erases": stats.total_erases(),
+        "erases_by_cause": by_cause(&stats.erases),
+        "collections": stats.gc_victims,
+        "retired_blocks": stats.retired_blocks,
+        "free_blocks": ftl.store().total_free_blocks(),
+        "write_amplification": stats.write_amplification(),
+        "ram_bytes": ram.iter().map(|(_, bytes)| bytes).sum::<u64>(),
+        "ram_bytes_by_structure": ram.into_iter().map(|(name, bytes)| (name.to_owned(), bytes.into())).collect::<Map<_, _>>(),
+    })
+}
+
+/// The health log. Wear is that of the medium's whole life; what hosts and the engine did counts from the start of the
+/// server.
+pub(super) fn health<N: Nand>(device: &FlashDevice<N>) -> Value {
+    let ftl = device.device().ftl();
+    let (identity, commands, stats) = (device.identity(), device.commands(), ftl.stats());
+    let page_bytes = u64::from(ftl.store().geometry().page_bytes);
+    let wear = Wear::of(device);
+    let spare_percent = ftl.spare_percent() as u64;
+    let used = 100.0 * wear.mean / f64::from(identity.endurance_cycles.max(1));
+    let is_short_of_spare = spare_percent < SPARE_THRESHOLD_PERCENT;
+    json!({
+        "critical_warning": u64::from(is_short_of_spare),
+        "avail_spare": spare_percent,
+        "spare_thresh": SPARE_THRESHOLD_PERCENT,
+        "percent_used": (used.ceil() as u64).min(255),
+        "data_units_read": commands.bytes_read.div_ceil(DATA_UNIT_BYTES),
+        "data_units_written": commands.bytes_written.div_ceil(DATA_UNIT_BYTES),
+        "host_read_commands": commands.reads,
+        "host_write_commands": commands.writes,
+        "power_cycles": identity.power_cycles,
+        "unsafe_shutdowns": identity.unsafe_shutdowns,
+        "physical_media_bytes_written": stats.total_programs() * page_bytes,
+        "physical_media_bytes_read": stats.total_reads() * page_bytes,
+        "media_data_units_written": (stats.total_programs() * page_bytes).div_ceil(DATA_UNIT_BYTES),
+        "max_erase_count": wear.max,
+        "min_erase_count": wear.min,
+        "mean_erase_count": wear.mean,
+        "rated_erase_count": identity.endurance_cycles,
+        "bad_blocks": wear.bad,
+        "percent_free_blocks": 100 * u64::from(ftl.store().total_free_blocks()) / u64::from(wear.blocks),
+    })
+}
+
+/// Write amplification, and its parts by cause: they add up to the whole.
+pub(super) fn write_amplification<N: Nand>(device: &FlashDevice<N>) -> Value {
+    let ftl = device.device().ftl();
+    let stats = ftl.stats();
+    let page_bytes = u64::from(ftl.store().geometry().page_bytes);
+    json!({
+        "write_amplification": stats.write_amplification(),
+        "by_cause": shares(stats, &stats.programs),
+        "host_page_writes": stats.host_page_writes,
+        "host_bytes": stats.host_page_writes * page_bytes,
+        "flash_bytes": stats.total_programs() * page_bytes,
+    })
+}
+
+fn shares(stats: &Stats, programs: &ByCause) -> Map<String, Value> {
+    let host_pages = stats.host_page_writes.max(1) as f64;
+    let causes = Cause::ALL.iter().map(|&cause| (cause.name(), programs[cause as usize]));
+    causes
+        .filter(|&(_, count)| count > 0)
+        .map(|(name, count)| (name.to_owned(), (count as f64 / host_pages).into()))
+        .collect()
+}
+
+struct Wear {
+    min: u32,
+    max: u32,
+    mean: f64,
+    bad: u32,
+    blocks: u32,
+}
+
+impl Wear {
+    fn of<N: Nand>(device: &FlashDevice<N>) -> Self {
+        let store = device.device().ftl().store();
+        let blocks = store.geometry().blocks();
+        let good = || (0..blocks).map(BlockId).filter(|&block| !store.nand().is_bad(block));
+        let erases = || good().map(|block| store.nand().erase_count(block));
+        let count = good().count() as u32;
+        Self {
+            min: erases().min().unwrap_or(0),
+            max: erases().max().unwrap_or(0),
+            mean: erases().map(f64::from).sum::<f64>() / f64::from(count.max(1)),
+            bad: blocks - count,
+            blocks,
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! What the front doors ask of a device, and the Wearwell engine as such a device.
+//!
+//! The NBD server knows [`BlockDevice`] and nothing of flash. [`FlashDevice`] implements it for the engine over any
+//! medium that keeps bytes. Hosts may name single bytes; the engine is only given whole pages: a page that is written in
+//! part is read and completed here. The price is a read per partial page that the engine's own write buffer might have
+//! saved; what is gained is that a recording can say what every page held, so that its replay does the same
+//! flash operations.
+//!
+//! Invariant: what is trimmed or zeroed reads as zeros at once, also where a range ends inside a page.
+
+use std::path::Path;
+
+use wearwell::Device;
+use wearwell::address::{Lpn, RemapMode};
+use wearwell::device::HostData;
+use wearwell::nand::Nand;
+use wearwell::page_state::PageState;
+use wearwell_replay::trace::Op;
+
+use crate::record::{Recorded, Recorder};
+
+/// Why a device refuses or fails a request.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// Beyond the end.
+    #[error("{len} bytes at byte {offset} are beyond the device's {capacity} bytes")]
+    OutOfRange {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+        /// Bytes of the device.
+        capacity: u64,
+    },
+    /// There is no room left to write.
+    #[error("{0}")]
+    Full(String),
+    /// The request cannot mean anything.
+    #[error("{0}")]
+    Invalid(String),
+    /// The medium failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<wearwell::Error> for DeviceError {
+    fn from(error: wearwell::Error) -> Self {
+        use wearwell::Error;
+        let sentence = error.to_string();
+        match error {
+            Error::Full { .. } | Error::NoSpareSpace { .. } => Self::Full(sentence),
+            Error::OutOfRange { .. } | Error::NotWholePages { .. } | Error::Options(_) => {
+                Self::Invalid(sentence)
+            }
+            _ => Self::Failed(sentence),
+        }
+    }
+}
+
+/// A run of bytes in one state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// Bytes.
+    pub len: u64,
+    /// How they are stored.
+    pub state: PageState,
+}
+
+/// A block device as the front doors need it. Addresses are bytes; callers stay inside [`BlockDevice::capacity_bytes`].
+///
+/// A request is durable after the next [`BlockDevice::flush`]. Requests are executed one after the other, each seen by all
+/// later ones; an aligned block of [`BlockDevice::block_bytes`] is never a mix of two writes, whatever happens.
+pub trait BlockDevice: Send + 'static {
+    /// Bytes the host sees; does not change.
+    fn capacity_bytes(&self) -> u64;
+
+    /// The block that is written without a read: a power of two, at least 512.
+    fn block_bytes(&self) -> u32;
+
+    /// Reads `into.len()` bytes; what was never written reads as zeros.
+    ///
+    /// # Errors
+    /// [`DeviceError::Failed`] if any of them is lost.
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// Writes bytes. An error may leave the first blocks written.
+    ///
+    /// # Errors
+    /// [`DeviceError::Full`], [`DeviceError::Failed`].
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError>;
+
+    /// The host does not need these bytes any more; they read as zeros.
+    ///
+    /// # Errors
+    /// As [`BlockDevice::write`].
+    fn trim(&mut self, offset: u64, len: u64) -> Result<(), DeviceError>;
+
+    /// Makes the bytes zeros. With `allocate` they are stored like data, else deallocated where possible.
+    ///
+    /// # Errors
+    /// As [`BlockDevice::write`].
+    fn zero(&mut self, offset: u64, len: u64, allocate: bool) -> Result<(), DeviceError>;
+
+    /// Makes everything before durable.
+    ///
+    /// # Errors
+    /// As [`BlockDevice::write`].
+    fn flush(&mut self) -> Result<(), DeviceError>;
+
+    /// The first extent of a range of at least one byte; no longer than the range. Costs nothing on flash.
+    fn extent(&mut self, offset: u64, len: u64) -> Extent;
+}
+
+/// What hosts asked for, in their own units.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HostCommands {
+    /// Reads.
+    pub reads: u64,
+    /// Writes, with zeroes.
+    pub writes: u64,
+    /// Trims.
+    pub trims: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Remaps, by the control socket.
+    pub remaps: u64,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Bytes written, without zeroes and trims.
+    pub bytes_written: u64,
+}
+
+/// What a drive is called and has lived through.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Identity {
+    /// Design.
+    pub design: String,
+    /// Program/erase cycles a block is rated for.
+    pub endurance_cycles: u32,
+    /// Times the device was started, this one included.
+    pub power_cycles: u64,
+    /// Times it was ended without being told.
+    pub unsafe_shutdowns: u64,
+}
+
+/// The Wearwell engine as a block device.
+#[derive(Debug)]
+pub struct FlashDevice<N> {
+    device: Device<N>,
+    identity: Identity,
+    page: Box<[u8]>,
+    commands: HostCommands,
+    recorder: Option<Recorder>,
+}
+
+/// Zeros that are written at a time.
+const ZEROS_BYTES: usize = 1 << 18;
+static ZEROS: [u8; ZEROS_BYTES] = [0; ZEROS_BYTES];
+
+impl<N: Nand> FlashDevice<N> {
+    /// Serves `device`, whose medium must keep bytes.
+    ///
+    /// # Errors
+    /// [`DeviceError::Invalid`] if it does not.
+    pub fn new(device: Device<N>, identity: Identity) -> Result<Self, DeviceError> {
+        if !device.ftl().store().nand().keeps_bytes() {
+            return Err(DeviceError::Invalid("a medium that keeps no bytes cannot be served".into()));
+        }
+        let page_bytes = device.ftl().store().geometry().page_bytes as usize;
+        Ok(Self {
+            page: vec![0; page_bytes].into(),
+            commands: HostCommands::default(),
+            recorder: None,
+            device,
+            identity,
+        })
+    }
+
+    /// Records every operation from now on in a new file; see [`Recorder`].
+    ///
+    /// # Errors
+    /// [`DeviceError::Invalid`] if pages are not those of traces, 4 KiB; [`DeviceError::Failed`] if the file cannot be
+    /// written.
+    pub fn record_to(&mut self, path: &Path, provenance: &str) -> Result<(), DeviceError> {
+        if self.page.len() as u64 != wearwell_replay::trace::PAGE_BYTES {
+            return Err(DeviceError::Invalid(format!(
+                "a recording holds pages of 4096 bytes and the device has pages of {}: set device.page_bytes=4096",
+                self.page.len()
+            )));
+        }
+        self.recorder = Some(Recorder::create(path, provenance)?);
+        Ok(())
+    }
+
+    /// Ends the recording, if there is one, and returns the number of requests in it.
+    ///
+    /// # Errors
+    /// [`DeviceError::Failed`] if the file could not be written, now or before.
+    pub fn end_recording(&mut self) -> Result<Option<u64>, DeviceError> {
+        self.recorder.take().map(Recorder::finish).transpose()
+    }
+
+    /// The engine's device.
+    pub fn device(&self) -> &Device<N> {
+        &self.device
+    }
+
+    /// Gives the engine's device back.
+    pub fn into_device(self) -> Device<N> {
+        self.device
+    }
+
+    /// What it is.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// What hosts asked for since the server started.
+    pub fn commands(&self) -> HostCommands {
+        self.commands
+    }
+
+    /// Gives `len` bytes at `target` the contents of those at `source`; see [`Device::remap`].
+    ///
+    /// # Errors
+    /// Those of [`Device::remap`]; more than 1 GiB at once.
+    pub fn remap(&mut self, target: u64, source: u64, len: u64, mode: RemapMode) -> Result<(), DeviceError> {
+        if len > wearwell_replay::trace::REQUEST_MAX_BYTES {
+            return Err(DeviceError::Invalid(format!("remap of {len} bytes: at most 1 GiB at once")));
+        }
+        self.commands.remaps += 1;
+        self.note(Op::Remap(mode), target, len, Recorded { source, bytes: &[] });
+        Ok(self.device.remap(target, source, len, mode)?)
+    }
+
+    fn page_bytes(&self) -> u64 {
+        self.page.len() as u64
+    }
+
+    /// Notes what the engine is about to be asked. A recording that cannot be written ends; the device goes on.
+    fn note(&mut self, op: Op, offset: u64, len: u64, more: Recorded<'_>) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.record(op, offset, len, more);
+        }
+    }
+
+    fn read_pages(&mut self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
+        self.note(Op::Read, offset, into.len() as u64, Recorded::default());
+        Ok(self.device.read(offset, into.len() as u64, into)?)
+    }
+
+    /// Reads a part of one page.
+    fn read_part(&mut self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
+        if into.is_empty() {
+            return Ok(());
+        }
+        let start = offset / self.page_bytes() * self.page_bytes();
+        let from = (offset - start) as usize;
+        let mut page = std::mem::take(&mut self.page);
+        let read = self.read_pages(start, &mut page);
+        into.copy_from_slice(&page[from..from + into.len()]);
+        self.page = page;
+        read
+    }
+
+    fn write_pages(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.note(Op::Write, offset, bytes.len() as u64, Recorded { source: 0, bytes });
+        Ok(self.device.write(offset, bytes.len() as u64, HostData::Bytes(bytes))?)
+    }
+
+    fn trim_pages(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        self.note(Op::Trim, offset, len, Recorded::default());
+        Ok(self.device.trim(offset, len)?)
+    }
+
+    /// Changes a part of one page: reads it, lays `part` over it, writes it.
+    fn change_page(&mut self, offset: u64, part: &[u8]) -> Result<(), DeviceError> {
+        let start = offset / self.page_bytes() * self.page_bytes();
+        let from = (offset - start) as usize;
+        let mut page = std::mem::take(&mut self.page);
+        let changed = self.read_pages(start, &mut page).and_then(|()| {
+            page[from..from + part.len()].copy_from_slice(part);
+            self.write_pages(start, &page)
+        });
+        self.page = page;
+        changed
+    }
+
+    /// Makes a part of one page zeros; a page that holds nothing has them already.
+    fn clear_part(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        if len == 0 || self.page_state_at(offset) == PageState::Hole {
+            return Ok(());
+        }
+        self.change_page(offset, &ZEROS[..len as usize])
+    }
+
+    fn deallocate(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        let [before, whole, after] = self.split(offset, len);
+        self.clear_part(offset, before)?;
+        if whole > 0 {
+            self.trim_pages(offset + before, whole)?;
+        }
+        self.clear_part(offset + before + whole, after)
+    }
+
+    fn page_state_at(&self, offset: u64) -> PageState {
+        self.device.page_state(Lpn((offset / self.page_bytes()) as u32))
+    }
+
+    /// Bytes up to the first whole page, of whole pages, and behind the last one. A range inside one page is all before.
+    fn split(&self, offset: u64, len: u64) -> [u64; 3] {
+        let page_bytes = self.page_bytes();
+        let before = (offset.next_multiple_of(page_bytes) - offset).min(len);
+        let whole = (len - before) / page_bytes * page_bytes;
+        [before, whole, len - before - whole]
+    }
+
+    fn write_zeros(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        let mut done = 0;
+        while done < len {
+            let bytes = (len - done).min(ZEROS_BYTES as u64);
+            self.write_pages(offset + done, &ZEROS[..bytes as usize])?;
+            done += bytes;
+        }
+        Ok(())
+    }
+}
+
+impl<N: Nand + Send + 'static> BlockDevice for FlashDevice<N> {
+    fn capacity_bytes(&self) -> u64 {
+        self.device.bytes()
+    }
+
+    fn block_bytes(&self) -> u32 {
+        self.page.len() as u32
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
+        self.commands.reads += 1;
+        self.commands.bytes_read += into.len() as u64;
+        let [before, whole, after] = self.split(offset, into.len() as u64);
+        let (head, rest) = into.split_at_mut(before as usize);
+        let (body, tail) = rest.split_at_mut(whole as usize);
+        self.read_part(offset, head)?;
+        if whole > 0 {
+            self.read_pages(offset + before, body)?;
+        }
+        debug_assert_eq!(tail.len() as u64, after);
+        self.read_part(offset + before + whole, tail)
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.commands.writes += 1;
+        self.commands.bytes_written += bytes.len() as u64;
+        let [before, whole, after] = self.split(offset, bytes.len() as u64);
+        let (head, rest) = bytes.split_at(before as usize);
+        let (body, tail) = rest.split_at(whole as usize);
+        if before > 0 {
+            self.change_page(offset, head)?;
+        }
+        if whole > 0 {
+            self.write_pages(offset + before, body)?;
+        }
+        if after > 0 { self.change_page(offset + before + whole, tail) } else { Ok(()) }
+    }
+
+    fn trim(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        self.commands.trims += 1;
+        self.deallocate(offset, len)
+    }
+
+    fn zero(&mut self, offset: u64, len: u64, allocate: bool) -> Result<(), DeviceError> {
+        self.commands.writes += 1;
+        if !allocate {
+            return self.deallocate(offset, len);
+        }
+        let [before, whole, after] = self.split(offset, len);
+        if before > 0 {
+            self.change_page(offset, &ZEROS[..before as usize])?;
+        }
+        self.write_zeros(offset + before, whole)?;
+        if after > 0 {
+            self.change_page(offset + before + whole, &ZEROS[..after as usize])?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        self.commands.flushes += 1;
+        self.note(Op::Flush, 0, 0, Recorded::default());
+        Ok(self.device.flush()?)
+    }
+
+    fn extent(&mut self, offset: u64, len: u64) -> Extent {
+        let state = self.page_state_at(offset);
+        let page_bytes = self.page_bytes();
+        let mut end = (offset / page_bytes + 1) * page_bytes;
+        while end < offset + len && self.page_state_at(end) == state {
+            end += page_bytes;
+        }
+        Extent { len: len.min(end - offset), state }
+    }
+}

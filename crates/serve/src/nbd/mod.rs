@@ -1,0 +1,93 @@
+//! The NBD protocol: what passes on the wire, without sockets.
+//!
+//! [`Negotiation`] and [`Decoder`] are state machines over bytes: they take what arrived and say what it means, so that a
+//! test or a fuzzer drives them as a socket does. [`Request::check`] says whether a request may be executed, and
+//! [`execute`] does it and gives the reply as bytes. Everything a client can make them hold is bounded: by
+//! [`OPTION_MAX_BYTES`] while options are negotiated, by [`PAYLOAD_MAX_BYTES`] afterwards.
+//!
+//! Spoken: fixed newstyle, structured replies, `base:allocation` and [`STATE_CONTEXT`]. Not spoken: TLS (refused with a
+//! sentence), extended headers (refused as unsupported; clients go on without).
+
+mod negotiation;
+mod reply;
+mod request;
+
+pub use negotiation::{Negotiated, Negotiation, Outcome};
+pub use reply::execute;
+pub use request::{Action, Decoded, Decoder, Refusal, Request};
+
+use crate::device::BlockDevice;
+
+/// Longest payload of a read or write, which is also told to clients.
+pub const PAYLOAD_MAX_BYTES: u32 = 32 << 20;
+/// Longest data of an option; longer ones are skipped and refused.
+pub const OPTION_MAX_BYTES: u32 = 64 << 10;
+/// Smallest unit of addresses for clients that ask for block sizes.
+pub const SECTOR_BYTES: u32 = 512;
+/// Name of the context that tells how each page is stored; `docs/serve.md` lists its values.
+pub const STATE_CONTEXT: &str = "x-wearwell:page-state";
+/// Name of the context that every client knows.
+pub const ALLOCATION_CONTEXT: &str = "base:allocation";
+
+/// What is exported, as negotiation needs it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Export {
+    /// Name; the empty name means the same export.
+    pub name: String,
+    /// A sentence for people.
+    pub description: String,
+    /// Bytes.
+    pub capacity_bytes: u64,
+    /// Block that is written without a read.
+    pub block_bytes: u32,
+}
+
+impl Export {
+    /// The export of a device.
+    pub fn of(device: &impl BlockDevice, name: &str, description: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            capacity_bytes: device.capacity_bytes(),
+            block_bytes: device.block_bytes(),
+        }
+    }
+
+    fn is_called(&self, name: &[u8]) -> bool {
+        name.is_empty() || name == self.name.as_bytes()
+    }
+}
+
+/// What every export can do, as transmission flags.
+fn flags(is_structured: bool) -> u16 {
+    use flag::{CACHE, CAN_MULTI_CONN, DF, FAST_ZERO, FLUSH, FUA, HAS_FLAGS, TRIM, WRITE_ZEROES};
+    let always = HAS_FLAGS | FLUSH | FUA | TRIM | WRITE_ZEROES | FAST_ZERO | CACHE | CAN_MULTI_CONN;
+    if is_structured { always | DF } else { always }
+}
+
+/// Transmission flags.
+mod flag {
+    pub const HAS_FLAGS: u16 = 1 << 0;
+    pub const FLUSH: u16 = 1 << 2;
+    pub const FUA: u16 = 1 << 3;
+    pub const TRIM: u16 = 1 << 5;
+    pub const WRITE_ZEROES: u16 = 1 << 6;
+    pub const DF: u16 = 1 << 7;
+    pub const CAN_MULTI_CONN: u16 = 1 << 8;
+    pub const CACHE: u16 = 1 << 10;
+    pub const FAST_ZERO: u16 = 1 << 11;
+}
+
+/// Numbers of the contexts in block-status replies.
+mod context {
+    pub const ALLOCATION: u32 = 1;
+    pub const STATE: u32 = 2;
+}
+
+/// Error numbers of replies.
+mod errno {
+    pub const EIO: u32 = 5;
+    pub const EINVAL: u32 = 22;
+    pub const ENOSPC: u32 = 28;
+    pub const ENOTSUP: u32 = 95;
+}

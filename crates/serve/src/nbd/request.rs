@@ -1,0 +1,238 @@
+//! Requests: from bytes to what is to be done, or to the error that the protocol has for it.
+
+use super::negotiation::Negotiated;
+use super::{Export, PAYLOAD_MAX_BYTES, SECTOR_BYTES, errno};
+
+const REQUEST_MAGIC: u32 = 0x2560_9513;
+const REQUEST_BYTES: usize = 28;
+
+/// Commands.
+mod command {
+    pub const READ: u16 = 0;
+    pub const WRITE: u16 = 1;
+    pub const DISCONNECT: u16 = 2;
+    pub const FLUSH: u16 = 3;
+    pub const TRIM: u16 = 4;
+    pub const CACHE: u16 = 5;
+    pub const WRITE_ZEROES: u16 = 6;
+    pub const BLOCK_STATUS: u16 = 7;
+}
+
+/// Command flags.
+mod flag {
+    pub const FUA: u16 = 1 << 0;
+    pub const NO_HOLE: u16 = 1 << 1;
+    pub const DF: u16 = 1 << 2;
+    pub const REQ_ONE: u16 = 1 << 3;
+    pub const FAST_ZERO: u16 = 1 << 4;
+}
+
+/// A request as it came.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// The client's name for it.
+    pub cookie: u64,
+    command: u16,
+    flags: u16,
+    offset: u64,
+    len: u32,
+    payload: Vec<u8>,
+}
+
+/// What came off the wire.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Decoded {
+    /// More bytes are needed.
+    Incomplete,
+    /// A request, with its whole payload, or without one that was too long to keep.
+    Request(Request),
+    /// The client says goodbye.
+    Disconnect,
+    /// Not a request: what follows cannot be understood either.
+    Garbage,
+}
+
+/// Splits a stream of bytes into requests. Holds at most one payload, which grows as bytes arrive.
+#[derive(Clone, Debug, Default)]
+pub struct Decoder {
+    head: Vec<u8>,
+    pending: Option<Request>,
+    /// Bytes of the payload that are still to come.
+    to_come: usize,
+}
+
+impl Decoder {
+    /// Takes bytes from the front of `input` up to the end of the first request, and returns how many.
+    pub fn take(&mut self, input: &[u8]) -> (usize, Decoded) {
+        let mut taken = 0;
+        if self.pending.is_none() {
+            taken = (REQUEST_BYTES - self.head.len()).min(input.len());
+            self.head.extend(&input[..taken]);
+            if self.head.len() < REQUEST_BYTES {
+                return (taken, Decoded::Incomplete);
+            }
+            let Some(request) = self.take_head() else { return (taken, Decoded::Garbage) };
+            self.to_come = if request.command == command::WRITE { request.len as usize } else { 0 };
+            self.pending = Some(request);
+        }
+        let payload = &input[taken..];
+        let payload = &payload[..self.to_come.min(payload.len())];
+        self.to_come -= payload.len();
+        taken += payload.len();
+        if let Some(request) = &mut self.pending
+            && request.len <= PAYLOAD_MAX_BYTES
+        {
+            request.payload.extend(payload);
+        }
+        if self.to_come > 0 {
+            return (taken, Decoded::Incomplete);
+        }
+        let request = self.pending.take().expect("a request was pending");
+        let is_last = request.command == command::DISCONNECT;
+        (taken, if is_last { Decoded::Disconnect } else { Decoded::Request(request) })
+    }
+
+    fn take_head(&mut self) -> Option<Request> {
+        let head = std::mem::take(&mut self.head);
+        let bytes = |at: usize, len: usize| {
+            head[at..at + len].iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
+        };
+        (bytes(0, 4) == u64::from(REQUEST_MAGIC)).then(|| Request {
+            flags: bytes(4, 2) as u16,
+            command: bytes(6, 2) as u16,
+            cookie: bytes(8, 8),
+            offset: bytes(16, 8),
+            len: bytes(24, 4) as u32,
+            payload: Vec::new(),
+        })
+    }
+
+    /// Whether the stream may end here.
+    pub fn is_between_requests(&self) -> bool {
+        self.head.is_empty() && self.pending.is_none()
+    }
+}
+
+/// Something to be done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the fields are those of the request")]
+pub enum Action {
+    /// Send bytes.
+    Read { offset: u64, len: u32 },
+    /// Store bytes.
+    Write { offset: u64, payload: Vec<u8>, is_durable: bool },
+    /// Forget bytes.
+    Trim { offset: u64, len: u32, is_durable: bool },
+    /// Make bytes zeros.
+    Zero { offset: u64, len: u32, allocate: bool, is_durable: bool },
+    /// Make everything durable.
+    Flush,
+    /// Nothing has to be done: a cache command, which all of the device answers as fast.
+    Nothing,
+    /// Tell how bytes are stored.
+    Status { offset: u64, len: u32, only_first: bool },
+}
+
+/// An error that is sent back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// Number.
+    pub errno: u32,
+    /// Sentence, for clients that take one.
+    pub message: String,
+}
+
+impl Refusal {
+    fn invalid(message: impl Into<String>) -> Self {
+        Self { errno: errno::EINVAL, message: message.into() }
+    }
+}
+
+impl Request {
+    /// Bytes that this request and its reply occupy together.
+    pub fn footprint_bytes(&self) -> usize {
+        const OVERHEAD_BYTES: usize = 512;
+        let reply = match self.command {
+            command::READ => self.len.min(PAYLOAD_MAX_BYTES) as usize,
+            command::BLOCK_STATUS => super::reply::STATUS_MAX_BYTES,
+            _ => 0,
+        };
+        OVERHEAD_BYTES + self.payload.len() + reply
+    }
+
+    /// Whether the reply must come in chunks.
+    pub(super) fn wants_chunks(&self) -> bool {
+        self.command == command::READ || self.command == command::BLOCK_STATUS
+    }
+
+    /// What is to be done.
+    ///
+    /// # Errors
+    /// What the protocol says about requests that are too long, beyond the end, not aligned, or unknown.
+    pub fn check(self, export: &Export, agreed: Negotiated) -> Result<Action, Refusal> {
+        self.check_flags(agreed)?;
+        let Self { command, flags, offset, len, payload, .. } = self;
+        if command == command::FLUSH {
+            return Ok(Action::Flush);
+        }
+        let moves_payload = command == command::READ || command == command::WRITE;
+        if moves_payload && len > PAYLOAD_MAX_BYTES {
+            return Err(Refusal::invalid(format!("{len} bytes at once: at most {PAYLOAD_MAX_BYTES}")));
+        }
+        check_range(command, offset, len, export.capacity_bytes)?;
+        let unit = if agreed.knows_sizes { SECTOR_BYTES } else { 1 };
+        if !offset.is_multiple_of(unit.into()) || !len.is_multiple_of(unit) {
+            return Err(Refusal::invalid(format!(
+                "{len} bytes at byte {offset} are not whole blocks of {unit}"
+            )));
+        }
+        let is_durable = flags & flag::FUA != 0;
+        match command {
+            command::READ => Ok(Action::Read { offset, len }),
+            command::WRITE => Ok(Action::Write { offset, payload, is_durable }),
+            command::TRIM => Ok(Action::Trim { offset, len, is_durable }),
+            command::CACHE => Ok(Action::Nothing),
+            command::WRITE_ZEROES => {
+                let allocate = flags & flag::NO_HOLE != 0;
+                if allocate && flags & flag::FAST_ZERO != 0 {
+                    let message = "zeros that are not to be holes take as long as a write";
+                    return Err(Refusal { errno: errno::ENOTSUP, message: message.into() });
+                }
+                Ok(Action::Zero { offset, len, allocate, is_durable })
+            }
+            command::BLOCK_STATUS if !(agreed.allocation || agreed.state) => {
+                Err(Refusal::invalid("no context was negotiated"))
+            }
+            command::BLOCK_STATUS if len == 0 => Err(Refusal::invalid("the status of no byte")),
+            command::BLOCK_STATUS => {
+                Ok(Action::Status { offset, len, only_first: flags & flag::REQ_ONE != 0 })
+            }
+            _ => unreachable!("unknown commands have no valid flags"),
+        }
+    }
+
+    fn check_flags(&self, agreed: Negotiated) -> Result<(), Refusal> {
+        let of_command = match self.command {
+            command::READ if agreed.is_structured => flag::DF,
+            command::READ | command::WRITE | command::FLUSH | command::TRIM | command::CACHE => 0,
+            command::WRITE_ZEROES => flag::NO_HOLE | flag::FAST_ZERO,
+            command::BLOCK_STATUS => flag::REQ_ONE,
+            other => return Err(Refusal::invalid(format!("there is no command {other}"))),
+        };
+        match self.flags & !(of_command | flag::FUA) {
+            0 => Ok(()),
+            unknown => Err(Refusal::invalid(format!("flags {unknown:#x} mean nothing for this command"))),
+        }
+    }
+}
+
+fn check_range(command: u16, offset: u64, len: u32, capacity: u64) -> Result<(), Refusal> {
+    if offset.checked_add(len.into()).is_some_and(|end| end <= capacity) {
+        return Ok(());
+    }
+    let writes = command == command::WRITE || command == command::WRITE_ZEROES;
+    Err(Refusal {
+        errno: if writes { errno::ENOSPC } else { errno::EINVAL },
+        message: format!("{len} bytes at byte {offset} are beyond the device's {capacity} bytes"),
+    })
+}

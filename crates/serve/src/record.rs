@@ -1,0 +1,178 @@
+//! Recording: what the engine was asked becomes a trace.
+//!
+//! A recording holds exactly the calls that reached the engine, in their order, all in whole pages, so that a replay through
+//! the same design on the same device does the same flash operations. Contents are fingerprints and compressed sizes
+//! (native format). Designs that store differences or compressed chunks need the bytes themselves to repeat
+//! exactly what they did: a file name that ends in `.ops` makes a capture with the bytes of every distinct page beside
+//! it, in `.pages`, which `replay --bytes` reads.
+//!
+//! The price is a hash and a trial compression per page written, on the engine's thread. Times are those of this machine.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::time::Instant;
+
+use wearwell::content::{Descriptor, Fingerprint, compressed_len, fingerprint_of};
+use wearwell_replay::trace::{NativeWriter, Op, PAGE_BYTES, Request, TraceWriter};
+
+use crate::device::DeviceError;
+
+/// What a request carries beside its range.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Recorded<'a> {
+    /// First byte that a remap takes from.
+    pub(crate) source: u64,
+    /// Whole pages written.
+    pub(crate) bytes: &'a [u8],
+}
+
+/// Writes operations to a trace.
+pub struct Recorder {
+    form: Form,
+    started: Instant,
+    request: Request,
+    requests: u64,
+    /// Why nothing is written any more.
+    broken: Option<String>,
+}
+
+impl std::fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Recorder of {} requests", self.requests)
+    }
+}
+
+enum Form {
+    Native(Box<NativeWriter<BufWriter<File>>>),
+    Capture(Capture),
+}
+
+impl Recorder {
+    /// A new file. The ending `.ops` asks for a capture with bytes, any other for the native format.
+    ///
+    /// # Errors
+    /// [`DeviceError::Failed`] with the file and the reason.
+    pub fn create(path: &Path, provenance: &str) -> Result<Self, DeviceError> {
+        let failed = |error: &dyn std::fmt::Display| {
+            DeviceError::Failed(format!("recording {}: {error}", path.display()))
+        };
+        let is_capture = path.extension().is_some_and(|ending| ending == "ops");
+        let form = if is_capture {
+            Form::Capture(Capture::create(path).map_err(|error| failed(&error))?)
+        } else {
+            let file = File::create(path).map_err(|error| failed(&error))?;
+            let writer =
+                NativeWriter::new(BufWriter::new(file), provenance).map_err(|error| failed(&error))?;
+            Form::Native(Box::new(writer))
+        };
+        Ok(Self { form, started: Instant::now(), request: Request::default(), requests: 0, broken: None })
+    }
+
+    /// Adds an operation. What cannot be written ends the recording; [`Recorder::finish`] says so.
+    pub(crate) fn record(&mut self, op: Op, offset: u64, len: u64, more: Recorded<'_>) {
+        if self.broken.is_some() {
+            return;
+        }
+        let request = &mut self.request;
+        request.time_ns = self.started.elapsed().as_nanos() as u64;
+        (request.op, request.offset_bytes, request.len_bytes) = (op, offset, len);
+        request.source_bytes = more.source;
+        let written = match &mut self.form {
+            Form::Native(writer) => {
+                request.content.clear();
+                request.content.extend(more.bytes.chunks_exact(PAGE_BYTES as usize).map(describe));
+                writer.write(request).map_err(|error| error.to_string())
+            }
+            Form::Capture(capture) => capture.write(request, more.bytes).map_err(|error| error.to_string()),
+        };
+        self.requests += 1;
+        self.broken = written.err();
+    }
+
+    /// Completes the file and returns the number of requests in it.
+    ///
+    /// # Errors
+    /// [`DeviceError::Failed`] if the file could not be written, now or before: it ends there.
+    pub fn finish(mut self) -> Result<u64, DeviceError> {
+        let finished = match (self.broken.take(), &mut self.form) {
+            (Some(reason), _) => Err(reason),
+            (None, Form::Native(writer)) => writer.finish().map_err(|error| error.to_string()),
+            (None, Form::Capture(capture)) => {
+                capture.finish().map(|()| self.requests).map_err(|error| error.to_string())
+            }
+        };
+        finished.map_err(|reason| {
+            DeviceError::Failed(format!("the recording ends at request {}: {reason}", self.requests))
+        })
+    }
+}
+
+fn describe(page: &[u8]) -> Descriptor {
+    Descriptor { compressed_bytes: compressed_len(page) as u16, ..Descriptor::of(fingerprint_of(page)) }
+}
+
+/// Operations as text, and the bytes of distinct pages in order of their numbers.
+struct Capture {
+    ops: BufWriter<File>,
+    pages: BufWriter<File>,
+    numbers: HashMap<[u8; 16], u32>,
+}
+
+impl Capture {
+    fn create(path: &Path) -> io::Result<Self> {
+        let mut ops = BufWriter::new(File::create(path)?);
+        let mut pages = BufWriter::new(File::create(path.with_extension("pages"))?);
+        ops.write_all(b"# blkcap v1 page=4096 bytes in .pages\n")?;
+        // Number 0 is the page of zeros.
+        pages.write_all(&[0; PAGE_BYTES as usize])?;
+        Ok(Self { ops, pages, numbers: HashMap::new() })
+    }
+
+    fn write(&mut self, request: &Request, bytes: &[u8]) -> io::Result<()> {
+        let letter = match request.op {
+            Op::Read => 'R',
+            Op::Write => 'W',
+            Op::Trim => 'D',
+            Op::Zero => 'Z',
+            Op::Flush => return writeln!(self.ops, "F {}", request.time_ns / 1000),
+            Op::Remap(_) | Op::Phase => {
+                return Err(io::Error::other(
+                    "a capture with bytes cannot hold a remap; record to a .wwt file",
+                ));
+            }
+        };
+        let (first, pages) = (request.offset_bytes / PAGE_BYTES, request.len_bytes / PAGE_BYTES);
+        write!(self.ops, "{letter} {} {first} {pages}", request.time_ns / 1000)?;
+        for page in bytes.chunks_exact(PAGE_BYTES as usize) {
+            let number = self.number(page)?;
+            write!(self.ops, " {number}")?;
+        }
+        writeln!(self.ops)
+    }
+
+    fn number(&mut self, page: &[u8]) -> io::Result<u32> {
+        if fingerprint_of(page) == Fingerprint::ZERO_PAGE {
+            return Ok(0);
+        }
+        let next = self.numbers.len() as u32 + 1;
+        let number = *self.numbers.entry(digest(page)).or_insert(next);
+        if number == next {
+            self.pages.write_all(page)?;
+        }
+        Ok(number)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.ops.flush()?;
+        self.pages.flush()
+    }
+}
+
+/// 128 bits of identity: the fingerprints of the page and of the page behind a mark.
+fn digest(page: &[u8]) -> [u8; 16] {
+    let marked: Vec<u8> = [&[1], page].concat();
+    let halves = [fingerprint_of(page).0, fingerprint_of(&marked).0].map(u64::to_le_bytes);
+    halves.concat().try_into().expect("two words of eight bytes")
+}

@@ -1,0 +1,229 @@
+//! The server: listeners, connections, and an orderly end.
+//!
+//! Each listener has a thread that accepts, each connection its own ([`crate::connection`], [`crate::control`]); one more
+//! owns the device ([`crate::engine`]). [`Server::stop`] takes no new client and no new request, answers what has
+//! arrived, flushes, and gives the device back.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::Shutdown;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::connection::{self, STACK_BYTES};
+use crate::device::{BlockDevice, DeviceError};
+use crate::engine::{Engine, EngineThread, Stopped};
+use crate::nbd::Export;
+use crate::socket::{Address, Listener, Socket};
+
+/// Connections of one listener at most; more are closed at once.
+pub const CONNECTIONS_MAX: usize = 1024;
+/// Time that clients get at the end to take the replies to what they have sent.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Why a server cannot start or did not end well.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: Address,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The engine panicked.
+    #[error(
+        "the device stopped because an invariant of the engine is broken; the message above says which: report it"
+    )]
+    Broken(#[from] Stopped),
+    /// The last flush failed.
+    #[error("the last flush failed: {0}")]
+    Flush(DeviceError),
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server<D> {
+    engine: Engine<D>,
+    thread: EngineThread<D>,
+    export: Arc<Export>,
+    doors: Vec<Door>,
+}
+
+/// A listener and its clients.
+#[derive(Debug)]
+struct Door {
+    listener: Arc<Listener>,
+    clients: Arc<Clients>,
+    acceptor: JoinHandle<()>,
+}
+
+impl<D: BlockDevice> Server<D> {
+    /// Starts the engine. Nobody is served before a door is opened.
+    pub fn start(device: D, name: &str, description: &str) -> Self {
+        let export = Arc::new(Export::of(&device, name, description));
+        let (engine, thread) = Engine::start(device);
+        Self { engine, thread, export, doors: Vec::new() }
+    }
+
+    /// A way to ask the device.
+    pub fn engine(&self) -> &Engine<D> {
+        &self.engine
+    }
+
+    /// Serves NBD at an address, and returns it with the port that was chosen if none was asked for.
+    ///
+    /// # Errors
+    /// [`ServeError::Listen`].
+    pub fn open_nbd(&mut self, address: &Address) -> Result<Address, ServeError> {
+        let (export, engine) = (Arc::clone(&self.export), self.engine.clone());
+        self.open(address, move |socket| {
+            // A client that vanishes is no event.
+            let _ = connection::serve(socket, &export, &engine);
+        })
+    }
+
+    /// Serves another protocol at an address: `serve` is called with every client, each on its own thread.
+    ///
+    /// # Errors
+    /// [`ServeError::Listen`].
+    pub(crate) fn open(
+        &mut self,
+        address: &Address,
+        serve: impl Fn(&Arc<Socket>) + Clone + Send + 'static,
+    ) -> Result<Address, ServeError> {
+        let failed = |source| ServeError::Listen { address: address.clone(), source };
+        let listener = Arc::new(Listener::bind(address).map_err(failed)?);
+        let bound = listener.address().map_err(failed)?;
+        let clients = Arc::new(Clients::default());
+        let acceptor = {
+            let (listener, clients) = (Arc::clone(&listener), Arc::clone(&clients));
+            let thread = thread::Builder::new().name("listener".into()).stack_size(STACK_BYTES);
+            thread.spawn(move || accept_all(&listener, &clients, &serve)).map_err(failed)?
+        };
+        self.doors.push(Door { listener, clients, acceptor });
+        Ok(bound)
+    }
+
+    /// Whether the engine has failed, so that there is nothing left to serve.
+    pub fn has_failed(&self) -> bool {
+        self.thread.has_failed()
+    }
+
+    /// Ends the server: answers what has arrived, flushes, and gives the device back.
+    ///
+    /// # Errors
+    /// [`ServeError::Broken`], [`ServeError::Flush`].
+    pub fn stop(self) -> Result<D, ServeError> {
+        for door in &self.doors {
+            door.listener.close();
+        }
+        for door in self.doors {
+            // An acceptor only ends; it cannot panic with something to say.
+            let _ = door.acceptor.join();
+            door.clients.drain();
+        }
+        let (device, flushed) = self.thread.join()?;
+        flushed.map_err(ServeError::Flush)?;
+        Ok(device)
+    }
+}
+
+fn accept_all(
+    listener: &Listener,
+    clients: &Arc<Clients>,
+    serve: &(impl Fn(&Arc<Socket>) + Clone + Send + 'static),
+) {
+    loop {
+        match listener.accept() {
+            Ok(socket) => {
+                // Without memory for a thread, or with too many clients, this one is turned away.
+                let _ = clients.admit(socket, serve.clone());
+            }
+            Err(error) if is_passing(&error) => thread::sleep(Duration::from_millis(10)),
+            Err(_) => return,
+        }
+    }
+}
+
+/// Errors after which the listener still listens: the client was faster, or descriptors ran out.
+fn is_passing(error: &io::Error) -> bool {
+    const OUT_OF_DESCRIPTORS: [i32; 2] = [23, 24];
+    let of_client =
+        [io::ErrorKind::ConnectionAborted, io::ErrorKind::ConnectionReset, io::ErrorKind::Interrupted];
+    of_client.contains(&error.kind())
+        || error.raw_os_error().is_some_and(|number| OUT_OF_DESCRIPTORS.contains(&number))
+}
+
+/// The clients of a door.
+#[derive(Debug, Default)]
+struct Clients {
+    sockets: Mutex<Sockets>,
+    left: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Sockets {
+    next: u64,
+    open: HashMap<u64, Arc<Socket>>,
+}
+
+impl Clients {
+    fn sockets(&self) -> MutexGuard<'_, Sockets> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Serves a client on a thread of its own.
+    fn admit(
+        self: &Arc<Self>,
+        socket: Socket,
+        serve: impl Fn(&Arc<Socket>) + Send + 'static,
+    ) -> io::Result<()> {
+        let socket = Arc::new(socket);
+        let number = {
+            let mut sockets = self.sockets();
+            if sockets.open.len() >= CONNECTIONS_MAX {
+                return Ok(());
+            }
+            sockets.next += 1;
+            let number = sockets.next;
+            sockets.open.insert(number, Arc::clone(&socket));
+            number
+        };
+        // Leaves when the thread ends, however it ends, and also if it never starts.
+        let leave = Leave { clients: Arc::clone(self), number };
+        let thread = thread::Builder::new().name("client".into()).stack_size(STACK_BYTES);
+        thread.spawn(move || {
+            let _leave = leave;
+            serve(&socket);
+            socket.shutdown(Shutdown::Both);
+        })?;
+        Ok(())
+    }
+
+    /// Takes no more requests, waits for replies to be sent, and in the end hangs up.
+    fn drain(&self) {
+        for (how, patience) in [(Shutdown::Read, GRACE), (Shutdown::Both, GRACE)] {
+            let sockets = self.sockets();
+            sockets.open.values().for_each(|socket| socket.shutdown(how));
+            let some_left = |sockets: &mut Sockets| !sockets.open.is_empty();
+            let waited = self.left.wait_timeout_while(sockets, patience, some_left);
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+}
+
+struct Leave {
+    clients: Arc<Clients>,
+    number: u64,
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        self.clients.sockets().open.remove(&self.number);
+        self.clients.left.notify_all();
+    }
+}

@@ -1,0 +1,163 @@
+//! Unix and TCP sockets as one kind.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where a server listens.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Address {
+    /// A socket file.
+    Unix(PathBuf),
+    /// A port of this machine.
+    Tcp(SocketAddr),
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "{}", path.display()),
+            Self::Tcp(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+/// A listening socket. Its file is removed with it.
+#[derive(Debug)]
+pub(crate) enum Listener {
+    Unix(UnixListener, PathBuf),
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// Listens. A socket file that nobody listens on any more is replaced; TCP is for this machine only, because neither
+    /// NBD nor the control socket asks who comes.
+    pub(crate) fn bind(address: &Address) -> io::Result<Self> {
+        match address {
+            Address::Unix(path) => {
+                remove_stale(path)?;
+                Ok(Self::Unix(UnixListener::bind(path)?, path.clone()))
+            }
+            Address::Tcp(address) if !address.ip().is_loopback() => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "there is no authentication, so only loopback addresses are served: use 127.0.0.1 and a tunnel",
+            )),
+            Address::Tcp(address) => Ok(Self::Tcp(TcpListener::bind(address)?)),
+        }
+    }
+
+    pub(crate) fn accept(&self) -> io::Result<Socket> {
+        match self {
+            Self::Unix(listener, _) => Ok(Socket::Unix(listener.accept()?.0)),
+            Self::Tcp(listener) => {
+                let socket = listener.accept()?.0;
+                socket.set_nodelay(true)?;
+                Ok(Socket::Tcp(socket))
+            }
+        }
+    }
+
+    /// The address, with the port that the system chose.
+    pub(crate) fn address(&self) -> io::Result<Address> {
+        match self {
+            Self::Unix(_, path) => Ok(Address::Unix(path.clone())),
+            Self::Tcp(listener) => Ok(Address::Tcp(listener.local_addr()?)),
+        }
+    }
+
+    /// Makes every [`Listener::accept`] fail, now and later.
+    pub(crate) fn close(&self) {
+        let socket = match self {
+            Self::Unix(listener, _) => listener.as_fd(),
+            Self::Tcp(listener) => listener.as_fd(),
+        };
+        // It fails only on sockets that do not listen.
+        let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self {
+            // Somebody may have removed it already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Removes the file of a server that is gone.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::FileTypeExt as _;
+    let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    let refuse = |reason: &str| Err(io::Error::new(io::ErrorKind::AddrInUse, reason.to_owned()));
+    if !metadata.file_type().is_socket() {
+        return refuse("there is a file of that name that is no socket");
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => refuse("another server listens there"),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
+        Err(error) => Err(error),
+    }
+}
+
+/// A connected socket.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Socket {
+    pub(crate) fn shutdown(&self, how: Shutdown) {
+        // It fails only on sockets that are not connected any more.
+        let _ = match self {
+            Self::Unix(socket) => socket.shutdown(how),
+            Self::Tcp(socket) => socket.shutdown(how),
+        };
+    }
+
+    pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Unix(socket) => socket.set_read_timeout(timeout),
+            Self::Tcp(socket) => socket.set_read_timeout(timeout),
+        }
+    }
+
+    pub(crate) fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Unix(socket) => socket.set_write_timeout(timeout),
+            Self::Tcp(socket) => socket.set_write_timeout(timeout),
+        }
+    }
+}
+
+impl Read for &Socket {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = match self {
+                Socket::Unix(socket) => (&mut &*socket).read(into),
+                Socket::Tcp(socket) => (&mut &*socket).read(into),
+            };
+            match read {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+}
+
+impl Write for &Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Unix(socket) => (&mut &*socket).write(bytes),
+            Socket::Tcp(socket) => (&mut &*socket).write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

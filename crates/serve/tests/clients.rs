@@ -1,0 +1,178 @@
+//! Real clients against the server: fio, nbdcopy, qemu-img, qemu-io, libnbd. `examples/live/install.sh` installs them; a
+//! missing one fails its test with a sentence. What needs root and loop devices is in `examples/live/`.
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use common::{DESIGNS, MIB, Random, Served};
+
+fn require(program: &str) {
+    static FOUND: OnceLock<std::sync::Mutex<std::collections::BTreeSet<String>>> = OnceLock::new();
+    let found = FOUND.get_or_init(std::sync::Mutex::default);
+    if found.lock().unwrap().contains(program) {
+        return;
+    }
+    let ran = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    assert!(
+        ran.is_ok(),
+        "`{program}` is not installed: run examples/live/install.sh, which installs the Debian packages of these tests"
+    );
+    found.lock().unwrap().insert(program.to_owned());
+}
+
+fn uri(served: &Served) -> String {
+    format!("nbd+unix:///?socket={}", served.socket().display())
+}
+
+/// Runs a program that must succeed, and returns what it prints.
+#[track_caller]
+fn run(program: &str, arguments: &[&str]) -> String {
+    require(program);
+    let Output { status, stdout, stderr } =
+        Command::new(program).args(arguments).output().expect("it is installed");
+    let printed = format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{program} {arguments:?}: {printed}");
+    printed
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are text")
+}
+
+/// A1: random writes with checksums and flushes, from four jobs, each over connections of its own.
+#[test]
+fn fio_verifies_what_it_wrote_over_several_connections() {
+    for design in DESIGNS {
+        let served = Served::new(design, 64 * MIB);
+        let uri = format!("--uri={}", uri(&served));
+        let arguments = [
+            "--name=v",
+            "--ioengine=nbd",
+            &uri,
+            "--thread",
+            "--numjobs=4",
+            "--rw=randwrite",
+            "--bsrange=4k-32k",
+            "--size=8m",
+            "--offset_increment=16m",
+            "--iodepth=32",
+            "--verify=crc32c",
+            "--verify_fatal=1",
+            "--do_verify=1",
+            "--fsync=64",
+            "--randrepeat=0",
+        ];
+        let printed = run("fio", &arguments);
+        assert_eq!(printed.matches("err= 0").count(), 4, "{design}: {printed}");
+        let device = served.stop();
+        assert!(device.commands().bytes_written >= 32 * MIB, "{design}");
+        assert!(device.commands().bytes_read >= 32 * MIB, "{design}: it read back");
+    }
+}
+
+/// A3, A4: in by one program, out by another, compared by a third.
+#[test]
+fn nbdcopy_and_qemu_img_agree_on_every_byte() {
+    let folder = tempfile::tempdir().unwrap();
+    let (there, back) = (folder.path().join("there"), folder.path().join("back"));
+    let mut bytes = Random::new(31).bytes(48 << 20);
+    bytes[16 << 20..24 << 20].fill(0);
+    std::fs::write(&there, &bytes).unwrap();
+    for design in ["page-map", "remap", "integrated"] {
+        let served = Served::new(design, 48 * MIB);
+        let uri = uri(&served);
+        run("nbdcopy", &["--flush", path(&there), &uri]);
+        run("qemu-img", &["compare", "-f", "raw", "-F", "raw", path(&there), &uri]);
+        run("nbdcopy", &[&uri, path(&back)]);
+        assert!(std::fs::read(&back).unwrap() == bytes, "{design}");
+        let printed = run("qemu-img", &["map", "-f", "raw", "--output=json", &uri]);
+        assert!(printed.contains("\"start\": 16777216, \"length\": 8388608"), "the hole is seen: {printed}");
+        served.stop();
+    }
+}
+
+/// A4: a client with 32 requests in flight and a flush every 64.
+#[test]
+fn qemu_img_bench_finishes() {
+    let served = Served::new("page-map", 48 * MIB);
+    let bench = ["bench", "-f", "raw", "-t", "none", "-w", "-c", "20000", "-s", "4096", "-d", "32"];
+    run("qemu-img", &[&bench[..], &["--flush-interval", "64", &uri(&served)]].concat());
+    let device = served.stop();
+    assert_eq!(device.commands().writes, 20_000);
+    assert!(device.commands().flushes >= 300, "{:?}", device.commands());
+}
+
+/// A5: the only common client besides libnbd that sends FUA.
+#[test]
+fn qemu_io_sees_its_patterns_after_fua_zeros_and_discard() {
+    for design in DESIGNS {
+        let served = Served::new(design, 8 * MIB);
+        let commands = [
+            "write -P 0xa5 0 64k",
+            "write -f -P 0x5a 4096 4096",
+            "write -z -u 8192 4096",
+            "discard 12288 4096",
+            "flush",
+            "read -P 0xa5 0 4096",
+            "read -P 0x5a 4096 4096",
+            "read -P 0 8192 4096",
+            "read -P 0 12288 4096",
+            "write -P 0x11 20992 1536",
+            "read -P 0xa5 20480 512",
+            "read -P 0x11 20992 1536",
+            "read -P 0xa5 22528 512",
+        ];
+        let mut arguments = vec!["-f", "raw"];
+        commands.iter().for_each(|command| arguments.extend(["-c", *command]));
+        let uri = uri(&served);
+        arguments.push(&uri);
+        let printed = run("qemu-io", &arguments);
+        assert!(!printed.contains("verification failed"), "{design}: {printed}");
+        assert_eq!(printed.matches("read ").count(), 7, "{design}: {printed}");
+        let device = served.stop();
+        // FUA, the flush, one that qemu-io sends as it ends, and ours at the end of the server.
+        assert!(device.commands().flushes >= 3, "{design}: {:?}", device.commands());
+    }
+}
+
+#[test]
+fn nbdinfo_lists_what_is_offered() {
+    let served = Served::new("page-map", 8 * MIB);
+    let printed = run("nbdinfo", &["--list", &uri(&served)]);
+    for part in [
+        "export=\"drive\"",
+        "export-size: 8388608",
+        "base:allocation",
+        "x-wearwell:page-state",
+        "can_multi_conn: true",
+        "can_fua: true",
+        "can_fast_zero: true",
+        "can_cache: true",
+        "can_df: true",
+        "block_size_minimum: 512",
+        "block_size_preferred: 4096",
+        "block_size_maximum: 33554432",
+    ] {
+        assert!(printed.contains(part), "`{part}` is missing in: {printed}");
+    }
+}
+
+/// A15, with libnbd as the client and nothing checked on its side.
+#[test]
+fn libnbd_gets_an_errno_for_every_illegal_request_and_goes_on() {
+    const PYTHON: &str = "/usr/bin/python3";
+    require(PYTHON);
+    let has_libnbd =
+        Command::new(PYTHON).args(["-c", "import nbd"]).status().is_ok_and(|status| status.success());
+    assert!(has_libnbd, "python3-libnbd is not installed: run examples/live/install.sh");
+    let served = Served::new("page-map", 8 * MIB);
+    let mut good = served.client();
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/illegal_requests.py");
+    let printed = run(PYTHON, &[path(&program), &uri(&served)]);
+    assert!(printed.contains("19 requests"), "{printed}");
+    good.write(0, &[1; 4096]);
+    served.stop();
+}

@@ -1,0 +1,273 @@
+//! An NBD client from the protocol's text, for tests.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+pub const EXPORT_NAME: u32 = 1;
+pub const ABORT: u32 = 2;
+pub const LIST: u32 = 3;
+pub const STARTTLS: u32 = 5;
+pub const INFO: u32 = 6;
+pub const GO: u32 = 7;
+pub const STRUCTURED_REPLY: u32 = 8;
+pub const LIST_META_CONTEXT: u32 = 9;
+pub const SET_META_CONTEXT: u32 = 10;
+
+pub const REP_ACK: u32 = 1;
+pub const REP_SERVER: u32 = 2;
+pub const REP_INFO: u32 = 3;
+pub const REP_META_CONTEXT: u32 = 4;
+pub const ERR_UNSUP: u32 = (1 << 31) + 1;
+pub const ERR_POLICY: u32 = (1 << 31) + 2;
+pub const ERR_INVALID: u32 = (1 << 31) + 3;
+pub const ERR_UNKNOWN: u32 = (1 << 31) + 6;
+pub const ERR_TOO_BIG: u32 = (1 << 31) + 9;
+
+pub const READ: u16 = 0;
+pub const WRITE: u16 = 1;
+pub const DISC: u16 = 2;
+pub const FLUSH: u16 = 3;
+pub const TRIM: u16 = 4;
+pub const CACHE: u16 = 5;
+pub const ZERO: u16 = 6;
+pub const STATUS: u16 = 7;
+
+pub const FUA: u16 = 1;
+pub const NO_HOLE: u16 = 2;
+pub const DF: u16 = 4;
+pub const REQ_ONE: u16 = 8;
+pub const FAST_ZERO: u16 = 16;
+
+pub const EIO: u32 = 5;
+pub const EINVAL: u32 = 22;
+pub const ENOSPC: u32 = 28;
+pub const ENOTSUP: u32 = 95;
+
+pub const ALLOCATION: &str = "base:allocation";
+pub const STATE: &str = "x-wearwell:page-state";
+
+/// A reply, whatever its form.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Reply {
+    pub cookie: u64,
+    pub errno: u32,
+    pub message: String,
+    pub data: Vec<u8>,
+    /// By context: lengths and values.
+    pub extents: Vec<(u32, Vec<(u32, u32)>)>,
+}
+
+pub struct Client {
+    pub stream: UnixStream,
+    cookie: u64,
+    /// Bytes that each read asked for, by cookie: simple replies do not say.
+    reads: std::collections::HashMap<u64, u32>,
+}
+
+/// Data of an option with a name and a list.
+pub fn queries(export: &str, queries: &[&str]) -> Vec<u8> {
+    let mut data = counted(export);
+    data.extend((queries.len() as u32).to_be_bytes());
+    data.extend(queries.iter().flat_map(|query| counted(query)));
+    data
+}
+
+pub fn counted(text: &str) -> Vec<u8> {
+    [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat()
+}
+
+pub fn info_request(export: &str, kinds: &[u16]) -> Vec<u8> {
+    let mut data = counted(export);
+    data.extend((kinds.len() as u16).to_be_bytes());
+    data.extend(kinds.iter().flat_map(|kind| kind.to_be_bytes()));
+    data
+}
+
+pub fn option_bytes(number: u32, data: &[u8]) -> Vec<u8> {
+    [b"IHAVEOPT", &number.to_be_bytes()[..], &(data.len() as u32).to_be_bytes(), data].concat()
+}
+
+pub fn request_bytes(command: u16, flags: u16, cookie: u64, offset: u64, len: u32) -> Vec<u8> {
+    [
+        &0x2560_9513_u32.to_be_bytes()[..],
+        &flags.to_be_bytes(),
+        &command.to_be_bytes(),
+        &cookie.to_be_bytes(),
+        &offset.to_be_bytes(),
+        &len.to_be_bytes(),
+    ]
+    .concat()
+}
+
+impl Client {
+    /// Connects and takes the greeting.
+    pub fn connect(path: &Path) -> Self {
+        let stream = UnixStream::connect(path).expect("the server listens");
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout can be set");
+        let mut client = Self { stream, cookie: 0, reads: std::collections::HashMap::new() };
+        assert_eq!(client.bytes(18), b"NBDMAGICIHAVEOPT\x00\x03");
+        client
+    }
+
+    pub fn ready(mut self) -> Self {
+        self.send(&3_u32.to_be_bytes());
+        self.ready_after_flags();
+        self
+    }
+
+    /// The rest of a usual negotiation.
+    pub fn ready_after_flags(&mut self) {
+        assert_eq!(self.option(STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
+        let contexts = self.option(SET_META_CONTEXT, &queries("drive", &[ALLOCATION, STATE]));
+        assert_eq!(contexts.len(), 3, "two contexts and an acknowledgement");
+        let replies = self.option(GO, &info_request("drive", &[3]));
+        assert_eq!(replies.last(), Some(&(REP_ACK, vec![])));
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).expect("the server takes bytes");
+    }
+
+    pub fn try_bytes(&mut self, count: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; count];
+        self.stream.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
+        self.try_bytes(count).expect("the server sends bytes")
+    }
+
+    fn number(&mut self, bytes: usize) -> u64 {
+        self.bytes(bytes).iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
+    }
+
+    /// Whether the server has hung up.
+    pub fn is_closed(&mut self) -> bool {
+        let mut rest = Vec::new();
+        match self.stream.read_to_end(&mut rest) {
+            Ok(_) => rest.is_empty(),
+            Err(error) => error.kind() == io::ErrorKind::ConnectionReset,
+        }
+    }
+
+    /// Sends an option and returns its replies, the last of which acknowledges or refuses.
+    pub fn option(&mut self, number: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
+        self.send(&option_bytes(number, data));
+        self.option_replies(number)
+    }
+
+    pub fn option_replies(&mut self, number: u32) -> Vec<(u32, Vec<u8>)> {
+        let mut replies = Vec::new();
+        loop {
+            assert_eq!(self.number(8), 0x0003_e889_0455_65a9);
+            assert_eq!(self.number(4), u64::from(number));
+            let kind = self.number(4) as u32;
+            let len = self.number(4) as usize;
+            replies.push((kind, self.bytes(len)));
+            if kind == REP_ACK || kind >> 31 == 1 {
+                return replies;
+            }
+        }
+    }
+
+    /// Sends a request without waiting; returns its cookie.
+    pub fn request(&mut self, command: u16, flags: u16, offset: u64, len: u32, payload: &[u8]) -> u64 {
+        self.cookie += 1;
+        let mut bytes = request_bytes(command, flags, self.cookie, offset, len);
+        bytes.extend(payload);
+        if command == READ {
+            self.reads.insert(self.cookie, len);
+        }
+        self.send(&bytes);
+        self.cookie
+    }
+
+    /// Sends a request and takes its reply.
+    pub fn call(&mut self, command: u16, flags: u16, offset: u64, len: u32, payload: &[u8]) -> Reply {
+        let cookie = self.request(command, flags, offset, len, payload);
+        let reply = self.reply();
+        assert_eq!(reply.cookie, cookie);
+        reply
+    }
+
+    /// The next reply, simple or structured.
+    pub fn reply(&mut self) -> Reply {
+        let mut reply = Reply::default();
+        loop {
+            match self.number(4) {
+                0x6744_6698 => {
+                    reply.errno = self.number(4) as u32;
+                    reply.cookie = self.number(8);
+                    if let Some(len) = self.reads.remove(&reply.cookie)
+                        && reply.errno == 0
+                    {
+                        reply.data = self.bytes(len as usize);
+                    }
+                    return reply;
+                }
+                0x668e_33ef => {
+                    let flags = self.number(2);
+                    let kind = self.number(2);
+                    reply.cookie = self.number(8);
+                    let len = self.number(4) as usize;
+                    let payload = self.bytes(len);
+                    take_chunk(&mut reply, kind as u16, &payload);
+                    if flags & 1 == 1 {
+                        self.reads.remove(&reply.cookie);
+                        return reply;
+                    }
+                }
+                other => panic!("{other:x} is no reply"),
+            }
+        }
+    }
+
+    pub fn read(&mut self, offset: u64, len: u32) -> Vec<u8> {
+        let reply = self.call(READ, 0, offset, len, &[]);
+        assert_eq!(reply.errno, 0, "{}", reply.message);
+        assert_eq!(reply.data.len(), len as usize);
+        reply.data
+    }
+
+    /// A request that must succeed.
+    pub fn done(&mut self, command: u16, flags: u16, offset: u64, len: u32, payload: &[u8]) {
+        let reply = self.call(command, flags, offset, len, payload);
+        assert_eq!(reply, Reply { cookie: reply.cookie, ..Reply::default() });
+    }
+
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) {
+        self.done(WRITE, 0, offset, bytes.len() as u32, bytes);
+    }
+
+    pub fn status(&mut self, offset: u64, len: u32, flags: u16) -> Vec<(u32, Vec<(u32, u32)>)> {
+        let reply = self.call(STATUS, flags, offset, len, &[]);
+        assert_eq!(reply.errno, 0, "{}", reply.message);
+        reply.extents
+    }
+}
+
+fn take_chunk(reply: &mut Reply, kind: u16, payload: &[u8]) {
+    let word = |at: usize| u32::from_be_bytes(payload[at..at + 4].try_into().expect("four bytes"));
+    match kind {
+        0 => assert!(payload.is_empty()),
+        1 => {
+            assert!(payload.len() > 8, "a chunk of data has data");
+            reply.data = payload[8..].to_vec();
+        }
+        5 => {
+            let pairs = payload[4..].chunks_exact(8).enumerate();
+            let extents = pairs.map(|(k, _)| (word(4 + 8 * k), word(8 + 8 * k))).collect();
+            reply.extents.push((word(0), extents));
+        }
+        0x8001 => {
+            reply.errno = word(0);
+            let len = u16::from_be_bytes([payload[4], payload[5]]) as usize;
+            assert_eq!(payload.len(), 6 + len);
+            reply.message = String::from_utf8(payload[6..].to_vec()).expect("messages are text");
+        }
+        other => panic!("chunks of kind {other} are not expected"),
+    }
+}

@@ -1,0 +1,102 @@
+//! A server in this process, and an NBD client of our own: raw bytes, nothing shared with the server's code.
+
+#![allow(dead_code, reason = "every test file uses a part of it")]
+
+pub mod client;
+
+use std::path::PathBuf;
+
+use wearwell::nand::SimNand;
+use wearwell_replay::config::Config;
+use wearwell_serve::memory::Specification;
+use wearwell_serve::{Address, FlashDevice, Server};
+
+pub use client::Client;
+
+/// Designs that are served.
+pub const DESIGNS: [&str; 5] = ["page-map", "recyclable", "remap", "delta", "integrated"];
+
+pub const PAGE: u64 = 4096;
+pub const MIB: u64 = 1 << 20;
+
+/// A device in memory behind a Unix socket and, beside it, a control socket.
+pub struct Served {
+    server: Server<FlashDevice<SimNand>>,
+    folder: tempfile::TempDir,
+}
+
+/// Settings of the command line.
+pub fn config(settings: &[&str]) -> Config {
+    let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
+    Config::from_parts(None, &settings).expect("the settings are valid")
+}
+
+pub fn specification(design: &str, size_bytes: u64) -> Specification {
+    Specification::new(design, config(&[]), Some(size_bytes)).expect("it is possible")
+}
+
+impl Served {
+    pub fn new(design: &str, size_bytes: u64) -> Self {
+        Self::of(specification(design, size_bytes).build().expect("it fits"))
+    }
+
+    pub fn of(device: FlashDevice<SimNand>) -> Self {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let mut served = Self { server: Server::start(device, "drive", "a test drive"), folder };
+        served.server.open_nbd(&Address::Unix(served.socket())).expect("the path is free");
+        served.server.open_control(&Address::Unix(served.control())).expect("the path is free");
+        served
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("nbd.sock")
+    }
+
+    pub fn control(&self) -> PathBuf {
+        self.folder.path().join("control.sock")
+    }
+
+    pub fn server(&mut self) -> &mut Server<FlashDevice<SimNand>> {
+        &mut self.server
+    }
+
+    /// A client that has not negotiated yet.
+    pub fn connect(&self) -> Client {
+        Client::connect(&self.socket())
+    }
+
+    /// A client ready to send requests, with structured replies, block sizes and both contexts.
+    pub fn client(&self) -> Client {
+        self.connect().ready()
+    }
+
+    /// Ends the server. The device must have kept every conservation law.
+    pub fn stop(self) -> FlashDevice<SimNand> {
+        let device = self.server.stop().expect("the engine is sound");
+        let mut engine = device.device().clone();
+        engine.ftl_mut().check().expect("every law holds");
+        device
+    }
+}
+
+/// Small numbers from a seed.
+pub struct Random(rand_xoshiro::Xoshiro256PlusPlus);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        use rand::SeedableRng as _;
+        Self(rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(seed))
+    }
+
+    pub fn word(&mut self) -> u64 {
+        rand::Rng::next_u64(&mut self.0)
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.word() % bound
+    }
+
+    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count.div_ceil(8)).flat_map(|_| self.word().to_le_bytes()).take(count).collect()
+    }
+}

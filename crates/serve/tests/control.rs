@@ -1,0 +1,202 @@
+//! The control socket: remaps, counters, health, and what is said to those who ask badly.
+
+mod common;
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+
+use common::client::*;
+use common::{DESIGNS, MIB, PAGE, Random, Served};
+use serde_json::{Value, json};
+
+struct Control {
+    lines: BufReader<UnixStream>,
+}
+
+impl Control {
+    fn of(served: &Served) -> Self {
+        Self { lines: BufReader::new(UnixStream::connect(served.control()).expect("the server listens")) }
+    }
+
+    fn line(&mut self, line: &str) -> Value {
+        writeln!(self.lines.get_mut(), "{line}").expect("the server takes a line");
+        let mut reply = String::new();
+        self.lines.read_line(&mut reply).expect("the server answers");
+        serde_json::from_str(&reply).expect("an answer is JSON")
+    }
+
+    fn ask(&mut self, command: &Value) -> Value {
+        let reply = self.line(&command.to_string());
+        assert_eq!(reply["ok"], true, "{command}: {reply}");
+        reply
+    }
+
+    #[track_caller]
+    fn is_refused(&mut self, line: &str, part: &str) -> Value {
+        let reply = self.line(line);
+        assert_eq!(reply["ok"], false, "{line}: {reply}");
+        let sentence = reply["error"].as_str().expect("a refusal has a sentence");
+        assert!(sentence.contains(part), "{line}: `{part}` is missing in: {sentence}");
+        reply
+    }
+}
+
+fn pages(count: u64, seed: u64) -> Vec<u8> {
+    Random::new(seed).bytes((count * PAGE) as usize)
+}
+
+#[test]
+fn a_copy_gives_the_target_the_bytes_of_the_source_in_every_design() {
+    for design in DESIGNS {
+        let served = Served::new(design, 8 * MIB);
+        let (mut client, mut control) = (served.client(), Control::of(&served));
+        let bytes = pages(16, 1);
+        client.write(0, &bytes);
+        let ranges = json!([
+            { "target": MIB, "source": 0, "len": 8 * PAGE },
+            { "target": 2 * MIB, "source": 8 * PAGE, "len": 8 * PAGE },
+        ]);
+        let reply = control.ask(&json!({ "command": "remap", "ranges": ranges, "durable": true }));
+        assert_eq!((&reply["ranges"], &reply["bytes"]), (&json!(2), &json!(16 * PAGE)));
+        let bound = reply["bound_pages"].as_u64().unwrap();
+        assert_eq!(bound, if matches!(design, "remap" | "integrated") { 16 } else { 0 }, "{design}");
+        assert!(client.read(MIB, 8 << 12) == bytes[..8 << 12], "{design}");
+        assert!(client.read(2 * MIB, 8 << 12) == bytes[8 << 12..], "{design}");
+        assert!(client.read(0, 16 << 12) == bytes, "{design}: the source keeps its bytes");
+        // What is written to the one afterwards does not show in the other.
+        client.write(0, &pages(1, 2));
+        assert!(client.read(MIB, 4096) == bytes[..4096], "{design}");
+        served.stop();
+    }
+}
+
+#[test]
+fn a_move_leaves_zeros_behind() {
+    for design in DESIGNS {
+        let served = Served::new(design, 8 * MIB);
+        let (mut client, mut control) = (served.client(), Control::of(&served));
+        let bytes = pages(4, 3);
+        client.write(MIB, &bytes);
+        let ranges = json!([{ "target": 0, "source": MIB, "len": 4 * PAGE }]);
+        control.ask(&json!({ "command": "remap", "mode": "move", "ranges": ranges }));
+        assert!(client.read(0, 4 << 12) == bytes, "{design}");
+        assert!(client.read(MIB, 4 << 12) == vec![0; 4 << 12], "{design}");
+        served.stop();
+    }
+}
+
+#[test]
+fn remaps_cost_no_host_program_where_pages_can_be_shared() {
+    let served = Served::new("remap", 8 * MIB);
+    let (mut client, mut control) = (served.client(), Control::of(&served));
+    client.write(0, &pages(64, 4));
+    let before = control.ask(&json!({ "command": "stats" }));
+    let ranges = json!([{ "target": MIB, "source": 0, "len": 64 * PAGE }]);
+    control.ask(&json!({ "command": "remap", "ranges": ranges }));
+    let after = control.ask(&json!({ "command": "stats" }));
+    assert_eq!(before["programs_by_cause"], after["programs_by_cause"]);
+    assert_eq!(after["bound_pages_by_remap"], 64);
+    assert_eq!(after["host_remaps"], 1);
+}
+
+#[test]
+fn bad_commands_are_refused_with_a_sentence_and_change_nothing() {
+    let served = Served::new("remap", 8 * MIB);
+    let (mut client, mut control) = (served.client(), Control::of(&served));
+    let bytes = pages(256, 5);
+    client.write(0, &bytes);
+    let range = |target: u64, source: u64, len: u64| {
+        json!({ "command": "remap", "ranges": [{ "target": target, "source": source, "len": len }] })
+            .to_string()
+    };
+    control.is_refused("", "not a command");
+    control.is_refused("stats", "not a command");
+    control.is_refused("{\"command\": \"format\"}", "format");
+    control.is_refused("{\"command\": \"remap\"}", "ranges");
+    control.is_refused("{\"command\": \"stats\", \"verbose\": true}", "verbose");
+    control.is_refused(&"[".repeat(100_000), "not a command");
+    control.is_refused(&range(512, 0, PAGE), "whole pages");
+    control.is_refused(&range(0, PAGE, 100), "whole pages");
+    control.is_refused(&range(8 * MIB, 0, PAGE), "beyond");
+    control.is_refused(&range(0, u64::MAX - 4095, PAGE), "beyond");
+    control.is_refused(&range(0, 0, 1 << 40), "1 GiB");
+    let overlapping = range(0, PAGE, 2 * PAGE).replace("\"command\"", "\"mode\":\"move\",\"command\"");
+    control.is_refused(&overlapping, "overlap");
+    let some_bad = json!({ "command": "remap", "ranges": [
+        { "target": 4 * MIB, "source": 0, "len": PAGE },
+        { "target": 1, "source": 0, "len": PAGE },
+        { "target": 5 * MIB, "source": 0, "len": PAGE },
+    ] });
+    let reply = control.is_refused(&some_bad.to_string(), "whole pages");
+    assert_eq!(reply["ranges"], 1, "it says how far it came");
+    assert!(client.read(4 * MIB, 4096) == bytes[..4096]);
+    assert_eq!(client.read(5 * MIB, 4096), [0; 4096]);
+    assert!(client.read(0, 1 << 20) == bytes);
+    served.stop();
+}
+
+#[test]
+fn a_line_without_end_is_hung_up_on() {
+    let served = Served::new("page-map", 8 * MIB);
+    let mut control = Control::of(&served);
+    let _ = control.lines.get_mut().write_all(&vec![b'{'; 3 << 20]);
+    let mut rest = String::new();
+    assert!(control.lines.read_line(&mut rest).is_err() || rest.is_empty());
+    assert_eq!(Control::of(&served).ask(&json!({ "command": "wa" }))["write_amplification"], 0.0);
+}
+
+/// Counters are those of the engine; host bytes are those of the wire.
+#[test]
+fn counters_and_write_amplification_add_up() {
+    let served = Served::new("page-map", 8 * MIB);
+    let (mut client, mut control) = (served.client(), Control::of(&served));
+    let mut random = Random::new(6);
+    for _ in 0..10_000 {
+        client.write(random.below(2048) * PAGE, &[random.word() as u8; 4096]);
+    }
+    client.read(0, 8192);
+    client.done(FLUSH, 0, 0, 0, &[]);
+    let stats = control.ask(&json!({ "command": "stats" }));
+    let wa = control.ask(&json!({ "command": "wa" }));
+    let number = |value: &Value| value.as_u64().unwrap();
+    assert_eq!(
+        (number(&stats["host_writes"]), number(&stats["host_bytes_written"])),
+        (10_000, 10_000 * PAGE)
+    );
+    assert_eq!((number(&stats["host_reads"]), number(&stats["host_bytes_read"])), (1, 8192));
+    assert_eq!(number(&stats["host_flushes"]), 1);
+    let causes: u64 = stats["programs_by_cause"].as_object().unwrap().values().map(number).sum();
+    assert_eq!(causes, number(&stats["programs"]));
+    assert!(number(&stats["programs_by_cause"]["gc"]) > 0, "garbage collection has to be at work");
+    let whole = wa["write_amplification"].as_f64().unwrap();
+    let parts: f64 = wa["by_cause"].as_object().unwrap().values().map(|part| part.as_f64().unwrap()).sum();
+    assert!((whole - parts).abs() < 1e-9 && whole > 1.0);
+    let device = served.stop();
+    assert_eq!(device.device().ftl().stats().total_programs(), number(&stats["programs"]));
+}
+
+/// A kilobyte-sized unit of 1000 sectors, rounded up; wear in percent of the rated cycles, rounded up.
+#[test]
+fn health_speaks_the_words_of_an_nvme_log() {
+    let settings = ["device.endurance_cycles=100"];
+    let specification =
+        wearwell_serve::memory::Specification::new("page-map", common::config(&settings), Some(8 * MIB));
+    let served = Served::of(specification.unwrap().build().unwrap());
+    let (mut client, mut control) = (served.client(), Control::of(&served));
+    let fresh = control.ask(&json!({ "command": "health" }));
+    assert_eq!((&fresh["percent_used"], &fresh["avail_spare"]), (&json!(0), &json!(100)));
+    assert_eq!((&fresh["power_cycles"], &fresh["unsafe_shutdowns"]), (&json!(1), &json!(0)));
+    for round in 0..20_u8 {
+        client.write(0, &vec![round; 4 << 20]);
+        client.write(4 * MIB, &vec![round; 4 << 20]);
+    }
+    let health = control.ask(&json!({ "command": "health" }));
+    let stats = control.ask(&json!({ "command": "stats" }));
+    assert_eq!(health["data_units_written"], (160 * MIB).div_ceil(512_000));
+    assert_eq!(health["host_write_commands"], 40);
+    assert_eq!(health["physical_media_bytes_written"], stats["programs"].as_u64().unwrap() * PAGE);
+    let mean = health["mean_erase_count"].as_f64().unwrap();
+    assert!(mean > 5.0, "{mean}");
+    assert_eq!(health["percent_used"], mean.ceil() as u64);
+    assert_eq!(health["critical_warning"], 0);
+}

@@ -1,0 +1,135 @@
+//! Byte streams from nowhere: random ones, and good ones with damage. A good client beside them sees nothing of it.
+
+mod common;
+
+use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use common::client::*;
+use common::{MIB, PAGE, Random, Served};
+
+const CONNECTIONS: u64 = 1500;
+
+/// What a good client would send, from its flags to a goodbye.
+fn good_stream(random: &mut Random) -> Vec<u8> {
+    let mut stream = [
+        3_u32.to_be_bytes().to_vec(),
+        option_bytes(LIST, &[]),
+        option_bytes(STRUCTURED_REPLY, &[]),
+        option_bytes(SET_META_CONTEXT, &queries("drive", &[ALLOCATION, STATE])),
+        option_bytes(GO, &info_request("drive", &[3])),
+    ]
+    .concat();
+    for cookie in 0..random.below(12) {
+        // The first megabyte belongs to the good client.
+        let (offset, len) = (MIB + random.below(64) * 512, 512 * (1 + random.below(16) as u32));
+        let command = random.below(9) as u16;
+        stream.extend(request_bytes(
+            command,
+            (random.below(4) * random.below(20)) as u16,
+            cookie,
+            offset,
+            len,
+        ));
+        if command == WRITE {
+            stream.extend(random.bytes(len as usize));
+        }
+    }
+    stream
+}
+
+/// Changes, cuts, repeats or removes some of it.
+fn damage(stream: &mut Vec<u8>, random: &mut Random) {
+    for _ in 0..1 + random.below(4) {
+        let at = random.below(stream.len() as u64 + 1) as usize;
+        match random.below(5) {
+            0 => stream.truncate(at),
+            1 if at < stream.len() => stream[at] = random.word() as u8,
+            2 if at < stream.len() => stream[at] ^= 1 << random.below(8),
+            3 => {
+                let count = random.below(40) as usize;
+                stream.splice(at..at, random.bytes(count));
+            }
+            _ => {
+                let end = (at + random.below(30) as usize).min(stream.len());
+                stream.drain(at..end);
+            }
+        }
+    }
+}
+
+/// Damage must not hit the good client's region by accident: a stream whose requests may write there is not sent.
+fn may_write_below(stream: &[u8], end: u64) -> bool {
+    let requests = stream.windows(28).filter(|window| window[..4] == 0x2560_9513_u32.to_be_bytes());
+    requests.into_iter().any(|request| {
+        let offset = u64::from_be_bytes(request[16..24].try_into().expect("eight bytes"));
+        matches!(request[7], 1 | 4 | 6) && offset < end
+    })
+}
+
+#[test]
+fn random_and_damaged_streams_leave_the_server_and_a_good_client_alone() {
+    let served = Served::new("page-map", 4 * MIB);
+    let mut good = served.client();
+    let mut random = Random::new(11);
+    let mut sent = 0;
+    for round in 0..CONNECTIONS {
+        let mut stream = good_stream(&mut random);
+        match random.below(10) {
+            0 => {
+                let count = random.below(5000) as usize;
+                stream = random.bytes(count);
+            }
+            1 => {}
+            _ => damage(&mut stream, &mut random),
+        }
+        if may_write_below(&stream, MIB) {
+            continue;
+        }
+        let mut socket = UnixStream::connect(served.socket()).expect("the server is alive");
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        // The server may hang up before it has everything.
+        let _ = socket.write_all(&stream);
+        if random.below(3) > 0 {
+            let _ = socket.shutdown(Shutdown::Write);
+            let mut rest = Vec::new();
+            let answered = socket.read_to_end(&mut rest);
+            let is_timeout =
+                answered.is_err_and(|error| matches!(error.kind(), std::io::ErrorKind::WouldBlock));
+            assert!(!is_timeout, "the server waits for a client that has said all, in round {round}");
+        }
+        drop(socket);
+        sent += 1;
+        let bytes = [round as u8; 4096];
+        good.write(round % 256 * PAGE, &bytes);
+        assert_eq!(good.read(round % 256 * PAGE, 4096), bytes);
+    }
+    assert!(sent > CONNECTIONS / 2, "{sent} streams");
+    served.stop();
+}
+
+/// 64 clients that each claim the longest payload and send nothing of it hold no memory for it.
+#[test]
+fn claims_cost_nothing() {
+    let resident = || wearwell_replay::process::peak_rss_bytes();
+    let served = Served::new("page-map", 4 * MIB);
+    let mut good = served.client();
+    good.write(0, &[1; 4096]);
+    wearwell_replay::process::reset_peak_rss();
+    let before = resident();
+    let claims: Vec<Client> = (0..64)
+        .map(|_| {
+            let mut client = served.client();
+            client.send(&request_bytes(WRITE, 0, 1, 0, 32 << 20));
+            client.send(&[7; 1000]);
+            client
+        })
+        .collect();
+    assert_eq!(good.read(0, 4096), [1; 4096]);
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 200 << 20, "{grown} bytes for claims of 2 GiB");
+    drop(claims);
+    served.stop();
+}

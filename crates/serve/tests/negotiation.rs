@@ -1,0 +1,215 @@
+//! Negotiation, byte by byte as the protocol says.
+
+mod common;
+
+use common::client::*;
+use common::{MIB, Served};
+use wearwell_serve::nbd::{Export, Negotiation, Outcome};
+
+fn served() -> Served {
+    Served::new("page-map", 8 * MIB)
+}
+
+/// A client that has sent its flags.
+fn begun(served: &Served) -> Client {
+    let mut client = served.connect();
+    client.send(&3_u32.to_be_bytes());
+    client
+}
+
+#[test]
+fn the_list_names_the_one_export() {
+    let served = served();
+    let replies = begun(&served).option(LIST, &[]);
+    let entry = [counted("drive"), b"a test drive".to_vec()].concat();
+    assert_eq!(replies, [(REP_SERVER, entry), (REP_ACK, vec![])]);
+    assert_eq!(begun(&served).option(LIST, b"x")[0].0, ERR_INVALID);
+}
+
+#[test]
+fn information_tells_size_flags_and_block_sizes_and_does_not_choose() {
+    let served = served();
+    let mut client = begun(&served);
+    for name in ["drive", ""] {
+        let replies = client.option(INFO, &info_request(name, &[3, 1, 2, 77]));
+        let flags: u16 = 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
+        let size = [&[0, 0][..], &(8 * MIB).to_be_bytes(), &flags.to_be_bytes()].concat();
+        let sizes =
+            [&[0, 3][..], &512_u32.to_be_bytes(), &4096_u32.to_be_bytes(), &(32_u32 << 20).to_be_bytes()];
+        assert!(replies.contains(&(REP_INFO, size)));
+        assert!(replies.contains(&(REP_INFO, sizes.concat())));
+        assert!(replies.contains(&(REP_INFO, b"\0\x01drive".to_vec())));
+        assert!(replies.contains(&(REP_INFO, b"\0\x02a test drive".to_vec())));
+        assert_eq!(replies.len(), 5);
+    }
+    // Without the question there is no answer about sizes, and the connection is still negotiating.
+    assert_eq!(client.option(INFO, &info_request("drive", &[])).len(), 2);
+    assert_eq!(client.option(LIST, &[]).len(), 2);
+}
+
+#[test]
+fn an_export_of_another_name_is_unknown() {
+    let served = served();
+    let mut client = begun(&served);
+    assert_eq!(client.option(GO, &info_request("other", &[]))[0].0, ERR_UNKNOWN);
+    assert_eq!(client.option(INFO, &info_request("other", &[]))[0].0, ERR_UNKNOWN);
+    client.send(&option_bytes(EXPORT_NAME, b"other"));
+    assert!(client.is_closed(), "the oldest option has no way to refuse");
+}
+
+#[test]
+fn the_oldest_way_to_choose_an_export_still_works() {
+    let served = served();
+    for (client_flags, padding) in [(1_u32, 124), (3, 0)] {
+        let mut client = served.connect();
+        client.send(&client_flags.to_be_bytes());
+        client.send(&option_bytes(EXPORT_NAME, b"drive"));
+        assert_eq!(client.bytes(8), (8 * MIB).to_be_bytes());
+        assert_eq!(client.bytes(2 + padding)[2..], vec![0; padding]);
+        client.write(0, &[7; 4096]);
+        assert_eq!(client.read(4095, 2), [7, 0], "replies are simple, and single bytes can be named");
+    }
+}
+
+#[test]
+fn a_request_for_tls_is_refused_with_a_sentence_and_nothing_else_happens() {
+    let served = served();
+    let mut client = begun(&served);
+    let replies = client.option(STARTTLS, &[]);
+    assert_eq!((replies.len(), replies[0].0), (1, ERR_POLICY));
+    let sentence = String::from_utf8(replies[0].1.clone()).unwrap();
+    assert!(sentence.contains("TLS") && sentence.contains("tunnel"), "{sentence}");
+    client.ready_after_flags();
+}
+
+#[test]
+fn abort_is_acknowledged_and_ends_the_connection() {
+    let served = served();
+    let mut client = begun(&served);
+    assert_eq!(client.option(ABORT, &[]), [(REP_ACK, vec![])]);
+    assert!(client.is_closed());
+}
+
+#[test]
+fn unknown_and_malformed_options_are_refused_and_the_client_may_go_on() {
+    let served = served();
+    let mut client = begun(&served);
+    for number in [0, 4, 11, 12, 999, u32::MAX] {
+        assert_eq!(client.option(number, b"data")[0].0, ERR_UNSUP, "option {number}");
+    }
+    let good = info_request("drive", &[3]);
+    for bad in [&[][..], &good[..3], &good[..good.len() - 1], &[&good[..], &[0]].concat(), &[0xff; 8]] {
+        assert_eq!(client.option(GO, bad)[0].0, ERR_INVALID);
+        assert_eq!(client.option(LIST_META_CONTEXT, bad)[0].0, ERR_INVALID);
+    }
+    assert_eq!(client.option(STRUCTURED_REPLY, b"x")[0].0, ERR_INVALID);
+    client.ready_after_flags();
+}
+
+#[test]
+fn an_option_too_long_to_keep_is_skipped_and_refused() {
+    let served = served();
+    let mut client = begun(&served);
+    let replies = client.option(GO, &vec![0; 1 << 20]);
+    assert_eq!((replies.len(), replies[0].0), (1, ERR_TOO_BIG));
+    client.ready_after_flags();
+    let mut client = begun(&served);
+    client.send(&[b"IHAVEOPT", &GO.to_be_bytes()[..], &u32::MAX.to_be_bytes()].concat());
+    assert!(client.is_closed(), "4 GiB are not even skipped");
+}
+
+#[test]
+fn clients_that_speak_something_else_are_hung_up_on() {
+    let served = served();
+    for bytes in
+        [&8_u32.to_be_bytes()[..], b"GET / HTTP/1.1\r\n\r\n", &[&[0, 0, 0, 3], &[0x55; 64][..]].concat()]
+    {
+        let mut client = served.connect();
+        client.send(bytes);
+        assert!(client.is_closed(), "{bytes:?}");
+    }
+}
+
+#[test]
+fn contexts_are_listed_by_name_or_namespace_and_set_by_name_only() {
+    let served = served();
+    let mut client = begun(&served);
+    let names = |replies: &[(u32, Vec<u8>)]| -> Vec<String> {
+        let contexts = replies.iter().filter(|(kind, _)| *kind == REP_META_CONTEXT);
+        contexts.map(|(_, data)| String::from_utf8(data[4..].to_vec()).unwrap()).collect()
+    };
+    let listed =
+        |client: &mut Client, wanted: &[&str]| names(&client.option(LIST_META_CONTEXT, &queries("", wanted)));
+    assert_eq!(listed(&mut client, &[]), [ALLOCATION, STATE]);
+    assert_eq!(listed(&mut client, &["base:"]), [ALLOCATION]);
+    assert_eq!(listed(&mut client, &["x-wearwell:", "x-other:page"]), [STATE]);
+    assert_eq!(listed(&mut client, &["base"]), [""; 0]);
+
+    let set = queries("", &[ALLOCATION, STATE]);
+    assert_eq!(client.option(SET_META_CONTEXT, &set)[0].0, ERR_INVALID, "without structured replies");
+    client.option(STRUCTURED_REPLY, &[]);
+    assert_eq!(names(&client.option(SET_META_CONTEXT, &queries("", &["base:"]))), [""; 0]);
+    assert_eq!(client.option(SET_META_CONTEXT, &queries("other", &[ALLOCATION]))[0].0, ERR_UNKNOWN);
+    let replies = client.option(SET_META_CONTEXT, &set);
+    assert_eq!(names(&replies), [ALLOCATION, STATE]);
+    assert_ne!(replies[0].1[..4], replies[1].1[..4], "each context has a number of its own");
+    // The last list counts.
+    assert_eq!(names(&client.option(SET_META_CONTEXT, &queries("", &[STATE]))), [STATE]);
+    client.option(GO, &info_request("", &[3]));
+    let status = client.status(0, 4096, 0);
+    assert_eq!(status.len(), 1);
+    assert_eq!(status[0].0.to_be_bytes(), replies[1].1[..4]);
+}
+
+/// How bytes are cut into packets changes nothing.
+#[test]
+fn a_negotiation_in_single_bytes_gives_the_same_replies() {
+    let export = Export {
+        name: "drive".into(),
+        description: String::new(),
+        capacity_bytes: 1 << 30,
+        block_bytes: 4096,
+    };
+    let input = [
+        3_u32.to_be_bytes().to_vec(),
+        option_bytes(STARTTLS, &[]),
+        option_bytes(77, &vec![1; 70_000]),
+        option_bytes(STRUCTURED_REPLY, &[]),
+        option_bytes(SET_META_CONTEXT, &queries("drive", &[ALLOCATION])),
+        option_bytes(GO, &info_request("drive", &[3])),
+        b"first request".to_vec(),
+    ]
+    .concat();
+    let run = |step: usize| {
+        let (mut reply, mut buffer, mut outcome) = (Vec::new(), Vec::new(), Outcome::Continues);
+        let mut negotiation = Negotiation::new(&export, &mut reply);
+        let mut pieces = input.chunks(step);
+        while outcome == Outcome::Continues {
+            buffer.extend(pieces.next().expect("the negotiation ends before its input"));
+            let (taken, now) = negotiation.advance(&buffer, &mut reply);
+            buffer.drain(..taken);
+            outcome = now;
+        }
+        buffer.extend(pieces.flatten());
+        (reply, outcome, buffer)
+    };
+    let whole = run(input.len());
+    assert_eq!(whole.2, b"first request");
+    assert!(
+        matches!(whole.1, Outcome::Agreed(agreed) if agreed.is_structured && agreed.allocation && !agreed.state)
+    );
+    for step in [1, 7, 4096] {
+        assert!(run(step) == whole, "in pieces of {step} bytes");
+    }
+}
+
+#[test]
+fn a_thousand_idle_connections_disturb_nobody() {
+    let served = served();
+    let mut good = served.client();
+    let idle: Vec<Client> = (0..900).map(|_| served.connect()).collect();
+    good.write(0, &[1; 8192]);
+    assert_eq!(served.client().read(0, 8192), [1; 8192]);
+    drop(idle);
+    assert_eq!(good.read(4096, 512), [1; 512]);
+}

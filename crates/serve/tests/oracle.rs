@@ -1,0 +1,188 @@
+//! Several connections with random operations in flight, against a plain map of blocks.
+//!
+//! Never are two operations in flight on one block, so that every block has one right content at any time; replies come
+//! in any order. What is checked is every byte of every read, all blocks through another connection at the end, and
+//! the engine's own audit.
+
+mod common;
+
+use std::collections::HashMap;
+
+use common::client::*;
+use common::{DESIGNS, Random, Served};
+
+const BLOCK: u64 = 4096;
+const BLOCKS: u64 = 600;
+const CONNECTIONS: usize = 4;
+const IN_FLIGHT: usize = 8;
+const OPERATIONS: u64 = 6000;
+/// Few contents, so that pages are shared, recycled and packed.
+const CONTENTS: u64 = 40;
+
+/// Half of it repeats, so that it compresses; versions of a block differ little.
+fn content(number: u64) -> Vec<u8> {
+    if number == 0 {
+        return vec![0; BLOCK as usize];
+    }
+    let mut bytes = Random::new(number / 4).bytes(BLOCK as usize / 2).repeat(2);
+    bytes[100] = number as u8;
+    bytes
+}
+
+struct InFlight {
+    first: u64,
+    count: u64,
+    /// What a read must return.
+    expected: Option<Vec<u8>>,
+}
+
+struct Oracle {
+    random: Random,
+    blocks: Vec<u64>,
+    busy: Vec<bool>,
+    contents: Vec<Vec<u8>>,
+    checked: u64,
+}
+
+impl Oracle {
+    fn bytes(&self, first: u64, count: u64) -> Vec<u8> {
+        let numbers = &self.blocks[first as usize..(first + count) as usize];
+        numbers.iter().flat_map(|&number| self.contents[number as usize].iter().copied()).collect()
+    }
+
+    /// A free run of blocks, if the one that was drawn is.
+    fn free_run(&mut self) -> Option<(u64, u64)> {
+        let first = self.random.below(BLOCKS);
+        let count = (1 + self.random.below(8) * self.random.below(2)).min(BLOCKS - first);
+        let run = first as usize..(first + count) as usize;
+        let is_free = self.busy[run.clone()].iter().all(|&busy| !busy);
+        is_free.then(|| {
+            self.busy[run].fill(true);
+            (first, count)
+        })
+    }
+
+    /// Sends one operation.
+    fn issue(&mut self, client: &mut Client) -> Option<(u64, InFlight)> {
+        let (first, count) = self.free_run()?;
+        let run = first as usize..(first + count) as usize;
+        let (offset, len) = (first * BLOCK, (count * BLOCK) as u32);
+        let flags = if self.random.below(100) < 15 { FUA } else { 0 };
+        let mut expected = None;
+        let cookie = match self.random.below(100) {
+            0..55 => {
+                for block in run {
+                    self.blocks[block] = self.random.below(CONTENTS);
+                }
+                client.request(WRITE, flags, offset, len, &self.bytes(first, count))
+            }
+            55..63 => {
+                self.blocks[run].fill(0);
+                let hole = if self.random.below(2) == 0 { NO_HOLE } else { 0 };
+                client.request(ZERO, flags | hole, offset, len, &[])
+            }
+            63..70 => {
+                self.blocks[run].fill(0);
+                client.request(TRIM, flags, offset, len, &[])
+            }
+            70..95 => {
+                expected = Some(self.bytes(first, count));
+                client.request(READ, 0, offset, len, &[])
+            }
+            95..98 => client.request(FLUSH, 0, 0, 0, &[]),
+            _ => client.request(CACHE, 0, offset, len, &[]),
+        };
+        Some((cookie, InFlight { first, count, expected }))
+    }
+
+    fn complete(&mut self, reply: &Reply, operation: &InFlight) {
+        assert_eq!(reply.errno, 0, "{}", reply.message);
+        if let Some(expected) = &operation.expected {
+            assert!(reply.data == *expected, "blocks {}+{} differ", operation.first, operation.count);
+            self.checked += operation.count;
+        }
+        self.busy[operation.first as usize..(operation.first + operation.count) as usize].fill(false);
+    }
+}
+
+/// Returns how many blocks were compared.
+fn run(design: &str, seed: u64) -> u64 {
+    let served = Served::new(design, BLOCKS * BLOCK);
+    let mut clients: Vec<Client> = (0..CONNECTIONS).map(|_| served.client()).collect();
+    let mut flying: Vec<HashMap<u64, InFlight>> = (0..CONNECTIONS).map(|_| HashMap::new()).collect();
+    let mut oracle = Oracle {
+        random: Random::new(seed),
+        blocks: vec![0; BLOCKS as usize],
+        busy: vec![false; BLOCKS as usize],
+        contents: (0..CONTENTS).map(content).collect(),
+        checked: 0,
+    };
+    for _ in 0..OPERATIONS {
+        let at = oracle.random.below(CONNECTIONS as u64) as usize;
+        if flying[at].len() >= IN_FLIGHT || oracle.random.below(20) == 0 && !flying[at].is_empty() {
+            let reply = clients[at].reply();
+            let operation = flying[at].remove(&reply.cookie).expect("it was asked for");
+            oracle.complete(&reply, &operation);
+        }
+        if let Some((cookie, operation)) = oracle.issue(&mut clients[at]) {
+            flying[at].insert(cookie, operation);
+        }
+    }
+    for (client, mut flying) in clients.iter_mut().zip(flying) {
+        while !flying.is_empty() {
+            let reply = client.reply();
+            let operation = flying.remove(&reply.cookie).expect("it was asked for");
+            oracle.complete(&reply, &operation);
+        }
+    }
+    let mut last = served.client();
+    for first in (0..BLOCKS).step_by(100) {
+        let expected = oracle.bytes(first, 100);
+        assert!(
+            last.read(first * BLOCK, (100 * BLOCK) as u32) == expected,
+            "{design}: at the end, near {first}"
+        );
+    }
+    let device = served.stop();
+    let stats = device.device().ftl().stats();
+    assert!(stats.gc_victims > 0 || design != "page-map", "garbage collection has to be at work");
+    oracle.checked + BLOCKS
+}
+
+#[test]
+fn every_block_holds_what_was_written_last_whatever_the_design() {
+    for design in DESIGNS {
+        let checked: u64 = (0..3).map(|seed| run(design, seed)).sum();
+        println!("{design}: {checked} blocks compared, none differs");
+        assert!(checked > 5000, "{design}: {checked}");
+    }
+}
+
+/// Connections on threads of their own, each with a region, so that the order among them is the machine's.
+#[test]
+fn connections_on_threads_do_not_touch_each_other() {
+    for design in DESIGNS {
+        let served = Served::new(design, 8 * 256 * BLOCK);
+        let path = served.socket();
+        let threads: Vec<_> = (0..8_u64)
+            .map(|number| {
+                let path = path.clone();
+                std::thread::spawn(move || {
+                    let mut client = Client::connect(&path).ready();
+                    let (mut random, mut blocks) = (Random::new(number), vec![0; 256]);
+                    for _ in 0..800 {
+                        let block = random.below(256);
+                        let version = random.below(CONTENTS);
+                        client.write((number * 256 + block) * BLOCK, &content(version));
+                        blocks[block as usize] = version;
+                        let other = random.below(256);
+                        let read = client.read((number * 256 + other) * BLOCK, BLOCK as u32);
+                        assert!(read == content(blocks[other as usize]), "region {number}, block {other}");
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("its region is intact"));
+        served.stop();
+    }
+}

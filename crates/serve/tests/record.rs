@@ -1,0 +1,143 @@
+//! A recorded run, replayed through the same design on the same device, does the same flash operations.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use common::client::*;
+use common::{MIB, PAGE, Random, Served, config};
+use wearwell::stats::Stats;
+use wearwell_replay::config::Config;
+use wearwell_replay::input::Input;
+use wearwell_replay::record::{RunRecord, by_cause};
+use wearwell_replay::replay::Plan;
+use wearwell_replay::trace::OpenOptions;
+use wearwell_serve::memory::Specification;
+
+const SIZE: u64 = 4 * MIB;
+
+/// Writes of any size and place, of few contents, with trims, zeros, flushes and reads among them.
+fn work(client: &mut Client, contents: u64, with_remaps: Option<&Path>) {
+    const OPERATIONS: u64 = 6000;
+    let mut random = Random::new(21);
+    let mut control = with_remaps.map(|path| std::os::unix::net::UnixStream::connect(path).unwrap());
+    for _ in 0..OPERATIONS {
+        let sector = random.below(SIZE / 512);
+        let sectors = (1 + random.below(24)).min(SIZE / 512 - sector);
+        let (page, pages) = (sector / 8, (1 + random.below(3)).min(SIZE / PAGE - sector / 8));
+        let (offset, len) = (page * PAGE, (pages * PAGE) as u32);
+        match random.below(100) {
+            0..60 => {
+                let content = Random::new(random.below(contents)).bytes(1 << 11).repeat(2 * pages as usize);
+                client.write(offset, &content);
+            }
+            60..70 => client.write(sector * 512, &vec![random.below(3) as u8; sectors as usize * 512]),
+            70..78 => client.done(TRIM, 0, sector * 512, sectors as u32 * 512, &[]),
+            78..82 => client.done(ZERO, NO_HOLE, offset, len, &[]),
+            82..95 => drop(client.read(sector * 512, sectors as u32 * 512)),
+            95..98 => client.done(FLUSH, 0, 0, 0, &[]),
+            _ => remap(control.as_mut(), &mut random),
+        }
+    }
+}
+
+fn remap(control: Option<&mut std::os::unix::net::UnixStream>, random: &mut Random) {
+    use std::io::{BufRead as _, Write as _};
+    let Some(control) = control else { return };
+    let [target, source] = [0, 1].map(|_| random.below(SIZE / PAGE) * PAGE);
+    let mode = if random.below(2) == 0 || target == source { "copy" } else { "move" };
+    let command = format!(
+        "{{\"command\":\"remap\",\"mode\":\"{mode}\",\"ranges\":[{{\"target\":{target},\"source\":{source},\"len\":{PAGE}}}]}}\n"
+    );
+    control.write_all(command.as_bytes()).unwrap();
+    let mut reply = String::new();
+    std::io::BufReader::new(&*control).read_line(&mut reply).unwrap();
+    assert!(reply.contains("\"ok\":true"), "{reply}");
+}
+
+fn replay(config: &Config, design: &str, path: &Path, bytes: bool) -> RunRecord {
+    let input = Input::Trace { path: path.into(), options: OpenOptions { bytes, ..OpenOptions::default() } };
+    let plan = Plan::new(config, &input).expect("the recording is a trace");
+    let record = plan.run(design, &mut |_| ControlFlow::Continue(())).expect("it fits");
+    assert!(!record.partial, "{:?}", record.partial_reason);
+    record
+}
+
+type Counts = BTreeMap<String, u64>;
+
+fn live(stats: &Stats) -> [Counts; 3] {
+    [by_cause(&stats.programs), by_cause(&stats.reads), by_cause(&stats.erases)]
+}
+
+fn assert_replays_alike(design: &str, settings: &[&str], file: &str, remaps: bool) {
+    let specification = Specification::new(design, config(settings), Some(SIZE)).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(file);
+    let mut device = specification.build().unwrap();
+    device.record_to(&path, &specification.config.to_toml()).unwrap();
+    let served = Served::of(device);
+    let control = served.control();
+    // So many that something is left to collect where equal pages are stored once and compressed.
+    let contents = if design == "integrated" { 20_000 } else { 150 };
+    work(&mut served.client(), contents, remaps.then_some(&control));
+    let mut device = served.stop();
+    let requests = device.end_recording().unwrap().expect("it was recorded");
+    let stats = device.device().ftl().stats();
+    assert!(stats.gc_victims > 10, "{design}: garbage collection has to be at work");
+
+    let record = replay(&specification.config, design, &path, file.ends_with(".ops"));
+    assert_eq!(record.trace.requests, requests);
+    let again = [record.programs_by_cause, record.reads_by_cause, record.erases_by_cause];
+    assert_eq!(live(stats), again, "{design}: programs, reads, erases by cause");
+    let host = (record.host_page_writes, record.host_page_reads, record.host_page_trims);
+    assert_eq!(host, (stats.host_page_writes, stats.host_page_reads, stats.host_page_trims));
+    let forms = [("recycled", stats.recycled_writes), ("deduplicated", stats.deduplicated_writes)];
+    for (form, count) in forms {
+        assert_eq!(record.writes_by_form.get(form).copied().unwrap_or(0), count, "{design}: {form}");
+    }
+}
+
+#[test]
+fn fingerprints_are_enough_for_designs_that_compare_contents() {
+    for design in ["page-map", "recyclable", "remap"] {
+        assert_replays_alike(design, &[], "run.wwt", true);
+    }
+}
+
+#[test]
+fn a_write_buffer_is_replayed_too() {
+    assert_replays_alike("page-map", &["buffer.pages=32"], "run.wwt", false);
+}
+
+#[test]
+fn designs_that_store_differences_or_chunks_replay_from_a_capture_with_bytes() {
+    assert_replays_alike("delta", &[], "run.ops", false);
+    assert_replays_alike("integrated", &[], "run.ops", false);
+    assert_replays_alike("integrated", &["lifetime.schemes=compression"], "run.ops", false);
+}
+
+#[test]
+fn a_recording_that_cannot_be_written_says_so_and_the_device_goes_on() {
+    let specification = common::specification("page-map", SIZE);
+    let folder = tempfile::tempdir().unwrap();
+    let mut device = specification.build().unwrap();
+    let error = device.record_to(&folder.path().join("no/such/folder.wwt"), "").unwrap_err();
+    assert!(error.to_string().contains("folder.wwt"), "{error}");
+    if !Path::new("/dev/full").exists() {
+        panic!("this test writes to /dev/full, which this system does not have");
+    }
+    device.record_to(Path::new("/dev/full"), "").unwrap();
+    let served = Served::of(device);
+    let mut client = served.client();
+    // Frames leave the recorder when they are full.
+    let mut random = Random::new(1);
+    for _ in 0..1500 {
+        client.write(random.below(4) * MIB, &random.bytes(1 << 18));
+    }
+    client.write(0, &[5; 4096]);
+    assert_eq!(client.read(0, 4096), [5; 4096]);
+    let error = served.stop().end_recording().unwrap_err();
+    assert!(error.to_string().contains("recording"), "{error}");
+}

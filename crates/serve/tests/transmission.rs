@@ -1,0 +1,426 @@
+//! Requests and replies: what each command does, and what the protocol says about illegal ones.
+
+mod common;
+
+use common::client::*;
+use common::{DESIGNS, MIB, PAGE, Random, Served, config};
+use wearwell::page_state::PageState;
+use wearwell_serve::device::Extent;
+use wearwell_serve::memory::Specification;
+use wearwell_serve::{Address, BlockDevice, DeviceError, ServeError, Server};
+
+const SIZE: u64 = 8 * MIB;
+
+#[test]
+fn bytes_written_anywhere_are_read_back_and_their_neighbours_stay() {
+    for design in DESIGNS {
+        let served = Served::new(design, SIZE);
+        let mut client = served.client();
+        let mut expected = vec![0_u8; 64 << 10];
+        let mut random = Random::new(1);
+        for _ in 0..200 {
+            let sector = random.below(127);
+            let sectors = 1 + random.below((128 - sector).min(40));
+            let bytes = random.bytes(sectors as usize * 512);
+            client.write(sector * 512, &bytes);
+            expected[sector as usize * 512..][..bytes.len()].copy_from_slice(&bytes);
+        }
+        assert!(client.read(0, 64 << 10) == expected, "{design}");
+        served.stop();
+    }
+}
+
+#[test]
+fn trimmed_and_zeroed_bytes_read_as_zeros_at_once_to_the_sector() {
+    for design in DESIGNS {
+        let served = Served::new(design, SIZE);
+        let mut client = served.client();
+        let ranges = [(512, 512), (4096, 4096), (5 * 512, 9 * 512), (0, 64 << 10), (4096 - 512, 1024)];
+        for (command, flags) in [(TRIM, 0), (ZERO, 0), (ZERO, NO_HOLE), (ZERO, FAST_ZERO | FUA), (TRIM, FUA)]
+        {
+            for (offset, len) in ranges {
+                client.write(0, &[0xa5; 64 << 10]);
+                client.done(command, flags, offset, len, &[]);
+                let mut expected = vec![0xa5; 64 << 10];
+                expected[offset as usize..][..len as usize].fill(0);
+                assert!(client.read(0, 64 << 10) == expected, "{design}: {command} {flags} {offset}+{len}");
+            }
+        }
+        served.stop();
+    }
+}
+
+#[test]
+fn zeros_of_the_whole_device_need_no_payload() {
+    let served = Served::new("page-map", 64 * MIB);
+    let mut client = served.client();
+    client.write(63 * MIB, &[1; 4096]);
+    client.done(ZERO, 0, 0, 64 << 20, &[]);
+    assert_eq!(client.read(63 * MIB, 4096), [0; 4096]);
+    client.done(ZERO, NO_HOLE, 0, 64 << 20, &[]);
+    let device = served.stop();
+    assert_eq!(device.device().ftl().stats().host_page_writes, 1 + 64 * MIB / PAGE, "one by one on request");
+}
+
+/// Values of `base:allocation` and of our own context.
+#[test]
+fn block_status_tells_holes_and_how_pages_are_stored() {
+    let served = Served::new("remap", SIZE);
+    let mut client = served.client();
+    let of = |client: &mut Client, offset, len, flags| {
+        let status = client.status(offset, len, flags);
+        let [(allocation, first), (state, second)] = &status[..] else { panic!("two contexts") };
+        assert_ne!(allocation, state);
+        (first.clone(), second.clone())
+    };
+    assert_eq!(of(&mut client, 0, 1 << 20, 0), (vec![(1 << 20, 3)], vec![(1 << 20, 0)]));
+    client.write(PAGE, &[1; 8192]);
+    client.write(4 * PAGE, &Random::new(2).bytes(4096));
+    // Pages 1 and 2 have one content, so they share a page.
+    let allocation = vec![(4096, 3), (8192, 0), (4096, 3), (4096, 0), (12288, 3)];
+    let state = vec![(4096, 0), (8192, 2), (4096, 0), (4096, 1), (12288, 0)];
+    assert_eq!(of(&mut client, 0, 8 * 4096, 0), (allocation, state));
+    assert_eq!(of(&mut client, 0, 8 * 4096, REQ_ONE), (vec![(4096, 3)], vec![(4096, 0)]));
+    assert_eq!(
+        of(&mut client, 3 * 512, 10 * 512, 0).0,
+        [(5 * 512, 3), (5 * 512, 0)],
+        "ends may lie inside pages"
+    );
+    let device = served.stop();
+    let stats = device.device().ftl().stats();
+    assert_eq!(stats.host_page_reads, 0, "looking costs nothing");
+}
+
+#[test]
+fn a_map_of_many_extents_is_cut_and_can_be_asked_for_again() {
+    let served = Served::new("page-map", 64 * MIB);
+    let mut client = served.client();
+    for page in (0..10_000).step_by(2) {
+        client.request(WRITE, 0, page * PAGE, 4096, &[1; 4096]);
+    }
+    (0..5000).for_each(|_| assert_eq!(client.reply().errno, 0));
+    let (mut offset, mut replies) = (0, 0);
+    while offset < 10_000 * PAGE {
+        let status = client.status(offset, (10_000 * PAGE - offset) as u32, 0);
+        for (k, &(len, value)) in status[0].1.iter().enumerate() {
+            assert_eq!((len, value), (4096, if k % 2 == 0 { 0 } else { 3 }));
+            offset += u64::from(len);
+        }
+        replies += 1;
+    }
+    assert!(replies > 1, "one reply has a bound");
+}
+
+#[test]
+fn reads_that_must_not_be_cut_come_in_one_piece() {
+    let served = Served::new("page-map", 64 * MIB);
+    let mut client = served.client();
+    let bytes = Random::new(3).bytes(32 << 20);
+    client.write(MIB, &bytes);
+    let reply = client.call(READ, DF, MIB, 32 << 20, &[]);
+    assert!(reply.data == bytes, "the largest request there is");
+}
+
+#[test]
+fn a_request_of_no_bytes_does_nothing() {
+    let served = Served::new("page-map", SIZE);
+    let mut client = served.client();
+    client.write(0, &[9; 4096]);
+    for command in [READ, WRITE, TRIM, CACHE, ZERO] {
+        for offset in [0, 512, SIZE] {
+            client.done(command, 0, offset, 0, &[]);
+        }
+    }
+    assert_eq!(client.read(0, 4096), [9; 4096]);
+}
+
+/// What an illegal request is answered with: errno, and the connection goes on.
+#[test]
+fn illegal_requests_get_their_error_and_disturb_nobody() {
+    let served = Served::new("page-map", SIZE);
+    let mut good = served.client();
+    good.write(0, &[0x11; 4096]);
+    let mut client = served.client();
+    let cases: [(&str, u16, u16, u64, u32, u32); 23] = [
+        ("a read past the end", READ, 0, SIZE - 512, 1024, EINVAL),
+        ("a read at the end", READ, 0, SIZE, 512, EINVAL),
+        ("a read at 2^63", READ, 0, 1 << 63, 512, EINVAL),
+        ("a read at the last byte of all", READ, 0, u64::MAX - 511, 512, EINVAL),
+        ("zeros past the end", ZERO, 0, SIZE - 512, 1024, ENOSPC),
+        ("zeros that wrap around", ZERO, 0, u64::MAX - 511, 1024, ENOSPC),
+        ("a trim past the end", TRIM, 0, SIZE - 512, 1024, EINVAL),
+        ("a cache past the end", CACHE, 0, SIZE, 512, EINVAL),
+        ("a status past the end", STATUS, 0, SIZE - 512, 1024, EINVAL),
+        ("a status of nothing", STATUS, 0, 0, 0, EINVAL),
+        ("a read of 33 MiB", READ, 0, 0, 33 << 20, EINVAL),
+        ("a read of 4 GiB", READ, 0, 0, u32::MAX, EINVAL),
+        ("a read of half a sector", READ, 0, 0, 256, EINVAL),
+        ("a trim from the middle of a sector", TRIM, 0, 100, 512, EINVAL),
+        ("zeros of one byte", ZERO, 0, 0, 1, EINVAL),
+        ("an unknown flag", READ, 1 << 15, 0, 512, EINVAL),
+        ("a flag of another command", TRIM, NO_HOLE, 0, 512, EINVAL),
+        ("one extent of a read", READ, REQ_ONE, 0, 512, EINVAL),
+        ("fast zeros that are no hole", ZERO, FAST_ZERO | NO_HOLE, 0, 4096, ENOTSUP),
+        ("a payload length, which was not negotiated", READ, 1 << 5, 0, 512, EINVAL),
+        ("the command to resize", 8, 0, 0, 512, EINVAL),
+        ("an unknown command", 77, 0, 0, 0, EINVAL),
+        ("the last command of all", u16::MAX, 0, 0, 0, EINVAL),
+    ];
+    for (name, command, flags, offset, len, errno) in cases {
+        let reply = client.call(command, flags, offset, len, &[]);
+        assert_eq!(reply.errno, errno, "{name}: {}", reply.message);
+        assert!(!reply.message.is_empty(), "{name} has no sentence");
+    }
+    let writes = [
+        ("past the end", 0, SIZE - 512, 1024_usize, ENOSPC),
+        ("at 2^63", 0, 1 << 63, 512, ENOSPC),
+        ("of 33 MiB", 0, 0, 33 << 20, EINVAL),
+        ("of one byte", 0, 0, 1, EINVAL),
+        ("with an unknown flag", 1 << 9, 0, 4096, EINVAL),
+    ];
+    for (name, flags, offset, len, errno) in writes {
+        let reply = client.call(WRITE, flags, offset, len as u32, &vec![0xee; len]);
+        assert_eq!(reply.errno, errno, "a write {name}: {}", reply.message);
+        assert_eq!(good.read(0, 4096), [0x11; 4096], "a write {name} changed something");
+    }
+    // Not an error, though it may look like one: a flush with a range and FUA.
+    client.done(FLUSH, FUA, 12_345, 7, &[]);
+    client.write(0, &[0x22; 4096]);
+    assert_eq!(good.read(0, 4096), [0x22; 4096]);
+    served.stop();
+}
+
+#[test]
+fn without_contexts_or_structured_replies_their_commands_and_flags_are_illegal() {
+    let served = Served::new("page-map", SIZE);
+    let mut client = served.connect();
+    client.send(&3_u32.to_be_bytes());
+    client.option(GO, &info_request("", &[]));
+    for (command, flags) in [(STATUS, 0), (READ, DF)] {
+        let reply = client.call(command, flags, 0, 512, &[]);
+        assert_eq!(
+            (reply.errno, reply.message.as_str()),
+            (EINVAL, ""),
+            "simple replies have no room for words"
+        );
+    }
+    client.write(1, &[5; 3]);
+    assert_eq!(client.read(0, 5), [0, 5, 5, 5, 0], "who did not ask for block sizes may name bytes");
+}
+
+#[test]
+fn what_is_no_request_ends_that_connection_only() {
+    let served = Served::new("page-map", SIZE);
+    let mut good = served.client();
+    let mut bad = served.client();
+    bad.write(0, &[3; 4096]);
+    bad.send(b"this is not the magic number of a request");
+    assert!(bad.is_closed());
+    assert_eq!(good.read(0, 4096), [3; 4096]);
+}
+
+/// A client that vanishes in the middle of a write has written nothing of it; what it had sent whole is done.
+#[test]
+fn a_write_that_was_cut_off_is_not_done() {
+    let served = Served::new("page-map", SIZE);
+    let mut good = served.client();
+    good.write(0, &[1; 64 << 10]);
+    for sent in [1, 28, 29, 4096, (64 << 10) + 27] {
+        let mut client = served.client();
+        client.request(WRITE, 0, 128 << 10, 512, &[7; 512]);
+        let cut = [request_bytes(WRITE, FUA, 99, 0, 64 << 10), vec![2; 64 << 10]].concat();
+        client.send(&cut[..sent]);
+        drop(client);
+        // A new connection is served after the old one has been noticed, or beside it: both must see old data.
+        assert!(good.read(0, 64 << 10) == [1; 64 << 10], "cut after {sent} bytes");
+    }
+    let mut last = served.client();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while last.read(128 << 10, 512) != [7; 512] {
+        assert!(std::time::Instant::now() < deadline, "a request that had arrived whole was dropped");
+    }
+    assert!(last.read(0, 64 << 10) == [1; 64 << 10]);
+    served.stop();
+}
+
+/// Replies that nobody takes stop the client that sent the requests, and nobody else.
+#[test]
+fn a_client_that_does_not_read_waits_alone_and_gets_everything_later() {
+    let served = Served::new("page-map", 64 * MIB);
+    let mut slow = served.client();
+    let bytes = Random::new(4).bytes(1 << 20);
+    slow.write(0, &bytes);
+    // 400 MiB of replies: far more than socket and limits hold.
+    let sender = {
+        let mut stream = slow.stream.try_clone().unwrap();
+        std::thread::spawn(move || {
+            for cookie in 0..400 {
+                std::io::Write::write_all(&mut stream, &request_bytes(READ, 0, 1000 + cookie, 0, 1 << 20))
+                    .unwrap();
+            }
+        })
+    };
+    let mut good = served.client();
+    for k in 0..1000_u64 {
+        good.write((k % 100 + 1024) * PAGE, &[k as u8; 4096]);
+    }
+    for k in 0..400 {
+        let reply = slow.reply();
+        assert!(reply.cookie == 1000 + k && reply.data == bytes, "reply {k}");
+    }
+    sender.join().unwrap();
+}
+
+#[test]
+fn a_write_seen_by_one_connection_is_seen_by_all() {
+    let served = Served::new("page-map", SIZE);
+    let mut clients: Vec<Client> = (0..8).map(|_| served.client()).collect();
+    for k in 0..200_u64 {
+        let writer = (k % 8) as usize;
+        clients[writer].write(k % 5 * PAGE, &[k as u8; 4096]);
+        for client in &mut clients {
+            assert_eq!(client.read(k % 5 * PAGE, 512), [k as u8; 512]);
+        }
+    }
+}
+
+/// With compression pages wait in RAM for company. A flush on any connection makes what was acknowledged on another
+/// leave it, and so does a write with FUA; nothing else has to.
+#[test]
+fn a_flush_covers_what_other_connections_had_acknowledged() {
+    let waiting = |client: &mut Client| client.status(0, 4096, 0)[1].1[0].1 == 5;
+    let served = Served::new("integrated", SIZE);
+    let (mut one, mut other) = (served.client(), served.client());
+    for k in 1..50_u64 {
+        one.write(0, &Random::new(k).bytes(4096));
+        assert!(waiting(&mut other), "the test needs pages that wait");
+        other.done(FLUSH, 0, 0, 0, &[]);
+        assert!(!waiting(&mut one), "flush {k} forgot a page");
+        let fua = Random::new(1000 + k).bytes(4096);
+        one.done(WRITE, FUA, 0, 4096, &fua);
+        assert!(!waiting(&mut one), "FUA {k} was ignored");
+    }
+    served.stop();
+}
+
+#[test]
+fn the_write_buffer_of_the_engine_may_be_used() {
+    let settings = ["buffer.pages=64"];
+    let specification = Specification::new("page-map", config(&settings), Some(SIZE)).unwrap();
+    let served = Served::of(specification.build().unwrap());
+    let mut client = served.client();
+    client.write(0, &[1; 4096]);
+    client.write(512, &[2; 512]);
+    assert_eq!(client.status(0, 4096, 0)[1].1, [(4096, 5)], "it waits");
+    client.done(FLUSH, 0, 0, 0, &[]);
+    assert_eq!(client.status(0, 4096, 0)[1].1, [(4096, 1)], "it is stored");
+    let page = client.read(0, 4096);
+    assert!(page[..512] == [1; 512] && page[512..1024] == [2; 512] && page[1024..] == [1; 3072]);
+    let device = served.stop();
+    assert_eq!(device.device().ftl().stats().total_programs(), 1);
+}
+
+#[test]
+fn stopping_answers_what_has_arrived() {
+    let served = Served::new("page-map", SIZE);
+    let mut client = served.client();
+    for k in 0..200 {
+        client.request(WRITE, 0, k * PAGE, 4096, &[k as u8; 4096]);
+    }
+    let reader = std::thread::spawn(move || {
+        (0..200).for_each(|_| assert_eq!(client.reply().errno, 0));
+        client.is_closed()
+    });
+    let device = served.stop();
+    assert!(reader.join().expect("every request was answered"), "then the server hangs up");
+    assert_eq!(device.device().ftl().stats().host_page_writes, 200);
+}
+
+/// A device on which a write breaks an invariant.
+struct Broken;
+
+impl BlockDevice for Broken {
+    fn capacity_bytes(&self) -> u64 {
+        SIZE
+    }
+    fn block_bytes(&self) -> u32 {
+        4096
+    }
+    fn read(&mut self, _: u64, _: &mut [u8]) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    fn write(&mut self, _: u64, _: &[u8]) -> Result<(), DeviceError> {
+        panic!("on purpose: an invariant is broken")
+    }
+    fn trim(&mut self, _: u64, _: u64) -> Result<(), DeviceError> {
+        Err(DeviceError::Failed("a page is lost".into()))
+    }
+    fn zero(&mut self, _: u64, _: u64, _: bool) -> Result<(), DeviceError> {
+        Err(DeviceError::Full("no room".into()))
+    }
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    fn extent(&mut self, _: u64, len: u64) -> Extent {
+        Extent { len, state: PageState::Stored }
+    }
+}
+
+#[test]
+fn errors_of_the_device_reach_the_client_and_a_panic_hangs_up_on_everybody() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let mut server = Server::start(Broken, "drive", "");
+    server.open_nbd(&Address::Unix(path.clone())).unwrap();
+    let (mut client, mut other) = (Client::connect(&path).ready(), Client::connect(&path).ready());
+    assert_eq!(client.call(TRIM, 0, 0, 4096, &[]).errno, EIO);
+    let reply = client.call(ZERO, 0, 0, 4096, &[]);
+    assert_eq!((reply.errno, reply.message.as_str()), (ENOSPC, "no room"));
+    assert!(!server.has_failed());
+    client.request(WRITE, 0, 0, 4096, &[0; 4096]);
+    assert!(client.is_closed());
+    other.request(READ, 0, 0, 512, &[]);
+    assert!(other.is_closed());
+    assert!(server.has_failed());
+    assert!(matches!(server.stop(), Err(ServeError::Broken(_))));
+}
+
+#[test]
+fn an_address_that_is_in_use_or_open_to_the_world_is_refused_and_a_stale_socket_is_replaced() {
+    let served = Served::new("page-map", SIZE);
+    let folder = tempfile::tempdir().unwrap();
+    let device = || common::specification("page-map", SIZE).build().unwrap();
+    let mut server = Server::start(device(), "drive", "");
+    let mut refusal = |address: &Address| server.open_nbd(address).unwrap_err().to_string();
+    assert!(refusal(&Address::Unix(served.socket())).contains("another server listens there"));
+    let file = folder.path().join("file");
+    std::fs::write(&file, "data").unwrap();
+    assert!(refusal(&Address::Unix(file.clone())).contains("no socket"));
+    assert_eq!(std::fs::read(&file).unwrap(), b"data");
+    assert!(refusal(&Address::Tcp("0.0.0.0:0".parse().unwrap())).contains("loopback"));
+    let stale = folder.path().join("stale");
+    drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
+    server.open_nbd(&Address::Unix(stale.clone())).unwrap();
+    Client::connect(&stale).ready().write(0, &[1; 512]);
+    server.stop().unwrap();
+    assert!(!stale.exists(), "a server takes its socket away");
+}
+
+#[test]
+fn tcp_is_served_like_a_socket_file() {
+    let mut served = Served::new("page-map", SIZE);
+    let any_port = Address::Tcp("127.0.0.1:0".parse().unwrap());
+    let Ok(Address::Tcp(address)) = served.server().open_nbd(&any_port) else { panic!("it is free") };
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let mut greeting = [0; 18];
+    std::io::Read::read_exact(&mut stream, &mut greeting).unwrap();
+    assert_eq!(&greeting[..8], b"NBDMAGIC");
+    std::io::Write::write_all(
+        &mut stream,
+        &[3_u32.to_be_bytes().to_vec(), option_bytes(EXPORT_NAME, b"")].concat(),
+    )
+    .unwrap();
+    let mut export = [0; 10];
+    std::io::Read::read_exact(&mut stream, &mut export).unwrap();
+    assert_eq!(export[..8], SIZE.to_be_bytes());
+}

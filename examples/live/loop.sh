@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# The device as a loop device: fsx in block mode with holes (recipe A6), badblocks and blkdiscard (A12), then ext4.
+# Needs root, /dev/fuse, the packages of install.sh: WEARWELL=target/release/wearwell examples/live/loop.sh [design...]
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+require nbdfuse losetup fsx badblocks blkdiscard mkfs.ext4 e2fsck "$WEARWELL"
+[ -c /dev/fuse ] || { echo "$0: there is no /dev/fuse" >&2; exit 1; }
+DESIGNS=("$@")
+[ $# -gt 0 ] || DESIGNS=(page-map recyclable remap delta integrated)
+
+cat >"$WORK/fsx.toml" <<'END'
+flen = 134217728
+blockmode = true
+nosizechecks = true
+[opsize]
+min = 512
+max = 262144
+align = 512
+[weights]
+read = 10
+write = 10
+fsync = 1
+fdatasync = 1
+punch_hole = 2
+close_open = 0
+invalidate = 0
+truncate = 0
+mapread = 0
+mapwrite = 0
+sendfile = 0
+posix_fallocate = 0
+posix_fadvise = 0
+copy_file_range = 0
+END
+
+for design in "${DESIGNS[@]}"; do
+    start_server "$design" 128MiB
+    mkdir -p "$WORK/fuse" "$WORK/mount"
+    nbdfuse "$WORK/fuse/disk" --unix "$WORK/nbd" & FUSE=$!
+    until [ -s "$WORK/fuse/disk" ]; do sleep 0.1; done
+    LOOP=$(losetup -f --show --direct-io=on "$WORK/fuse/disk")
+    fsx -f "$WORK/fsx.toml" -P "$WORK" -N 20000 -S 7 "$LOOP"
+    badblocks -w -B -b 4096 -c 256 "$LOOP" 32768
+    blkdiscard -f "$LOOP"
+    cmp -n 134217728 "$LOOP" /dev/zero
+    mkfs.ext4 -q -F "$LOOP"
+    mount -t ext4 -o discard "$LOOP" "$WORK/mount"
+    cp -r /usr/include "$WORK/mount/"
+    rm -rf "$WORK/mount/include/linux"
+    fstrim "$WORK/mount"
+    umount "$WORK/mount"
+    e2fsck -fn "$LOOP"
+    losetup -d "$LOOP"
+    fusermount3 -u "$WORK/fuse"
+    wait "$FUSE"
+    stop_server
+    echo "$design: fsx, badblocks, discard, ext4 without a fault"
+done

@@ -153,6 +153,6 @@ impl DeltaConfig {
 
     /// Tables on flash, if they are.
     pub fn cache(&self) -> Option<CachedOptions> {
-        self.cache_entries.map(|entries| CachedOptions::of_entries(entries))
+        self.cache_entries.map(CachedOptions::of_entries)
     }
 }

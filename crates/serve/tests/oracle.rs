@@ -182,7 +182,9 @@ fn connections_on_threads_do_not_touch_each_other() {
                 })
             })
             .collect();
-        threads.into_iter().for_each(|thread| thread.join().expect("its region is intact"));
+        for thread in threads {
+            thread.join().expect("its region is intact");
+        }
         served.stop();
     }
 }

@@ -122,6 +122,7 @@ impl Experiment {
     }
 
     /// The same, with its progress over device time.
+    #[must_use]
     pub fn with_curve(self) -> Self {
         Self { has_curve: true, ..self }
     }

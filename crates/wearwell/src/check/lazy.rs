@@ -78,14 +78,14 @@ impl<N: Nand> Ftl<N> {
             };
         }
         let first = self.store.geometry().first_page(block).0;
-        let pages = (first..first + self.store.geometry().block_pages()).map(Ppn);
+        let pages: Vec<Ppn> = (first..first + self.store.geometry().block_pages()).map(Ppn).collect();
         match self.store.blocks().kind(block) {
-            PageKind::Translation => self.check_metadata_count(block, Stream::Translation, pages.collect()),
-            PageKind::Validity => self.check_metadata_count(block, Stream::Validity, pages.collect()),
+            PageKind::Translation => self.check_metadata_count(block, Stream::Translation, &pages),
+            PageKind::Validity => self.check_metadata_count(block, Stream::Validity, &pages),
             PageKind::Data => {
                 let mut live = Vec::new();
                 self.live_pages(block, &mut live).map_err(|error| error.to_string())?;
-                self.check_live(block, &live, pages.collect(), mapped, hidden)
+                self.check_live(block, &live, &pages, mapped, hidden)
             }
             kind @ (PageKind::Delta | PageKind::Chunk | PageKind::RemapLog) => {
                 Err(format!("block {block} holds {kind:?} pages, which are no part of this design"))
@@ -93,7 +93,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    fn check_metadata_count(&self, block: BlockId, stream: Stream, pages: Vec<Ppn>) -> Result<(), String> {
+    fn check_metadata_count(&self, block: BlockId, stream: Stream, pages: &[Ppn]) -> Result<(), String> {
         let in_use = |&&ppn: &&Ppn| {
             self.owns_metadata(stream, self.store.owner(ppn).0, ppn) || self.store.is_held(ppn)
         };
@@ -109,7 +109,7 @@ impl<N: Nand> Ftl<N> {
         &self,
         block: BlockId,
         live: &[Ppn],
-        pages: Vec<Ppn>,
+        pages: &[Ppn],
         mapped: &FxHashSet<Ppn>,
         hidden: &FxHashSet<Ppn>,
     ) -> Result<(), String> {

@@ -122,16 +122,13 @@ impl TranslationTable {
     /// Reads a translation page; `false` if it was never written.
     pub(super) fn load<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<bool> {
         self.fetch_node(io, id, cause)?;
-        match self.directory[id as usize].some() {
-            Some(place) => {
-                io.read(place, &mut self.page, cause)?;
-                Ok(true)
-            }
-            None => {
-                self.page.fill(0xff);
-                Ok(false)
-            }
+        let place = self.directory[id as usize].some();
+        if let Some(place) = place {
+            io.read(place, &mut self.page, cause)?;
+        } else {
+            self.page.fill(0xff);
         }
+        Ok(place.is_some())
     }
 
     /// The entry of `lpn` on the page that was loaded last.
@@ -239,28 +236,23 @@ impl TranslationTable {
     }
 
     fn slot(&self, id: u32) -> Option<Ppn> {
-        match self.directory.get(id as usize) {
-            Some(&place) => Some(place),
-            None => {
-                let node = id as usize - self.directory.len();
-                self.nodes.as_ref().and_then(|nodes| nodes.places.get(node).copied())
-            }
-        }
+        let below_nodes = self.directory.get(id as usize).copied();
+        below_nodes.or_else(|| {
+            let node = id as usize - self.directory.len();
+            self.nodes.as_ref()?.places.get(node).copied()
+        })
     }
 
     /// A translation page or node is at another place now.
     pub(super) fn set_place(&mut self, id: u32, place: Ppn) {
-        match self.directory.get_mut(id as usize) {
-            Some(slot) => {
-                *slot = place;
-                self.note_change(id);
-            }
-            None => {
-                let node = id as usize - self.directory.len();
-                if let Some(slot) = self.nodes.as_mut().and_then(|nodes| nodes.places.get_mut(node)) {
-                    *slot = place;
-                }
-            }
+        if let Some(slot) = self.directory.get_mut(id as usize) {
+            *slot = place;
+            self.note_change(id);
+            return;
+        }
+        let node = id as usize - self.directory.len();
+        if let Some(slot) = self.nodes.as_mut().and_then(|nodes| nodes.places.get_mut(node)) {
+            *slot = place;
         }
     }
 

@@ -152,11 +152,11 @@ impl<N: Nand> Ftl<N> {
         self.metered(&mut steps.entries, |ftl| ftl.read_backward(&survey, &mut changes))?;
         self.restore_changes(&changes);
         self.metered(&mut steps.buffer, |ftl| ftl.restore_buffer(&survey, &changes))?;
-        self.metered(&mut steps.counts, |ftl| ftl.restore_counts())?;
+        self.metered(&mut steps.counts, Self::restore_counts)?;
         let policy = self.collector.options.policy;
         self.set_victim_policy(policy);
         if synchronises {
-            self.metered(&mut steps.synchronisation, |ftl| ftl.write_back())?;
+            self.metered(&mut steps.synchronisation, Self::write_back)?;
         }
         Ok(steps)
     }
@@ -175,7 +175,7 @@ impl<N: Nand> Ftl<N> {
             Ok(())
         })?;
         self.adopt_directory(&survey);
-        self.metered(&mut steps.counts, |ftl| ftl.restore_counts())?;
+        self.metered(&mut steps.counts, Self::restore_counts)?;
         let policy = self.collector.options.policy;
         self.set_victim_policy(policy);
         Ok(steps)
@@ -424,9 +424,9 @@ impl<N: Nand> Ftl<N> {
         }
         for (&id, versions) in &survey.versions {
             let AnyMapping::Cached(cached) = &self.mapping else { unreachable!("the map is on flash") };
-            let changed = versions.partition_point(|version| version.generation <= since);
-            if id < cached.translation_pages() && changed < versions.len() {
-                let versions = &versions[changed.saturating_sub(1)..];
+            let newer = versions.partition_point(|version| version.generation <= since);
+            if id < cached.translation_pages() && newer < versions.len() {
+                let versions = &versions[newer.saturating_sub(1)..];
                 self.compare_versions(id, versions, &current)?;
                 // A second cut before the buffer is written would need them again.
                 for pair in versions.windows(2) {

@@ -102,7 +102,7 @@ impl<N: Nand> Ftl<N> {
                 }
             }
             Persistence::BackwardScan { synchronises } => {
-                report.steps = self.rebuild_backward(synchronises)?
+                report.steps = self.rebuild_backward(synchronises)?;
             }
         }
         report.reads = self.store.stats.total_reads() - before.total_reads();

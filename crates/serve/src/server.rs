@@ -1,6 +1,6 @@
 //! The server: listeners, connections, and an orderly end.
 //!
-//! Each listener has a thread that accepts, each connection its own ([`crate::connection`], [`crate::control`]); one more
+//! Each listener has a thread that accepts, each connection its own (`connection`, [`crate::control`]); one more
 //! owns the device ([`crate::engine`]). [`Server::stop`] takes no new client and no new request, answers what has
 //! arrived, flushes, and gives the device back.
 

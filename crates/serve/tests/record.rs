@@ -87,7 +87,7 @@ fn assert_replays_alike(design: &str, settings: &[&str], file: &str, remaps: boo
     let stats = device.device().ftl().stats();
     assert!(stats.gc_victims > 10, "{design}: garbage collection has to be at work");
 
-    let record = replay(&specification.config, design, &path, file.ends_with(".ops"));
+    let record = replay(&specification.config, design, &path, path.extension().is_some_and(|it| it == "ops"));
     assert_eq!(record.trace.requests, requests);
     let again = [record.programs_by_cause, record.reads_by_cause, record.erases_by_cause];
     assert_eq!(live(stats), again, "{design}: programs, reads, erases by cause");
@@ -125,9 +125,10 @@ fn a_recording_that_cannot_be_written_says_so_and_the_device_goes_on() {
     let mut device = specification.build().unwrap();
     let error = device.record_to(&folder.path().join("no/such/folder.wwt"), "").unwrap_err();
     assert!(error.to_string().contains("folder.wwt"), "{error}");
-    if !Path::new("/dev/full").exists() {
-        panic!("this test writes to /dev/full, which this system does not have");
-    }
+    assert!(
+        Path::new("/dev/full").exists(),
+        "this test writes to /dev/full, which this system does not have"
+    );
     device.record_to(Path::new("/dev/full"), "").unwrap();
     let served = Served::of(device);
     let mut client = served.client();

@@ -63,19 +63,16 @@ fn reverting_requests_bring_back_what_their_pages_held() {
         assert!(versions.iter().all(|version| *version == versions[0]), "all pages of a request go alike");
         for (page, content) in (0..8_u64).zip(&contents) {
             let at = page as usize;
-            match versions[at] {
-                Some(version) => {
-                    let from: usize = held[at].expect("what comes back was there");
-                    assert!((1..=8).contains(&(from - version)), "from {from} to {version}");
-                    back += 1;
-                    one_back += usize::from(from - version == 1);
-                    held[at] = Some(version);
-                }
-                None => {
-                    made[at] += 1;
-                    known.insert((page, content.fingerprint), made[at]);
-                    held[at] = Some(made[at]);
-                }
+            if let Some(version) = versions[at] {
+                let from: usize = held[at].expect("what comes back was there");
+                assert!((1..=8).contains(&(from - version)), "from {from} to {version}");
+                back += 1;
+                one_back += usize::from(from - version == 1);
+                held[at] = Some(version);
+            } else {
+                made[at] += 1;
+                known.insert((page, content.fingerprint), made[at]);
+                held[at] = Some(made[at]);
             }
         }
     }

@@ -126,7 +126,9 @@ fn qemu_io_sees_its_patterns_after_fua_zeros_and_discard() {
             "read -P 0xa5 22528 512",
         ];
         let mut arguments = vec!["-f", "raw"];
-        commands.iter().for_each(|command| arguments.extend(["-c", *command]));
+        for command in commands {
+            arguments.extend(["-c", command]);
+        }
         let uri = uri(&served);
         arguments.push(&uri);
         let printed = run("qemu-io", &arguments);

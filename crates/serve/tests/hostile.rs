@@ -42,7 +42,7 @@ fn good_stream(random: &mut Random) -> Vec<u8> {
 
 /// Changes, cuts, repeats or removes some of it.
 fn damage(stream: &mut Vec<u8>, random: &mut Random) {
-    for _ in 0..1 + random.below(4) {
+    for _ in 0..=random.below(4) {
         let at = random.below(stream.len() as u64 + 1) as usize;
         match random.below(5) {
             0 => stream.truncate(at),

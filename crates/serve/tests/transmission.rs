@@ -39,7 +39,7 @@ fn trimmed_and_zeroed_bytes_read_as_zeros_at_once_to_the_sector() {
         for (command, flags) in [(TRIM, 0), (ZERO, 0), (ZERO, NO_HOLE), (ZERO, FAST_ZERO | FUA), (TRIM, FUA)]
         {
             for (offset, len) in ranges {
-                client.write(0, &[0xa5; 64 << 10]);
+                client.write(0, &vec![0xa5; 64 << 10]);
                 client.done(command, flags, offset, len, &[]);
                 let mut expected = vec![0xa5; 64 << 10];
                 expected[offset as usize..][..len as usize].fill(0);
@@ -224,7 +224,7 @@ fn what_is_no_request_ends_that_connection_only() {
 fn a_write_that_was_cut_off_is_not_done() {
     let served = Served::new("page-map", SIZE);
     let mut good = served.client();
-    good.write(0, &[1; 64 << 10]);
+    good.write(0, &vec![1; 64 << 10]);
     for sent in [1, 28, 29, 4096, (64 << 10) + 27] {
         let mut client = served.client();
         client.request(WRITE, 0, 128 << 10, 512, &[7; 512]);
@@ -232,14 +232,14 @@ fn a_write_that_was_cut_off_is_not_done() {
         client.send(&cut[..sent]);
         drop(client);
         // A new connection is served after the old one has been noticed, or beside it: both must see old data.
-        assert!(good.read(0, 64 << 10) == [1; 64 << 10], "cut after {sent} bytes");
+        assert!(good.read(0, 64 << 10) == vec![1; 64 << 10], "cut after {sent} bytes");
     }
     let mut last = served.client();
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
     while last.read(128 << 10, 512) != [7; 512] {
         assert!(std::time::Instant::now() < deadline, "a request that had arrived whole was dropped");
     }
-    assert!(last.read(0, 64 << 10) == [1; 64 << 10]);
+    assert!(last.read(0, 64 << 10) == vec![1; 64 << 10]);
     served.stop();
 }
 

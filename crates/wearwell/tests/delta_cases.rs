@@ -59,7 +59,7 @@ impl Drive {
 
     fn with(design: DeltaDesign, gc: GcOptions, cache_entries: Option<u32>) -> Self {
         let nand = SimNand::new(flat_geometry([1, 16, 8, PAGE as u32]), Retain::ALL);
-        let parts = delta(gc, design, cache_entries.map(|entries| CachedOptions::of_entries(entries)));
+        let parts = delta(gc, design, cache_entries.map(CachedOptions::of_entries));
         let device = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).expect("it fits");
         Self { device }
     }

@@ -80,7 +80,7 @@ fn delta_encoding(open_pages: u32, cache_entries: Option<u32>) -> Parts {
         ..DeltaDesign::default()
     };
     let gc = collected_by(if open_pages > 1 { VictimPolicy::DeadBytes } else { GREEDY });
-    delta(gc, design, cache_entries.map(|entries| CachedOptions::of_entries(entries)))
+    delta(gc, design, cache_entries.map(CachedOptions::of_entries))
 }
 
 fn tree(cache_entries: u32, cached_nodes: u32) -> UFtlOptions {

@@ -33,12 +33,14 @@ fn count<N: Nand>(device: &Device<N>, what: impl Fn(&Device<N>, BlockId) -> bool
     (0..device.ftl().store().blocks().len()).filter(|&block| what(device, BlockId(block))).count() as u32
 }
 
-/// Failures that one pool alone can take: the blocks that are left after the logical pages have theirs, and the
-/// reserve, three open blocks and one to spare.
-fn affordable_failures(world: &World, logical_pages: u32) -> u32 {
-    let per_pool = world.geometry.blocks_per_plane;
-    let data = logical_pages.div_ceil(world.geometry.block_pages() * world.geometry.pools());
-    per_pool.saturating_sub(data + 5)
+/// Failures that one pool alone can take: the blocks that are left after the logical pages have theirs, all metadata
+/// its own (it follows room, not turns), and the reserve, three open blocks and one to spare.
+fn affordable_failures(world: &World, design: &DesignUnderTest) -> u32 {
+    let (per_pool, block_pages) = (world.geometry.blocks_per_plane, world.geometry.block_pages());
+    let flawless = roomy_device(world, design, full_medium(world));
+    let data = flawless.ftl().logical_pages().div_ceil(block_pages * world.geometry.pools());
+    let metadata = flawless.ftl().metadata_pages().div_ceil(u64::from(block_pages)) as u32;
+    per_pool.saturating_sub(data + metadata + 5)
 }
 
 #[test]
@@ -46,7 +48,7 @@ fn failed_programs_and_erases_lose_no_data_and_retire_their_blocks() {
     let (mut failures, mut planned) = (0, 0);
     for (number, design) in (0u64..).zip(designs()) {
         for world in worlds() {
-            let max_failures = affordable_failures(&world, world.logical_pages(&design.parts) / 2);
+            let max_failures = affordable_failures(&world, &design);
             let plan = FaultPlan { program: 0.005, erase: 0.02, max_failures };
             let nand = Faulty::new(full_medium(&world), plan, number);
             let mut device = roomy_device(&world, &design, nand);
@@ -84,7 +86,7 @@ fn assert_every_failure_is_accounted_for(device: &Device<Faulty<SimNand>>) {
 #[test]
 fn factory_bad_blocks_are_never_touched() {
     for design in designs() {
-        for world in worlds() {
+        for world in worlds().iter().map(|world| world.with_more_blocks(3)) {
             let pools = world.geometry.pools();
             // The first block of pool 0, the last of the last pool: the strict medium panics if one is used.
             let bad = [BlockId(0), BlockId(world.geometry.blocks() - 1)];

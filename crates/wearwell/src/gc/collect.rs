@@ -109,7 +109,10 @@ impl<N: Nand> Ftl<N> {
     fn settle_validity_step(&mut self) -> Result<bool> {
         self.tell_opened();
         let is_settled = !self.validity.settle(&mut self.store)?;
-        self.store.release_held(self.validity.durable_since());
+        // Without a report that only RAM knows, no version is needed to find one.
+        let durable_since =
+            if self.validity.has_unwritten() { self.validity.durable_since() } else { self.store.sequence() };
+        self.store.release_held(durable_since);
         if !is_settled {
             return Ok(true);
         }

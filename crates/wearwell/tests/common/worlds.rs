@@ -15,6 +15,12 @@ pub struct World {
 }
 
 impl World {
+    /// The same with more blocks per plane, which may turn out to be bad.
+    pub fn with_more_blocks(&self, blocks: u32) -> Self {
+        let blocks_per_plane = self.geometry.blocks_per_plane + blocks;
+        Self { geometry: Geometry { blocks_per_plane, ..self.geometry.clone() }, ..self.clone() }
+    }
+
     /// Logical pages of a device of this world under a design.
     pub fn logical_pages(&self, parts: &Parts) -> u32 {
         let most = largest_logical(&self.geometry, parts);

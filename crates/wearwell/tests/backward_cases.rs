@@ -6,16 +6,16 @@
 
 mod common;
 
-use common::flat_geometry;
+use common::{Random, flat_geometry};
 use wearwell::address::{Lpn, Ppn};
-use wearwell::content::Content;
+use wearwell::content::{Content, Descriptor, Fingerprint};
 use wearwell::design::{GeckoFtlOptions, MappingPart, Parts, Persistence, geckoftl};
 use wearwell::ftl::Ftl;
 use wearwell::gc::GcOptions;
 use wearwell::mapping::{AnyMapping, CachedOptions};
 use wearwell::nand::{Nand, Oob, PageKind, Retain, SimNand};
 use wearwell::recovery::RecoverySteps;
-use wearwell::validity::{GeckoOptions, MergeMode};
+use wearwell::validity::{AnyValidity, GeckoOptions, MergeMode};
 
 const PAGE: usize = 512;
 const BLOCK_PAGES: u32 = 4;
@@ -340,5 +340,49 @@ fn recovery_may_be_repeated() {
         assert_eq!(first, second, "round {round}");
         assert_eq!(rig.ftl.stats().programs.iter().sum::<u64>(), programs, "a recovery writes nothing");
         rig.expect_all();
+    }
+}
+
+/// Appendices C and C.3: what a recovery reads, and what the correction of uncertain entries reads afterwards, at many
+/// instants of a device that runs. C entries, K blocks, V entries of the buffer, TPT translation pages.
+#[test]
+fn recovery_and_the_correction_after_it_read_no_more_than_the_bounds() {
+    const ENTRIES: u32 = 512;
+    let gecko = GeckoOptions { size_ratio: 2, parts: 4, merge: MergeMode::MultiWay };
+    let parts = geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries: ENTRIES, gecko });
+    let nand = SimNand::new(flat_geometry([1, 2048, 16, 512]), parts.retain());
+    let logical = 20_000;
+    let mut ftl = Ftl::new(nand, logical, &parts).expect("it fits");
+    let mut random = Random::new(5);
+    let mut overwrite = |ftl: &mut Ftl<SimNand>, pages: u64| {
+        for _ in 0..pages {
+            let lpn = Lpn(random.below(u64::from(logical)) as u32);
+            ftl.write(lpn, Content::Descriptor(Descriptor::of(Fingerprint(1)))).expect("there is room");
+        }
+    };
+    overwrite(&mut ftl, 60_000);
+    let AnyValidity::Gecko(store) = ftl.validity() else { panic!("validity is in Logarithmic Gecko") };
+    let (entries, buffered) = (u64::from(ENTRIES), u64::from(store.buffer_entries()));
+    for _ in 0..40 {
+        overwrite(&mut ftl, 1_237);
+        let steps = ftl.recover().expect("a healthy medium recovers").steps;
+        // One block per kind of page is open, and its last page is looked for.
+        let look_ups = 4 * 16;
+        assert!(steps.blocks.spare_reads <= 2048 + look_ups, "K: {:?}", steps.blocks);
+        // The scan goes back to the last but one checkpoint, and as far as the buffer was not written. A checkpoint waits
+        // for the end of a collection, and the last page of each block met is one more.
+        let entries_met = 2 * (entries + 16) + 4 * buffered;
+        assert!(steps.entries.spare_reads <= entries_met + entries_met / 16 + 2, "2C: {:?}", steps.entries);
+        assert!(steps.buffer.page_reads <= 2 * buffered, "2V: {:?}", steps.buffer);
+        let AnyMapping::Cached(cached) = ftl.mapping() else { panic!("the map is on flash") };
+        assert!(
+            u64::from(cached.dirty_entries()) <= 2 * (entries + 16),
+            "{} restored",
+            cached.dirty_entries()
+        );
+        let (restored, before) = (u64::from(cached.dirty_entries()), cached.counts().uncertain_reads);
+        overwrite(&mut ftl, 6 * entries);
+        let AnyMapping::Cached(cached) = ftl.mapping() else { panic!("the map is on flash") };
+        assert!(cached.counts().uncertain_reads - before <= restored, "C: at most one spare area per entry");
     }
 }

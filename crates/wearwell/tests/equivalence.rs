@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{BUFFERS, Mix, Op, Oracle, Random, World, designs, device, full_medium, worlds};
+use common::{BUFFERS, Mix, Op, Oracle, Random, World, designs, designs_of, device, full_medium, worlds};
 use wearwell::address::{BlockId, Lpn, Ppn, RemapMode};
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{RecycleOptions, StorePolicy};
@@ -160,6 +160,34 @@ fn dftl_with_everything_cached_has_no_translation_traffic() {
         let translation = wearwell::timing::Cause::Translation as usize;
         let stats = device.ftl().stats();
         assert_eq!((stats.programs[translation], stats.reads[translation]), (0, 0), "world {}", world.name);
+    }
+}
+
+/// Whether an invalid page is found at once or when the map is written: after everything is written, the same pages are
+/// mapped, they hold the same, and exactly they count as valid.
+#[test]
+fn lazy_maps_agree_with_eager_ones_once_everything_is_written() {
+    let on_flash: Vec<_> =
+        ["dftl", "lazyftl", "u-ftl", "ib-ftl", "geckoftl"].map(designs_of).into_iter().flatten().collect();
+    for (number, world) in (0u64..).zip(worlds()) {
+        let logical =
+            on_flash.iter().map(|design| world.logical_pages(&design.parts)).min().expect("designs");
+        let mapped = on_flash.iter().map(|design| {
+            let mut device = run(full_medium(&world), logical, &design.parts, BUFFERS[0], number);
+            device.ftl_mut().write_back().expect("there is room");
+            let blocks = device.ftl().store().blocks();
+            let of_data = (0..blocks.len()).map(BlockId).filter(|&block| {
+                !matches!(blocks.state(block), BlockState::Free | BlockState::Retired)
+                    && blocks.kind(block) == PageKind::Data
+            });
+            let valid: u32 = of_data.map(|block| blocks.valid(block)).sum();
+            let is_mapped = |&lpn: &u32| device.ftl_mut().read(Lpn(lpn), &mut []).expect("it reads");
+            let mapped: Vec<u32> = (0..logical).filter(is_mapped).collect();
+            assert_eq!(valid as usize, mapped.len(), "{} on {}", design.name, world.name);
+            mapped
+        });
+        let mapped: Vec<_> = mapped.collect();
+        assert!(mapped.iter().all(|pages| *pages == mapped[0]), "world {}", world.name);
     }
 }
 

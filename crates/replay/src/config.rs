@@ -223,6 +223,8 @@ pub struct WearConfig {
     pub dynamic: bool,
     /// Move blocks this many erases behind the most worn one; 0 = off.
     pub static_gap: u32,
+    /// Find them by reading spare areas round and round, one per flash write, instead of a table in RAM.
+    pub scan: bool,
 }
 
 /// Write buffer.
@@ -834,7 +836,11 @@ impl Config {
             urgent_blocks: RESERVE_BLOCKS,
             background_blocks: (pool_blocks * background) as u32,
             metadata: MetadataGc::default(),
-            wear: WearOptions { dynamic: self.wear.dynamic, static_gap: self.wear.static_gap },
+            wear: WearOptions {
+                dynamic: self.wear.dynamic,
+                static_gap: self.wear.static_gap,
+                scan: self.wear.scan,
+            },
             seed: self.seed(),
         })
     }

@@ -763,6 +763,7 @@ impl<N: Nand> Ftl<N> {
         let mut parts = self.mapping.ram_bytes();
         parts.extend(self.validity.ram_bytes());
         parts.push(("block table", self.store.blocks().ram_bytes()));
+        parts.extend(self.collector.options.wear.scan_ram_bytes().map(|bytes| ("wear scan", bytes)));
         if let Some(stage) = &self.recycle {
             parts.extend(stage.part.ram_bytes());
         }

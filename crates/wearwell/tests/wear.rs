@@ -62,13 +62,34 @@ fn without_wear_leveling_the_gap_grows_with_the_writes() {
 #[test]
 fn static_wear_leveling_bounds_the_gap() {
     for static_gap in [5, 20] {
-        let wear = WearOptions { dynamic: false, static_gap };
+        let wear = WearOptions { static_gap, ..WearOptions::default() };
         for writes in [20_000, 80_000, 320_000] {
             let ftl = hot_and_cold(wear, writes);
             let worn = gap(&ftl);
             assert!(worn <= 2 * static_gap + 5, "gap {worn} after {writes} writes, bound {static_gap}");
             let moved = ftl.stats().erases[wearwell::timing::Cause::Wear as usize];
             assert!(moved > 0 && moved < ftl.stats().total_erases() / 2, "{moved} blocks moved");
+        }
+    }
+}
+
+/// GeckoFTL, appendix D: the same bound without a table of erase counts, at no more than one spare area per program. A
+/// round is K programs, in which the most worn block may be erased K / B times and more.
+#[test]
+fn a_rolling_scan_of_spare_areas_bounds_the_gap_too() {
+    for static_gap in [5, 20] {
+        let wear = WearOptions { static_gap, scan: true, ..WearOptions::default() };
+        for writes in [20_000, 80_000, 320_000] {
+            let ftl = hot_and_cold(wear, writes);
+            let worn = gap(&ftl);
+            assert!(worn <= 2 * static_gap + 5, "gap {worn} after {writes} writes, bound {static_gap}");
+            let stats = ftl.stats();
+            let scanned = stats.spare_reads[wearwell::timing::Cause::Wear as usize];
+            assert!(
+                scanned > stats.total_programs() / 2 && scanned <= stats.total_programs(),
+                "{scanned} reads"
+            );
+            assert!(stats.erases[wearwell::timing::Cause::Wear as usize] > 0, "blocks were moved");
         }
     }
 }
@@ -89,7 +110,7 @@ fn opened_since(before: &[(u32, BlockId)], ftl: &Ftl<SimNand>) -> Option<(u32, B
 /// With dynamic leveling the host gets the least worn free block and the cold stream of copies the most worn one.
 #[test]
 fn dynamic_wear_leveling_gives_worn_blocks_to_cold_streams() {
-    let wear = WearOptions { dynamic: true, static_gap: 0 };
+    let wear = WearOptions { dynamic: true, ..WearOptions::default() };
     let gc = GcOptions { wear, low_blocks: 8, background_blocks: 12, ..GcOptions::default() };
     let nand = SimNand::new(flat_geometry([1, 64, 16, 4096]), Retain::default());
     let mut ftl = Ftl::new(nand, 700, &page_map(gc)).expect("it fits");

@@ -211,7 +211,7 @@ impl<N: Nand> Ftl<N> {
         self.store.stats.gc_delta_victims += u64::from(holds_deltas);
         self.store.stats.gc_metadata_victims += u64::from(!self.store.blocks().kind(victim).is_host_data());
         self.empty_and_erase(victim, pool, Cause::Gc)?;
-        if let Some(cold) = self.collector.worn_behind(&self.store, pool)
+        if let Some(cold) = self.collector.worn_behind(&mut self.store, pool)
             && self.store.free_blocks(pool) > RESERVE_BLOCKS
             && self.can_empty(cold, self.store.geometry().block_pages())?
         {

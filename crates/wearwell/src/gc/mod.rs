@@ -7,12 +7,14 @@
 mod collect;
 mod referrers;
 mod victim;
+mod wear_scan;
 
 pub use victim::{Chooser, VictimPolicy};
 
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::nand::Nand;
 use crate::store::{BlockState, FreeOrder, Store};
+use wear_scan::WearScan;
 
 /// Free blocks that a pool keeps for the copies of the next victim.
 pub const RESERVE_BLOCKS: u32 = 1;
@@ -74,9 +76,17 @@ pub struct WearOptions {
     pub dynamic: bool,
     /// Static: a closed block that is this many erases behind the pool's most worn one is moved; 0 = off.
     pub static_gap: u32,
+    /// Whether static leveling finds blocks by reading spare areas round and round, one per flash write, instead of a
+    /// table of erase counts in RAM.
+    pub scan: bool,
 }
 
 impl WearOptions {
+    /// Bytes of RAM that the rolling scan takes, if it is on.
+    pub(crate) fn scan_ram_bytes(self) -> Option<u64> {
+        self.scan.then_some(wear_scan::RAM_BYTES)
+    }
+
     pub(crate) fn free_order(self) -> FreeOrder {
         if self.dynamic { FreeOrder::ByWear } else { FreeOrder::Fifo }
     }
@@ -111,6 +121,7 @@ pub(crate) struct Collector {
     pub(crate) batch: Batch,
     /// Victims until static wear leveling looks at a pool again.
     wear_countdown: u32,
+    wear_scan: WearScan,
 }
 
 impl Collector {
@@ -123,13 +134,19 @@ impl Collector {
             options,
             batch: Batch::default(),
             wear_countdown: 0,
+            wear_scan: WearScan::default(),
         }
     }
 
-    /// The block that static wear leveling wants moved, looked for once per 1/32 of the pool's blocks collected.
-    pub(crate) fn worn_behind<N: Nand>(&mut self, store: &Store<N>, pool: u32) -> Option<BlockId> {
-        if self.options.wear.static_gap == 0 {
+    /// The block that static wear leveling wants moved. With a table of erase counts it is looked for once per 1/32 of
+    /// the pool's blocks collected.
+    pub(crate) fn worn_behind<N: Nand>(&mut self, store: &mut Store<N>, pool: u32) -> Option<BlockId> {
+        let WearOptions { static_gap, scan, .. } = self.options.wear;
+        if static_gap == 0 {
             return None;
+        }
+        if scan {
+            return self.wear_scan.worn_behind(store, pool, static_gap);
         }
         if self.wear_countdown > 0 {
             self.wear_countdown -= 1;

@@ -50,7 +50,7 @@ fn collected_by(policy: VictimPolicy) -> GcOptions {
 }
 
 fn worn_evenly() -> GcOptions {
-    GcOptions { wear: WearOptions { dynamic: true, static_gap: 4 }, ..GcOptions::default() }
+    GcOptions { wear: WearOptions { dynamic: true, static_gap: 4, scan: false }, ..GcOptions::default() }
 }
 
 /// A store of `entries` (`None` = unbounded); few enough that entries are evicted in tiny worlds.

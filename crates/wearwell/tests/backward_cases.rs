@@ -350,7 +350,7 @@ fn recovery_and_the_correction_after_it_read_no_more_than_the_bounds() {
     const ENTRIES: u32 = 512;
     let gecko = GeckoOptions { size_ratio: 2, parts: 4, merge: MergeMode::MultiWay };
     let parts = geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries: ENTRIES, gecko });
-    let nand = SimNand::new(flat_geometry([1, 2048, 16, 512]), parts.retain());
+    let nand = SimNand::new(flat_geometry([1, 2048, 16, 512]), Retain { sequence: true, ..parts.retain() });
     let logical = 20_000;
     let mut ftl = Ftl::new(nand, logical, &parts).expect("it fits");
     let mut random = Random::new(5);

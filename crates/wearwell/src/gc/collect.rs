@@ -109,19 +109,20 @@ impl<N: Nand> Ftl<N> {
     fn settle_validity_step(&mut self) -> Result<bool> {
         self.tell_opened();
         let is_settled = !self.validity.settle(&mut self.store)?;
-        // Without a report that only RAM knows, no version is needed to find one.
-        let durable_since =
-            if self.validity.has_unwritten() { self.validity.durable_since() } else { self.store.sequence() };
-        self.store.release_held(durable_since);
+        self.store.release_held(self.validity.durable_since());
         if !is_settled {
             return Ok(true);
         }
         if !self.persistence.compares_versions() {
             return Ok(false);
         }
-        let is_due = self.store.held_pages() > self.held_limit()
-            || self.store.sequence() - self.validity.durable_since() > self.longest_without_flush();
-        if is_due { self.validity.flush(&mut self.store) } else { Ok(false) }
+        let is_old = self.validity.has_unwritten()
+            && self.store.sequence() - self.validity.durable_since() > self.longest_without_flush();
+        let is_due = is_old || self.store.held_pages() > self.held_limit();
+        if is_due {
+            self.validity.flush(&mut self.store)?;
+        }
+        Ok(is_due)
     }
 
     /// Writes what the validity store owes, and nothing else.
@@ -141,15 +142,14 @@ impl<N: Nand> Ftl<N> {
             self.require_metadata(Stream::Translation, of_map)?;
             self.require_metadata(Stream::Validity, of_validity)?;
             // Opening a block for the one may have taken it from the other.
-            if self.store.room_in(Stream::Translation, self.store.richest_pool(Stream::Translation)) >= of_map
-            {
+            if self.store.has_room(Stream::Translation, of_map) {
                 return Ok(());
             }
         }
     }
 
     pub(crate) fn require_metadata(&mut self, stream: Stream, pages: u32) -> Result<()> {
-        while self.store.room_in(stream, self.store.richest_pool(stream)) < pages {
+        while !self.store.has_room(stream, pages) {
             self.collect_anywhere()?;
         }
         // Opened now, so that the host page of the same request cannot take the block and leave GC without reserve.

@@ -192,7 +192,10 @@ impl BlockTable {
     }
 
     pub(super) fn set_erasing(&mut self, block: BlockId) {
-        self.metadata_blocks -= u32::from(!self.kind[block.index()].is_host_data());
+        // An interrupted erase is repeated.
+        if self.state[block.index()] != BlockState::Erasing {
+            self.metadata_blocks -= u32::from(!self.kind[block.index()].is_host_data());
+        }
         self.state[block.index()] = BlockState::Erasing;
     }
 

@@ -311,6 +311,11 @@ impl<N: Nand> Store<N> {
         self.frontier_left(stream, pool) + spare_blocks * self.geometry.block_pages()
     }
 
+    /// Whether `pages` pages find room that follow [`Store::richest_pool`] one by one. O(pools).
+    pub(crate) fn has_room(&self, stream: Stream, pages: u32) -> bool {
+        (0..self.pools).map(|pool| self.room_in(stream, pool)).sum::<u32>() >= pages
+    }
+
     /// The pool that the stream's next page goes to; successive calls go round all pools.
     #[inline]
     pub fn turn(&mut self, stream: Stream) -> u32 {

@@ -115,18 +115,16 @@ impl AnyValidity {
         }
     }
 
-    /// Puts what is in RAM on flash, or begins to, though its page is not full; `false` if there is nothing.
-    pub(crate) fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    /// Puts what is in RAM on flash, or begins to, though its page is not full. A page is written even if nothing was
+    /// said: it moves [`AnyValidity::durable_since`], which recovery reads from flash.
+    pub(crate) fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         match self {
-            Self::Ram(_) => Ok(false),
-            Self::Bitmap(bitmap) => bitmap.write_back(io),
-            Self::Log(log) => log.write_back(io),
+            Self::Ram(_) => Ok(()),
+            Self::Bitmap(bitmap) => bitmap.write_back(io).map(drop),
+            Self::Log(log) => log.write_page(io),
             Self::Gecko(gecko) => {
-                let has_unwritten = gecko.insertions_since_flush() > 0;
-                if has_unwritten {
-                    gecko.request_flush();
-                }
-                Ok(has_unwritten)
+                gecko.request_flush();
+                Ok(())
             }
         }
     }

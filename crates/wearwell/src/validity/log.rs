@@ -276,6 +276,15 @@ impl ValidityLog {
         Ok(unwritten)
     }
 
+    /// Writes a page with what is in the buffer, be it nothing: its head says what is durable.
+    ///
+    /// # Errors
+    /// Whatever the flash answers.
+    pub(crate) fn write_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        self.admit_waiting();
+        self.flush(io)
+    }
+
     fn forget(&mut self) {
         self.heads.fill(NIL);
         self.lives.fill(0);

@@ -261,6 +261,7 @@ const OWN_PLANS: [OwnPlan; 12] = [
             series("data pages", "GK-41", "", ""),
             series("map", "GK-43", "", ""),
             series("page validity", "GK-45", "", ""),
+            series("copies of metadata", "GK-46", "", ""),
         ],
     },
     OwnPlan {
@@ -297,7 +298,7 @@ pub fn draw(targets: &Targets, results: &Results) -> Vec<Figure> {
     compared.chain(own).collect()
 }
 
-const COLOURS: [&str; 3] = [OURS, "#4c78a8", "#72b7b2"];
+const COLOURS: [&str; 4] = [OURS, "#4c78a8", "#72b7b2", "#b279a2"];
 
 /// A figure of ours alone; `None` if no label has a value. A series without a value for a label has no bar there.
 fn own_drawing(plan: &OwnPlan, results: &Results) -> Option<String> {

@@ -84,8 +84,9 @@ pub(crate) struct CompareArgs {
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub(crate) struct ReproduceArgs {
-    /// Paper: lx (Recyclable SSD), df (Delta-FTL), rm (Remap-SSD), il (integrated lifetime management)
-    #[arg(value_parser = ["lx", "df", "rm", "il"])]
+    /// Paper: lx (Recyclable SSD), df (Delta-FTL), rm (Remap-SSD), il (integrated lifetime management),
+    /// gk (GeckoFTL)
+    #[arg(value_parser = ["lx", "df", "rm", "il", "gk"])]
     pub(crate) paper: String,
     /// Scaled down, minutes for a paper (the default)
     #[arg(long)]

@@ -119,6 +119,16 @@ pub struct RecoveryConfig {
     pub by: Option<RecoveryName>,
     /// Power is lost behind the last request, and the recovery is executed and reported.
     pub after_run: bool,
+    /// Power is lost behind so many measured requests, the recovery is executed and reported, and the run goes on. All
+    /// counters go on, so that what the recovery and the corrections after it cost is part of the run.
+    pub after_requests: Option<u64>,
+}
+
+impl RecoveryConfig {
+    /// Whether a recovery is executed at all.
+    pub fn is_executed(&self) -> bool {
+        self.after_run || self.after_requests.is_some()
+    }
 }
 
 /// What makes a map on flash survive loss of power, by name.

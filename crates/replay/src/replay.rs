@@ -236,6 +236,8 @@ struct Run<'a> {
     upcoming: Vec<Lpn>,
     upcoming_contents: Vec<Fingerprint>,
     series: Vec<SeriesPoint>,
+    /// The recovery in the middle of the run.
+    recovery: Option<RecoveryRecord>,
     /// Counters when each phase but the first began.
     phases: Vec<SeriesPoint>,
     remapped_pages: u64,
@@ -262,8 +264,9 @@ impl<'a> Run<'a> {
         let resolved = &plan.resolved;
         let parts = plan.config.parts(design, resolved)?;
         let carries_bytes = matches!(plan.input, Input::Trace { options, .. } if options.bytes);
-        let sequence = plan.config.recovery.after_run;
-        let retain = Retain { bytes: carries_bytes, sequence, ..parts.retain() };
+        let sequence = plan.config.recovery.is_executed();
+        let generation = sequence && parts.content.delta.is_some();
+        let retain = Retain { bytes: carries_bytes, sequence, generation, ..parts.retain() };
         let mut nand = SimNand::new(resolved.geometry.clone(), retain)
             .with_nvram(parts.nvram_bytes(resolved.geometry.page_bytes))
             .with_factory_bad(plan.factory_bad());
@@ -289,6 +292,7 @@ impl<'a> Run<'a> {
             upcoming: Vec::with_capacity(BATCH),
             upcoming_contents: Vec::with_capacity(BATCH),
             series: Vec::new(),
+            recovery: None,
             phases: Vec::new(),
             remapped_pages: 0,
             work_before: Work::default(),
@@ -370,7 +374,10 @@ impl<'a> Run<'a> {
         let left = self.plan.survey.requests.saturating_sub(aged);
         let limit = config.replay.requests;
         let total = limit.map_or(left, |limit| limit.min(left));
-        let ended = self.pump(limit, total, Phase::Replay, on_progress)?;
+        let ended = match config.recovery.after_requests.filter(|&cut| cut < total) {
+            Some(cut) => self.replay_with_cut(cut, total, on_progress)?,
+            None => self.pump(limit, total, Phase::Replay, on_progress)?,
+        };
         if let Some(timing) = &mut self.timing {
             timing.drain();
         }
@@ -378,6 +385,21 @@ impl<'a> Run<'a> {
             self.phases.push(self.counters());
         }
         Ok(ended)
+    }
+
+    /// The measured part with a loss of power behind request `cut`.
+    fn replay_with_cut(
+        &mut self,
+        cut: u64,
+        total: u64,
+        on_progress: OnProgress<'_>,
+    ) -> Result<Ended, ReplayError> {
+        let ended = self.pump(Some(cut), cut, Phase::Replay, on_progress)?;
+        if ended.is_some() {
+            return Ok(ended);
+        }
+        self.recovery = Some(self.recover()?);
+        self.pump(Some(total - cut), total - cut, Phase::Replay, on_progress)
     }
 
     /// Executes requests up to `limit`, or to the end of the input, of which `total` are expected: the survey stops at
@@ -750,7 +772,7 @@ impl<'a> Run<'a> {
             notes: self.notes(),
             series: std::mem::take(&mut self.series),
             phases: std::mem::take(&mut self.phases),
-            recovery: None,
+            recovery: self.recovery.take(),
             peak_rss_bytes: 0,
             cpu_seconds: 0.0,
             precondition_cpu_seconds: 0.0,
@@ -881,6 +903,11 @@ impl<'a> Run<'a> {
                 add("log_reinserted", log.counts().reinserted as f64);
             }
             AnyValidity::Gecko(gecko) => {
+                let counts = gecko.counts();
+                add("gecko_reports", counts.reports as f64);
+                add("gecko_markers", counts.markers as f64);
+                add("gecko_queries", counts.queries as f64);
+                add("gecko_query_reads", counts.query_reads as f64);
                 add("gecko_levels", f64::from(gecko.levels()));
                 add("gecko_buffer_entries", f64::from(gecko.buffer_entries()));
                 add("gecko_runs", gecko.runs().count() as f64);
@@ -895,6 +922,8 @@ impl<'a> Run<'a> {
         add("collections", stats.gc_victims as f64);
         add("collections_of_deltas", stats.gc_delta_victims as f64);
         add("collections_of_metadata", stats.gc_metadata_victims as f64);
+        add("translation_copies", stats.gc_translation_copies as f64);
+        add("validity_copies", stats.gc_validity_copies as f64);
         add("metadata_blocks", f64::from(ftl.store().blocks().metadata_blocks()));
         add("referrer_scan_bytes", stats.referrer_scan_bytes as f64);
         add("largest_group_bytes", stats.largest_referrer_scan_bytes as f64);

@@ -109,6 +109,114 @@ fn integrated_lifetime_management() {
 }
 
 #[test]
+fn geckoftl() {
+    let curve = |id: &str, what: &str, digits: usize| -> Vec<String> {
+        let values = row(id).unwrap_or_else(|| panic!("{id} is a closed form"));
+        let of_curve = values.iter().filter(|value| value.of.ends_with(what));
+        of_curve.map(|value| format!("{:.digits$}", value.value)).collect()
+    };
+    assert_eq!(printed("GK-01", 2), ["4.09"]);
+    assert_eq!(value("GK-02", "", 1), "108.4");
+    let lazy_ram = ["2.04", "4.09", "8.18", "16.35", "32.70", "65.40", "130.80", "261.60"];
+    assert_eq!(curve("GK-03", "RAM MiB", 2), lazy_ram);
+    let lazy_recovery = ["14.5", "28.7", "57.1", "70.6", "83.2", "108.4", "158.8", "259.5"];
+    assert_eq!(curve("GK-03", "recovery s", 1), lazy_recovery);
+    assert_eq!(printed("GK-03", 0)[..2], ["1", "1"]);
+    let gecko_ram = ["0.35", "0.66", "1.27", "2.49", "4.92", "9.78", "19.50", "38.92"];
+    assert_eq!(curve("GK-04", "RAM MiB", 2), gecko_ram);
+    let gecko_recovery = ["3.8", "4.4", "5.5", "7.7", "12.2", "21.2", "39.1", "74.9"];
+    assert_eq!(curve("GK-04", "recovery s", 1), gecko_recovery);
+    assert_eq!(printed("GK-05", 3), ["1.400"]);
+    assert_eq!(printed("GK-06", 3), ["1.400"]);
+    assert_eq!(printed("GK-07", 1), ["64.0"]);
+    assert_eq!(printed("GK-08", 1), ["45.7"]);
+    assert_eq!(printed("GK-09", 1), ["97.9", "92.2", "87.2"]);
+    assert_eq!(printed("GK-10", 1), ["26.8"]);
+    assert_eq!(printed("GK-11", 2), ["6.73"]);
+    assert_eq!(printed("GK-12", 1), ["36.7"]);
+    assert_eq!(printed("GK-13", 3), ["3.125"]);
+    assert_eq!(printed("GK-14", 0), ["524288"]);
+    assert_eq!(printed("GK-15", 0), ["4"]);
+    assert_eq!(printed("GK-17", 0), ["64"]);
+    assert_eq!(printed("GK-20", 4), ["1.1000", "1.1015"]);
+    assert_eq!(printed("GK-28", 0), ["88", "190", "241"]);
+    assert_eq!(printed("GK-30", 1), ["69.4", "44.0", "13.8", "12.1"]);
+    assert_eq!(row("GK-30"), row("GK-31"));
+    assert_eq!(row("GK-30"), row("GK-33"));
+    assert_eq!(value("GK-32", "ratio", 2), "1.14");
+    assert_eq!(value("GK-32", "GeckoFTL, MiB", 1), "13.8");
+    assert_eq!(printed("GK-34", 0), ["1", "1"]);
+    assert_eq!(printed("GK-35", 2), ["12.58", "1.10", "0.12", "0.10", "4.10", "3.15", "21.15"]);
+    assert_eq!(printed("GK-36", 1)[..2], ["108.4", "15.4"]);
+    assert_eq!(printed("GK-36", 1)[3..], ["165.0", "21.2"]);
+    assert_eq!(printed("GK-37", 1), ["1.0", "12.6", "94.5", "0.3", "57.7", "165.0"]);
+    assert_eq!(value("GK-38", "share, %", 1), "59.5");
+    assert_eq!(printed("GK-39", 1), ["80.5", "58.0"]);
+    assert_eq!(printed("GK-40", 1), ["97.3", "85.0"]);
+    assert_eq!(printed("GK-47", 2), ["69.40", "68.07", "69.78", "8.00"]);
+    assert_eq!(printed("GK-50", 4), ["0.0684", "0.0076"]);
+    assert_eq!(printed("GK-53", 4), ["40960.0000", "0.3125", "68.0000"]);
+    assert_eq!(printed("GK-54", 0), ["8192"]);
+    assert_eq!(printed("GK-57", 1), ["7.8"]);
+    assert_eq!(printed("GK-58", 0), ["32"]);
+    assert_eq!(printed("GK-60", 1), ["68.2"]);
+}
+
+#[test]
+fn reads_slow_down_by_the_papers_expression() {
+    use wearwell_replay::reproduce::closed_forms::metadata::read_slowdown;
+    // Half of the time for the map: one read of it per host read, as many host reads as writes, a tenth internally.
+    assert!((read_slowdown(1.0, 1.0, 0.1) - 0.5).abs() < 1e-12);
+    assert!((read_slowdown(0.5, 2.0, 0.9) - 0.1).abs() < 1e-12);
+    let (in_ram, on_flash) = (value("GK-61", "validity in RAM", 4), value("GK-61", "bitmap on flash", 4));
+    assert!(in_ram > on_flash, "{in_ram} with validity in RAM, {on_flash} on flash");
+}
+
+/// The formulas of RAM against what the parts of a small device report. What differs is named where it is compared.
+#[test]
+fn ram_formulas_are_what_parts_report() {
+    use wearwell::design::{self, Parts};
+    use wearwell::nand::{Retain, SimNand, preset};
+    use wearwell_replay::config::Config;
+    use wearwell_replay::reproduce::closed_forms::metadata::MetadataScale;
+
+    let mut geometry = preset::by_name("gk-2t").unwrap().geometry;
+    geometry.blocks_per_plane = 4096;
+    let logical_pages = (geometry.pages() as f64 * 0.7) as u32;
+    let gc = Config::from_parts(None, &[]).unwrap().resolve(1 << 20).unwrap().gc;
+    let tree = design::UFtlOptions { cache_entries: 512, cached_nodes: 1 };
+    let gecko = wearwell::validity::GeckoOptions::balanced(&geometry);
+    let gecko_options = design::GeckoFtlOptions { cache_entries: 512, gecko };
+    let report = |parts: &Parts| -> std::collections::BTreeMap<&'static str, u64> {
+        let nand = SimNand::new(geometry.clone(), Retain::default());
+        wearwell::Ftl::new(nand, logical_pages, parts).unwrap().ram_bytes().into_iter().collect()
+    };
+    let scale = MetadataScale { blocks: 4096.0, block_pages: 128.0, utilisation: 0.7, cache_entries: 512.0 };
+    let is = |reported: u64, formula: f64| {
+        assert!((reported as f64 - formula).abs() < 1e-6, "{reported}, {formula}")
+    };
+
+    let lazy = report(&design::lazyftl(gc, 512));
+    is(lazy["cached mapping table"], scale.cache_bytes());
+    is(lazy["global mapping directory"], scale.directory_bytes());
+    is(lazy["page validity bitmap"], scale.bitmap_bytes());
+    // State and kind of a block take a third byte.
+    is(lazy["block table"], 1.5 * scale.counter_bytes());
+    let micro = report(&design::uftl(gc, tree));
+    is(micro["validity bitmap directory"], scale.bitmap_bytes() / 4096.0 * 4.0);
+    // The root, and the one inner node that there is.
+    is(micro["root and cached nodes of the tree"], 2.0 * 4096.0);
+    let index = report(&design::ibftl(gc, tree));
+    is(index["validity chain heads"] + index["validity erase stamps"], 8.0 * scale.blocks);
+    let gecko = report(&design::geckoftl(gc, gecko_options));
+    is(gecko["Gecko buffer"], 4096.0);
+    // With parts of 32 pages keys take more room than the formula, which knows no parts, reckons; and the directory has
+    // room for the pages of a merge in progress.
+    assert!(gecko["Gecko run directories"] as f64 > scale.gecko_directory_bytes());
+    assert!((gecko["Gecko run directories"] as f64) < 4.0 * scale.gecko_directory_bytes());
+}
+
+#[test]
 fn chunks_keep_whole_pages() {
     let pages = |ratio: f64| (4.0 * chunk_share(ratio)).round() as u32;
     assert_eq!([0.0, 0.2499, 0.25, 0.4999, 0.5, 0.7499, 0.75, 1.0].map(pages), [4, 4, 3, 3, 2, 2, 1, 0]);

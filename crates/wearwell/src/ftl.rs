@@ -169,8 +169,10 @@ impl<N: Nand> Ftl<N> {
         if let AnyMapping::Cached(cached) = &mut self.mapping {
             cached.clear_counts();
         }
-        if let AnyValidity::Log(log) = &mut self.validity {
-            log.clear_counts();
+        match &mut self.validity {
+            AnyValidity::Log(log) => log.clear_counts(),
+            AnyValidity::Gecko(gecko) => gecko.clear_counts(),
+            AnyValidity::Ram(_) | AnyValidity::Bitmap(_) => {}
         }
         if let Some(recycle) = &mut self.recycle {
             recycle.part.reset_statistics();

@@ -48,6 +48,10 @@ pub struct Stats {
     pub gc_delta_victims: u64,
     /// Those of them that held metadata.
     pub gc_metadata_victims: u64,
+    /// Translation pages (and nodes) that collection copied; they count as programs and reads of its cause.
+    pub gc_translation_copies: u64,
+    /// Pages of page validity that collection copied, likewise.
+    pub gc_validity_copies: u64,
     /// Bytes of NVRAM scanned to find the referrers of victims: a part of what [`Work`] counts.
     pub referrer_scan_bytes: u64,
     /// The most bytes scanned for one victim.

@@ -4,6 +4,8 @@
 //! each as the paper prints it. Formulas of steady states are in [`crate::theory`]. The tests of this module compare
 //! with figures that were computed independently.
 
+pub mod metadata;
+
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -12,7 +14,7 @@ use wearwell::lifetime::{SchemeEstimate, decide};
 use super::verdict::Value;
 use crate::theory;
 
-/// Bytes of a page in all four papers.
+/// Bytes of a page in all five papers.
 const PAGE_BYTES: f64 = 4096.0;
 
 const KIB: f64 = 1024.0;
@@ -249,7 +251,11 @@ pub fn decisions_that_agree() -> f64 {
 
 /// Values of a closed-form row, or `None` if the row is not one.
 pub fn row(id: &str) -> Option<Vec<Value>> {
-    rows::lx(id).or_else(|| rows::df(id)).or_else(|| rows::rm(id)).or_else(|| rows::il(id))
+    rows::lx(id)
+        .or_else(|| rows::df(id))
+        .or_else(|| rows::rm(id))
+        .or_else(|| rows::il(id))
+        .or_else(|| metadata::row(id))
 }
 
 /// The papers' parameters, row by row.
@@ -268,16 +274,16 @@ mod rows {
         FIU.map(|(name, table, recyclable)| Value::new(name, value(table, recyclable))).into()
     }
 
-    fn one(value: f64) -> Vec<Value> {
+    pub(super) fn one(value: f64) -> Vec<Value> {
         vec![Value::new("", value)]
     }
 
-    fn named<const N: usize>(values: [(&str, f64); N]) -> Vec<Value> {
+    pub(super) fn named<const N: usize>(values: [(&str, f64); N]) -> Vec<Value> {
         values.map(|(name, value)| Value::new(name, value)).into()
     }
 
     /// 1 for a statement that holds.
-    fn holds(statement: bool) -> f64 {
+    pub(super) fn holds(statement: bool) -> f64 {
         f64::from(u8::from(statement))
     }
 

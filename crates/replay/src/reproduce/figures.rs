@@ -1,7 +1,8 @@
 //! Figures of the papers that can be drawn again: bars of what is reported beside ours.
 //!
 //! Only what the text of a paper quotes can stand beside ours; bars that are nowhere in numbers are left out. Where a
-//! range is quoted for several traces, both of its ends are drawn for each. Drawing is left to `kuva`, which renders SVG
+//! range is quoted for several traces, both of its ends are drawn for each. Figures whose claim is a shape (GK) show ours
+//! alone, one bar per design or series. Drawing is left to `kuva`, which renders SVG
 //! by itself and has few dependencies.
 
 use kuva::backend::svg::SvgBackend;
@@ -145,6 +146,133 @@ const PLANS: [Plan; 15] = [
     },
 ];
 
+/// A figure of ours alone: a group of bars for each label, a bar for each series.
+struct OwnPlan {
+    name: &'static str,
+    title: &'static str,
+    axis: &'static str,
+    labels: &'static [&'static str],
+    series: &'static [Series],
+}
+
+/// Values of a row: those called `before`, label, `behind`.
+struct Series {
+    legend: &'static str,
+    id: &'static str,
+    before: &'static str,
+    behind: &'static str,
+}
+
+const fn series(
+    legend: &'static str,
+    id: &'static str,
+    before: &'static str,
+    behind: &'static str,
+) -> Series {
+    Series { legend, id, before, behind }
+}
+
+const CAPACITIES: &[&str] = &["64 GiB", "128 GiB", "256 GiB", "512 GiB", "1 TiB", "2 TiB", "4 TiB", "8 TiB"];
+const FTLS: &[&str] = &["DFTL", "LazyFTL", "u-FTL", "IB-FTL", "GeckoFTL"];
+
+const OWN_PLANS: [OwnPlan; 12] = [
+    OwnPlan {
+        name: "gk-fig1-ram",
+        title: "GeckoFTL, Fig. 1 top: RAM without the cache",
+        axis: "MiB",
+        labels: CAPACITIES,
+        series: &[series("LazyFTL", "GK-03", "", " RAM MiB"), series("GeckoFTL", "GK-04", "", " RAM MiB")],
+    },
+    OwnPlan {
+        name: "gk-fig1-recovery",
+        title: "GeckoFTL, Fig. 1 bottom: recovery",
+        axis: "s",
+        labels: CAPACITIES,
+        series: &[
+            series("LazyFTL", "GK-03", "", " recovery s"),
+            series("GeckoFTL", "GK-04", "", " recovery s"),
+        ],
+    },
+    OwnPlan {
+        name: "gk-fig9",
+        title: "GeckoFTL, Fig. 9: page validity by size ratio T, and bitmap on flash",
+        axis: "write amplification",
+        labels: &["T = 2", "T = 3", "T = 4", "T = 8", "T = 16", "T = 32", "bitmap"],
+        series: &[series("ours", "GK-21", "", "")],
+    },
+    OwnPlan {
+        name: "gk-fig10-whole",
+        title: "GeckoFTL, Fig. 10: page validity by block, whole entries (S = 1)",
+        axis: "per host write",
+        labels: &["B = 32", "B = 64", "B = 128"],
+        series: &[series("write amplification", "GK-24", "", ""), series("writes", "GK-24", "writes, ", "")],
+    },
+    OwnPlan {
+        name: "gk-fig10-parts-of-32",
+        title: "GeckoFTL, Fig. 10: page validity by block, parts of 32 pages",
+        axis: "per host write",
+        labels: &["B = 64", "B = 128", "B = 256"],
+        series: &[series("write amplification", "GK-25", "", ""), series("writes", "GK-25", "writes, ", "")],
+    },
+    OwnPlan {
+        name: "gk-fig10-parts",
+        title: "GeckoFTL, Fig. 10: page validity by parts of an entry (B = 128)",
+        axis: "write amplification",
+        labels: &["S = 1", "S = 2", "S = 4", "S = 8", "S = 16", "S = 32", "S = 64", "S = 128"],
+        series: &[series("ours", "GK-26", "", "")],
+    },
+    OwnPlan {
+        name: "gk-fig11",
+        title: "GeckoFTL, Fig. 11: page validity by capacity",
+        axis: "write amplification",
+        labels: &["2 GiB", "8 GiB", "32 GiB", "128 GiB", "2048 GiB"],
+        series: &[series("Logarithmic Gecko", "GK-27", "", ""), series("bitmap", "GK-27", "bitmap, ", "")],
+    },
+    OwnPlan {
+        name: "gk-fig12",
+        title: "GeckoFTL, Fig. 12: page validity by utilisation",
+        axis: "per host write",
+        labels: &["R = 0.5", "R = 0.7", "R = 0.8", "R = 0.85", "R = 0.9"],
+        series: &[
+            series("write amplification", "GK-29", "", ""),
+            series("query reads", "GK-29", "query reads, ", ""),
+        ],
+    },
+    OwnPlan {
+        name: "gk-fig13-ram",
+        title: "GeckoFTL, Fig. 13 top: RAM at 2 TiB with a cache of 4 MiB",
+        axis: "MiB",
+        labels: &["DFTL, LazyFTL", "u-FTL", "IB-FTL", "GeckoFTL"],
+        series: &[series("ours", "GK-30", "", "")],
+    },
+    OwnPlan {
+        name: "gk-fig13-recovery",
+        title: "GeckoFTL, Fig. 13 middle: recovery at 2 TiB",
+        axis: "s",
+        labels: FTLS,
+        series: &[series("ours", "GK-36", "", "")],
+    },
+    OwnPlan {
+        name: "gk-fig13-writes",
+        title: "GeckoFTL, Fig. 13 bottom: write amplification by purpose",
+        axis: "per host write",
+        labels: FTLS,
+        series: &[
+            series("data pages", "GK-41", "", ""),
+            series("map", "GK-43", "", ""),
+            series("page validity", "GK-45", "", ""),
+            series("copies of metadata", "GK-46", "", ""),
+        ],
+    },
+    OwnPlan {
+        name: "gk-fig14",
+        title: "GeckoFTL, Fig. 14: write amplification of metadata with 70 MB of RAM",
+        axis: "per host write",
+        labels: &["DFTL", "u-FTL", "GeckoFTL"],
+        series: &[series("map", "GK-49", "", ", map"), series("page validity", "GK-49", "", ", validity")],
+    },
+];
+
 /// One group of bars.
 struct Bars {
     label: String,
@@ -155,18 +283,44 @@ struct Bars {
 
 /// All figures of the paper that these results have values for.
 pub fn draw(targets: &Targets, results: &Results) -> Vec<Figure> {
-    let of_paper = PLANS.iter().filter(|plan| plan.name.starts_with(&format!("{}-", results.paper)));
-    of_paper
-        .filter_map(|plan| {
-            let bars: Vec<Bars> =
-                plan.rows.iter().flat_map(|(label, id)| bars(targets, results, label, id)).collect();
-            (!bars.is_empty()).then(|| Figure {
-                name: plan.name,
-                title: plan.title,
-                svg: drawing(plan, &bars),
-            })
-        })
-        .collect()
+    let prefix = format!("{}-", results.paper);
+    let of_paper = PLANS.iter().filter(|plan| plan.name.starts_with(&prefix));
+    let own = OWN_PLANS.iter().filter(|plan| plan.name.starts_with(&prefix));
+    let compared = of_paper.filter_map(|plan| {
+        let bars: Vec<Bars> =
+            plan.rows.iter().flat_map(|(label, id)| bars(targets, results, label, id)).collect();
+        (!bars.is_empty()).then(|| Figure { name: plan.name, title: plan.title, svg: drawing(plan, &bars) })
+    });
+    let own = own.filter_map(|plan| {
+        let svg = own_drawing(plan, results)?;
+        Some(Figure { name: plan.name, title: plan.title, svg })
+    });
+    compared.chain(own).collect()
+}
+
+const COLOURS: [&str; 4] = [OURS, "#4c78a8", "#72b7b2", "#b279a2"];
+
+/// A figure of ours alone; `None` if no label has a value. A series without a value for a label has no bar there.
+fn own_drawing(plan: &OwnPlan, results: &Results) -> Option<String> {
+    let value = |series: &Series, label: &str| {
+        let row = results.rows.iter().find(|row| row.id == series.id)?;
+        let name = [series.before, label, series.behind].concat();
+        row.ours.iter().find(|value| value.of == name).map(|value| value.value)
+    };
+    let group = |label: &&&str| plan.series.iter().any(|series| value(series, label).is_some());
+    let labels: Vec<&&str> = plan.labels.iter().filter(group).collect();
+    if labels.is_empty() {
+        return None;
+    }
+    // The first group of a horizontal plot is at the bottom.
+    let plot = labels.iter().rev().fold(BarPlot::new().with_horizontal(true), |plot, label| {
+        let bars = plan.series.iter().zip(COLOURS);
+        let bars: Vec<(f64, &str)> =
+            bars.map(|(series, colour)| (value(series, label).unwrap_or(0.0), colour)).collect();
+        plot.with_group((**label).to_owned(), bars)
+    });
+    let legend = plan.series.iter().map(|series| series.legend).collect();
+    Some(rendered(plot.with_legend(legend), plan.title, plan.axis, labels.len() * plan.series.len()))
 }
 
 /// Bars of a row: one group for each reported value that ours has.
@@ -200,12 +354,17 @@ fn drawing(plan: &Plan, bars: &[Bars]) -> String {
     });
     let legend =
         if has_ranges { vec!["reported, from", "reported, to", "ours"] } else { vec!["reported", "ours"] };
-    let plots = vec![Plot::Bar(plot.with_legend(legend))];
+    // As wide as two bars to a group.
+    rendered(plot.with_legend(legend), plan.title, plan.axis, 2 * bars.len())
+}
+
+fn rendered(plot: BarPlot, title: &str, axis: &str, bars: usize) -> String {
+    let plots = vec![Plot::Bar(plot)];
     let layout = Layout::auto_from_plots(&plots)
-        .with_title(plan.title)
-        .with_x_label(plan.axis)
+        .with_title(title)
+        .with_x_label(axis)
         .with_width(760.0)
-        .with_height(120.0 + 34.0 * bars.len() as f64);
+        .with_height(120.0 + 17.0 * bars as f64);
     renumbered(&SvgBackend.render_scene(&render_multiple(plots, layout)))
 }
 

@@ -12,6 +12,7 @@ pub mod closed_forms;
 mod df;
 pub mod experiment;
 pub mod figures;
+mod gk;
 mod il;
 mod lx;
 pub mod render;
@@ -39,6 +40,7 @@ pub fn experiments(paper: Paper, setting: &Setting) -> Vec<Experiment> {
         Paper::Df => df::experiments(setting),
         Paper::Rm => rm::experiments(setting),
         Paper::Il => il::experiments(setting),
+        Paper::Gk => gk::experiments(setting),
     }
 }
 
@@ -49,5 +51,6 @@ pub fn measure(paper: Paper, id: &str, runs: &Runs) -> Option<Result<Vec<Value>,
         Paper::Df => df::measure(id, runs),
         Paper::Rm => rm::measure(id, runs),
         Paper::Il => il::measure(id, runs),
+        Paper::Gk => gk::measure(id, runs),
     }
 }

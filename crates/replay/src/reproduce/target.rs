@@ -24,11 +24,13 @@ pub enum Paper {
     Rm,
     /// Integrated lifetime management.
     Il,
+    /// `GeckoFTL`.
+    Gk,
 }
 
 impl Paper {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Lx, Self::Df, Self::Rm, Self::Il];
+    pub const ALL: [Self; 5] = [Self::Lx, Self::Df, Self::Rm, Self::Il, Self::Gk];
 
     /// Name on the command line and of the folder in `papers/`.
     pub fn name(self) -> &'static str {
@@ -37,6 +39,7 @@ impl Paper {
             Self::Df => "df",
             Self::Rm => "rm",
             Self::Il => "il",
+            Self::Gk => "gk",
         }
     }
 
@@ -50,6 +53,7 @@ impl Paper {
             Self::Df => include_str!("../../../../papers/df/targets.toml"),
             Self::Rm => include_str!("../../../../papers/rm/targets.toml"),
             Self::Il => include_str!("../../../../papers/il/targets.toml"),
+            Self::Gk => include_str!("../../../../papers/gk/targets.toml"),
         };
         Targets::parse(text).unwrap_or_else(|error| panic!("papers/{}/targets.toml: {error}", self.name()))
     }

@@ -73,7 +73,7 @@ impl FoundBlock {
 /// Reads everything. Damage is found, not failed upon; only the host's refusal to read is an error.
 pub(super) fn load(backing: &impl Backing, layout: &Layout, expectation: Expectation) -> io::Result<Loaded> {
     let geometry = layout.geometry.clone();
-    let retain = Retain { sequence: true, fingerprint: true, bytes: false };
+    let retain = Retain { bytes: false, ..Retain::ALL };
     let mut loader = Loader {
         expectation,
         layout,

@@ -489,6 +489,12 @@ impl<N: Nand> Ftl<N> {
                 _ => self.mapping.relocate_own(id.0, to),
             }
         }
+        let copies = batch.to.len() as u64;
+        match stream {
+            Stream::Translation => self.store.stats.gc_translation_copies += copies,
+            Stream::Validity => self.store.stats.gc_validity_copies += copies,
+            _ => {}
+        }
         self.store.discard_many(victim, batch.to.len() as u32);
         self.collector.batch = batch;
         outcome

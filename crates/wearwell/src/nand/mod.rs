@@ -62,6 +62,7 @@ macro_rules! delegate_queries {
 
 mod faulty;
 mod geometry;
+mod numbers;
 mod power_cut;
 pub mod preset;
 mod recording;

@@ -1,12 +1,13 @@
 //! Simulated flash: the strict rules, wear, and as much of each page as the run needs.
 //!
 //! Replay of a 2-TiB device has half a billion pages, so the model keeps four bytes of OOB per page (the owner)
-//! and the rest only on request ([`Retain`]): sequence numbers for recovery, fingerprints for content
+//! and the rest only on request ([`Retain`]): sequence numbers for recovery (`numbers`), fingerprints for content
 //! mechanisms, bytes for a device that is read back. Metadata pages always keep their bytes: they are few, and
 //! what is lost with RAM must be readable from them. The kind of page is kept per block, as a block has one.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::numbers::{Numbers, PageNumbers};
 use super::{CopyRun, Fragile, Geometry, Nand, NandError, Oob, PageKind};
 use crate::address::{BlockId, Ppn};
 use crate::content::{Content, Fingerprint};
@@ -16,8 +17,11 @@ use crate::table::Table;
 /// What the medium keeps of each data page beyond its owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Retain {
-    /// Sequence numbers and generations (16 bytes per page): needed by recovery from OOB.
+    /// Sequence numbers (4 bytes per page): needed by recovery from OOB.
     pub sequence: bool,
+    /// Generations of host data (4 bytes more), beside sequence numbers. Without, a copy of host data tells generation 0,
+    /// which is not its own number; metadata always has its generation.
+    pub generation: bool,
     /// Fingerprints (8 bytes per page): needed by content mechanisms.
     pub fingerprint: bool,
     /// Page bytes.
@@ -26,7 +30,7 @@ pub struct Retain {
 
 impl Retain {
     /// Everything: a device that can be read back and recovered.
-    pub const ALL: Self = Self { sequence: true, fingerprint: true, bytes: true };
+    pub const ALL: Self = Self { sequence: true, generation: true, fingerprint: true, bytes: true };
 }
 
 /// Simulated flash device. Memory: 4 bytes per page, plus what [`Retain`] asks for.
@@ -37,8 +41,7 @@ pub struct SimNand {
     divider: Divider,
     blocks: Vec<BlockRow>,
     owner: Table<u32>,
-    sequence: Table<u64>,
-    generation: Table<u64>,
+    numbers: Option<PageNumbers>,
     fingerprint: Table<u64>,
     bytes: FxHashMap<u32, Box<[u8]>>,
     torn: FxHashSet<u32>,
@@ -81,8 +84,7 @@ impl SimNand {
             divider: Divider::new(geometry.block_pages()),
             blocks: vec![fresh; blocks],
             owner: Table::zeroed(pages),
-            sequence: Table::zeroed(if retain.sequence { pages } else { 0 }),
-            generation: Table::zeroed(if retain.sequence { pages } else { 0 }),
+            numbers: retain.sequence.then(|| PageNumbers::new(blocks, pages, retain.generation)),
             fingerprint: Table::zeroed(if retain.fingerprint { pages } else { 0 }),
             bytes: FxHashMap::default(),
             torn: FxHashSet::default(),
@@ -156,11 +158,13 @@ impl SimNand {
 
     #[inline]
     fn oob(&self, ppn: Ppn, block: usize) -> Oob {
+        let numbers = self.numbers.as_ref().map(|numbers| numbers.get(ppn.0, block));
+        let Numbers { sequence, generation } = numbers.unwrap_or_default();
         Oob {
             kind: self.blocks[block].kind.expect("a readable page gave its block a kind"),
             owner: self.owner.get(ppn.index()),
-            sequence: if self.retain.sequence { self.sequence.get(ppn.index()) } else { 0 },
-            generation: if self.retain.sequence { self.generation.get(ppn.index()) } else { 0 },
+            sequence,
+            generation,
             fingerprint: self.fingerprint(ppn),
         }
     }
@@ -203,16 +207,25 @@ impl SimNand {
     fn copy_spares(&mut self, run: &CopyRun<'_>) {
         let to = run.to.index();
         self.owner.set_run(to, run.owners.iter().map(|lpn| lpn.0));
-        if self.retain.sequence {
-            for (k, from) in run.from.iter().enumerate() {
-                self.sequence.set(to + k, run.sequence + k as u64);
-                self.generation.set(to + k, self.generation.get(from.index()));
-            }
+        if self.numbers.is_some() {
+            self.copy_numbers(run);
         }
         if self.retain.fingerprint {
             for (to, from) in (to..).zip(run.from) {
                 self.fingerprint.set(to, self.fingerprint.get(from.index()));
             }
+        }
+    }
+
+    fn copy_numbers(&mut self, run: &CopyRun<'_>) {
+        let Some(first) = run.from.first() else { return };
+        let ((source, _), (block, offset)) = (self.split(*first), self.split(run.to));
+        let kind = self.blocks[source].kind.expect("a readable page gave its block a kind");
+        let Some(numbers) = &mut self.numbers else { return };
+        for (k, from) in (0..).zip(run.from) {
+            let generation = numbers.get(from.0, source).generation;
+            let copied = Numbers { sequence: run.sequence + u64::from(k), generation };
+            numbers.set(run.to.0 + k, (block, offset + k), kind, copied);
         }
     }
 
@@ -235,9 +248,10 @@ impl SimNand {
     }
 
     fn keep_rest(&mut self, ppn: Ppn, oob: &Oob, content: &Content<'_>) {
-        if self.retain.sequence {
-            self.sequence.set(ppn.index(), oob.sequence);
-            self.generation.set(ppn.index(), oob.generation);
+        let place = self.split(ppn);
+        if let Some(numbers) = &mut self.numbers {
+            let Oob { sequence, generation, .. } = *oob;
+            numbers.set(ppn.0, place, oob.kind, Numbers { sequence, generation });
         }
         if self.retain.fingerprint {
             self.fingerprint.set(ppn.index(), oob.fingerprint.0);
@@ -260,6 +274,9 @@ impl SimNand {
         let pages = first..first + self.blocks[block.index()].programmed as u32;
         if !self.bytes.is_empty() {
             pages.clone().for_each(|ppn| drop(self.bytes.remove(&ppn)));
+        }
+        if let Some(numbers) = &mut self.numbers {
+            numbers.forget(pages.clone());
         }
         if !self.torn.is_empty() {
             self.torn.retain(|ppn| !pages.contains(ppn));

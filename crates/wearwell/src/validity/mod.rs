@@ -21,7 +21,7 @@ mod ram_bitmap;
 
 pub use any::{AnyValidity, ValidityPart};
 pub use flash_bitmap::{BitmapOptions, FlashBitmap};
-pub use gecko::{Gecko, GeckoOptions, MergeMode};
+pub use gecko::{Gecko, GeckoCounts, GeckoOptions, MergeMode};
 pub use log::{LogCounts, LogOptions, ValidityLog};
 pub use ram_bitmap::RamBitmap;
 

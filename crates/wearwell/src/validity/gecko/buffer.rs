@@ -112,7 +112,12 @@ impl Buffer {
         Frozen { bytes, stride, insertions: self.insertions }
     }
 
-    pub(super) fn clear(&mut self) {
+    /// Empties it. A buffer that grew far beyond its size (while a device was built in a known state) gives its memory back:
+    /// to empty a large table costs as much as its size, at every flush.
+    pub(super) fn clear(&mut self, layout: &Layout) {
+        if self.keys.capacity() > 16 * layout.buffer_entries as usize {
+            *self = Self::new(layout);
+        }
         self.keys.clear();
         self.bitmaps.clear();
         self.index.clear();

@@ -78,6 +78,19 @@ impl GeckoOptions {
     }
 }
 
+/// What Logarithmic Gecko was asked and told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct GeckoCounts {
+    /// Pages called invalid.
+    pub reports: u64,
+    /// Blocks opened: each takes an entry of its own, the marker.
+    pub markers: u64,
+    /// Blocks asked for.
+    pub queries: u64,
+    /// Pages read to answer; all other reads are those of merges.
+    pub query_reads: u64,
+}
+
 /// A buffer on its way to flash.
 #[derive(Clone, Debug)]
 struct Flush {
@@ -101,6 +114,7 @@ pub struct Gecko {
     next_flush: u64,
     page: Vec<u8>,
     invalid: Vec<u64>,
+    counts: GeckoCounts,
 }
 
 impl Gecko {
@@ -128,6 +142,7 @@ impl Gecko {
             next_flush: 1,
             page: layout.blank_page(),
             invalid: vec![0; layout.block_words()],
+            counts: GeckoCounts::default(),
             layout,
         })
     }
@@ -135,6 +150,16 @@ impl Gecko {
     /// Options it was built with.
     pub fn options(&self) -> GeckoOptions {
         self.options
+    }
+
+    /// What it was asked and told so far.
+    pub fn counts(&self) -> GeckoCounts {
+        self.counts
+    }
+
+    /// Clears the counts, not the structure.
+    pub fn clear_counts(&mut self) {
+        self.counts = GeckoCounts::default();
     }
 
     /// Reports after which the buffer is flushed (V): the entries of a run of one page.
@@ -265,7 +290,7 @@ impl Gecko {
     fn freeze(&mut self, sequence: u64) {
         let coverage = Coverage { first: self.next_flush, last: self.next_flush, flush_time: sequence };
         self.flush = Some(Flush { frozen: self.buffer.sorted(), coverage });
-        self.buffer.clear();
+        self.buffer.clear(&self.layout);
         self.flush_requested = false;
         self.next_flush += 1;
     }
@@ -328,19 +353,25 @@ impl Validity for Gecko {
     fn invalidate(&mut self, ppn: Ppn) {
         let (key, bit) = self.layout.locate(ppn);
         self.buffer.set(key, bit);
+        self.counts.reports += 1;
     }
 
     fn opened(&mut self, block: BlockId) {
+        self.counts.markers += 1;
         self.buffer.erase(block, &self.layout);
     }
 
     fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()> {
         let (mut page, mut invalid) = (std::mem::take(&mut self.page), std::mem::take(&mut self.invalid));
         invalid.fill(0);
+        let mut reads = 0;
         let outcome = self.mark_block(block, &mut page, &mut invalid, |place, page| {
+            reads += 1;
             io.read(place, page, Cause::Validity)?;
             Ok(())
         });
+        self.counts.queries += 1;
+        self.counts.query_reads += reads;
         if outcome.is_ok() {
             let live = self.layout.pages(block).filter(|&(_, k)| !is_set(&invalid, k));
             out.extend(live.map(|(ppn, _)| ppn));

@@ -37,7 +37,7 @@ impl Gecko {
     }
 
     fn forget_ram(&mut self) {
-        self.buffer.clear();
+        self.buffer.clear(&self.layout);
         self.flush_requested = false;
         self.flush = None;
         self.merge = None;

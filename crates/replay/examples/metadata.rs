@@ -1,0 +1,110 @@
+//! A table of traces and of the designs whose subject is metadata: `metadata FILE-OR-FOLDER...` replays each trace through
+//! the five designs that `GeckoFTL` compares, cuts power behind its last request, recovers, and prints Markdown.
+//!
+//! The device is the paper's (128 pages of 4 KiB per block, 70 % exported, one cached entry to 1024 pages) in the steady
+//! state of uniform writes, as large as the trace needs and 512 blocks at the least: the trace writes on a full device.
+//! RAM is what the parts report, recovery is executed and its flash operations are priced one after the other. Where a
+//! battery is assumed, the pages that it wrote are named.
+
+use std::ops::ControlFlow::Continue;
+use std::path::{Path, PathBuf};
+
+use wearwell_replay::config::Config;
+use wearwell_replay::input::Input;
+use wearwell_replay::record::RunRecord;
+use wearwell_replay::replay::Plan;
+use wearwell_replay::trace::{OpenOptions, TimeUnit};
+
+const DESIGNS: [&str; 5] = ["dftl", "lazyftl", "u-ftl", "ib-ftl", "geckoftl"];
+const BLOCK_PAGES: u64 = 128;
+const LEAST_BLOCKS: u64 = 512;
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// The trace files below a path: of captures the request lists, not the files beside them.
+fn traces(path: &Path, into: &mut Vec<PathBuf>) -> Outcome<()> {
+    if !path.is_dir() {
+        into.push(path.to_owned());
+        return Ok(());
+    }
+    let mut entries: Vec<PathBuf> =
+        std::fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+    entries.sort();
+    for entry in entries {
+        let name = entry.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let is_beside = [".pages.zst", ".psz.zst", ".wdelta.zst"].iter().any(|ending| name.ends_with(ending));
+        let is_trace = [".zst", ".wwt"].iter().any(|ending| name.ends_with(ending)) && !is_beside;
+        if entry.is_dir() || is_trace {
+            traces(&entry, into)?;
+        }
+    }
+    Ok(())
+}
+
+/// Integer times of these formats are nanoseconds, which nothing in the file says.
+fn input(path: &Path) -> Input {
+    let name = path.to_string_lossy();
+    let time_unit = (name.contains("mqsim") || name.contains(".ascii")).then_some(TimeUnit::Nanoseconds);
+    Input::Trace { path: path.to_owned(), options: OpenOptions { time_unit, ..OpenOptions::default() } }
+}
+
+/// The paper's device, large enough for a footprint.
+fn config(footprint_pages: u64) -> Outcome<Config> {
+    let pages = footprint_pages as f64 / 0.9 / 0.7;
+    let blocks = ((pages / BLOCK_PAGES as f64).ceil() as u64).max(LEAST_BLOCKS);
+    let settings = [
+        "device.preset=gk-2t".to_owned(),
+        format!("device.blocks_per_plane={blocks}"),
+        format!("mapping.cache_entries={}", blocks * BLOCK_PAGES / 1024),
+        "precondition.mode=constructed".to_owned(),
+        "recovery.after_run=true".to_owned(),
+    ];
+    Ok(Config::from_parts(None, &settings)?)
+}
+
+fn print_row(name: &str, record: &RunRecord) {
+    let recovery = record.recovery.as_ref().expect("a recovery was asked for");
+    let battery = match recovery.battery_programs {
+        0 => String::new(),
+        pages => format!(" + battery: {pages} pages"),
+    };
+    println!(
+        "| {name} | {} | {} | {:.1} | {:.1} ms{battery} | {:.3} | {:.3} |",
+        record.design,
+        record.host_page_writes,
+        record.ram_bytes as f64 / 1024.0,
+        recovery.total.time_s * 1000.0,
+        record.write_amplification,
+        (record.programs as f64 + record.reads as f64 / 10.0) / record.host_page_writes.max(1) as f64,
+    );
+}
+
+fn main() -> Outcome<()> {
+    let mut files = Vec::new();
+    for path in std::env::args().skip(1) {
+        traces(Path::new(&path), &mut files)?;
+    }
+    println!(
+        "| trace | design | host page writes | RAM, KiB | recovery | write amplification | with a tenth of the reads |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    for path in files {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = name.split('.').next().unwrap_or("?").to_owned();
+        let input = input(&path);
+        let footprint_pages = Plan::new(&Config::default(), &input)?.survey().footprint_pages;
+        let config = config(footprint_pages)?;
+        let plan = Plan::new(&config, &input)?;
+        for design in DESIGNS {
+            match plan.run(design, &mut |_| Continue(())) {
+                Ok(record) if !record.partial => print_row(&name, &record),
+                Ok(record) => println!(
+                    "| {name} | {design} | ended early: {} |",
+                    record.partial_reason.unwrap_or_default()
+                ),
+                Err(error) => println!("| {name} | {design} | not run: {error} |"),
+            }
+        }
+    }
+    Ok(())
+}

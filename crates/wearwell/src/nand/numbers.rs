@@ -1,0 +1,145 @@
+//! Sequence numbers and generations of pages, as the simulated flash keeps them: exact, in four bytes each.
+//!
+//! Two numbers of eight bytes per page are 8 GiB on a device of 2 TiB. But the pages of a block are programmed soon after
+//! its first one, and a generation is not long ago either, so a page keeps two differences: to a number of its block, and
+//! from its own number. What does not fit (a block that stayed open for 2^32 programs) is kept in full in a map beside.
+//! A medium whose user asks for no generations of host data keeps one bit instead of the second: whether it is a copy.
+
+use rustc_hash::FxHashMap;
+
+use super::PageKind;
+use crate::table::Table;
+
+/// Number of a program, and number of the program that wrote the content first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Numbers {
+    pub(super) sequence: u64,
+    pub(super) generation: u64,
+}
+
+/// Bit of a difference: the page is a copy whose generation is not kept beside it.
+const COPY: u32 = 1 << 31;
+/// A difference that does not fit: the numbers are in the map.
+const FAR: u32 = COPY - 1;
+
+/// The numbers of all pages.
+#[derive(Clone, Debug)]
+pub(super) struct PageNumbers {
+    /// A number not above those of the block's pages.
+    base: Vec<u64>,
+    since_base: Table<u32>,
+    /// How much older the content is than the page; empty where generations of host data are not kept.
+    age: Table<u32>,
+    far: FxHashMap<u32, Numbers>,
+}
+
+impl PageNumbers {
+    pub(super) fn new(blocks: usize, pages: usize, keeps_generations: bool) -> Self {
+        Self {
+            base: vec![0; blocks],
+            since_base: Table::zeroed(pages),
+            age: Table::zeroed(if keeps_generations { pages } else { 0 }),
+            far: FxHashMap::default(),
+        }
+    }
+
+    /// Notes the numbers of page `ppn`, the page `offset` of `block`.
+    pub(super) fn set(&mut self, ppn: u32, (block, offset): (usize, u32), kind: PageKind, numbers: Numbers) {
+        let Numbers { sequence, generation } = numbers;
+        if offset == 0 {
+            self.base[block] = sequence;
+        }
+        let keeps_generations = self.age.len() > 0;
+        let is_copy = generation != sequence;
+        let fits = |difference: &u64| *difference < u64::from(FAR);
+        let since_base = sequence.checked_sub(self.base[block]).filter(fits);
+        let age = sequence.checked_sub(generation).filter(fits);
+        match (since_base, age) {
+            (Some(since_base), Some(age)) if keeps_generations => {
+                self.since_base.set(ppn as usize, since_base as u32);
+                self.age.set(ppn as usize, age as u32);
+            }
+            (Some(since_base), _) if !keeps_generations && (!is_copy || kind.is_host_data()) => {
+                let mark = if is_copy { COPY } else { 0 };
+                self.since_base.set(ppn as usize, since_base as u32 | mark);
+            }
+            _ => {
+                self.since_base.set(ppn as usize, FAR);
+                self.far.insert(ppn, numbers);
+            }
+        }
+    }
+
+    /// The numbers of page `ppn` of `block`; the generation is 0 for a copy whose generation is not kept.
+    pub(super) fn get(&self, ppn: u32, block: usize) -> Numbers {
+        let since_base = self.since_base.get(ppn as usize);
+        if since_base == FAR {
+            return self.far[&ppn];
+        }
+        let sequence = self.base[block] + u64::from(since_base & !COPY);
+        let generation = match since_base & COPY {
+            0 if self.age.len() > 0 => sequence - u64::from(self.age.get(ppn as usize)),
+            0 => sequence,
+            _ => 0,
+        };
+        Numbers { sequence, generation }
+    }
+
+    /// The pages of a block are erased.
+    pub(super) fn forget(&mut self, pages: impl Iterator<Item = u32>) {
+        if !self.far.is_empty() {
+            pages.for_each(|ppn| _ = self.far.remove(&ppn));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(sequence: u64, generation: u64) -> Numbers {
+        Numbers { sequence, generation }
+    }
+
+    #[test]
+    fn numbers_come_back_however_far_apart() {
+        let far = u64::from(u32::MAX);
+        let written = [
+            numbers(1 << 40, 1 << 40),
+            numbers((1 << 40) + 5, 7),
+            numbers((1 << 40) + u64::from(FAR) - 1, (1 << 40) + 1),
+            numbers((1 << 40) + u64::from(FAR), (1 << 40) + u64::from(FAR)),
+            numbers((1 << 40) + far + 9, (1 << 40) + 8),
+            numbers(3, 3),
+        ];
+        for kind in [PageKind::Data, PageKind::Translation] {
+            let mut all = PageNumbers::new(2, 16, true);
+            for (offset, &pair) in (0..).zip(&written) {
+                all.set(8 + offset, (1, offset), kind, pair);
+            }
+            for (offset, &pair) in (0..).zip(&written) {
+                assert_eq!(all.get(8 + offset, 1), pair, "page {offset} of {kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_generations_copies_of_data_are_told_from_originals_and_metadata_is_whole() {
+        let mut all = PageNumbers::new(1, 4, false);
+        all.set(0, (0, 0), PageKind::Data, numbers(10, 10));
+        all.set(1, (0, 1), PageKind::Data, numbers(1 << 30, 0));
+        all.set(2, (0, 2), PageKind::Validity, numbers(12, 4));
+        assert_eq!(
+            [0, 1, 2].map(|ppn| all.get(ppn, 0)),
+            [numbers(10, 10), numbers(1 << 30, 0), numbers(12, 4)]
+        );
+    }
+
+    #[test]
+    fn an_erased_block_leaves_nothing_behind() {
+        let mut all = PageNumbers::new(1, 4, false);
+        all.set(0, (0, 0), PageKind::Validity, numbers(12, 4));
+        all.forget(0..4);
+        assert!(all.far.is_empty());
+    }
+}

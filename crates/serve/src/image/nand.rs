@@ -21,8 +21,9 @@ use wearwell::content::{Content, Descriptor, Fingerprint};
 use wearwell::nand::{Fragile, Geometry, Nand, NandError, Oob, SimNand};
 
 use super::backing::{Backing, Files, ImageFile};
-use super::layout::{BlockHealth, BlockRecord, Durability, Journal, Layout, OobRecord, WORD_BYTES};
+use super::layout::{BlockHealth, BlockRecord, Durability, Journal, Layout, OobRecord, Session, WORD_BYTES};
 use super::load::{Guard, Loaded, read_page};
+use crate::device::Medium;
 
 /// Flash and NVRAM of an open image.
 #[derive(Debug)]
@@ -31,7 +32,8 @@ pub struct FileNand<B = Files> {
     layout: Layout,
     model: SimNand,
     guards: Vec<Guard>,
-    durability: Durability,
+    /// The session that holds the medium.
+    session: Session,
     /// Words stored since the last sync of a `host` session.
     waiting: BTreeMap<u64, u64>,
     /// Largest sequence number programmed, and the largest that a sync covered.
@@ -42,14 +44,14 @@ pub struct FileNand<B = Files> {
 }
 
 impl<B: Backing> FileNand<B> {
-    pub(super) fn new(backing: B, layout: Layout, loaded: Loaded, durability: Durability) -> Self {
+    pub(super) fn new(backing: B, layout: Layout, loaded: Loaded, session: Session) -> Self {
         let Loaded { model, guards, sequence, .. } = loaded;
         Self {
             backing,
             layout,
             model,
             guards,
-            durability,
+            session,
             waiting: BTreeMap::new(),
             sequence,
             synced_sequence: sequence,
@@ -60,12 +62,7 @@ impl<B: Backing> FileNand<B> {
 
     /// What the session survives.
     pub fn durability(&self) -> Durability {
-        self.durability
-    }
-
-    /// Why the medium stopped working, if it did.
-    pub fn failure(&self) -> Option<&str> {
-        self.failure.as_deref()
+        self.session.durability
     }
 
     /// Pages whose data was found damaged while they were read.
@@ -76,16 +73,29 @@ impl<B: Backing> FileNand<B> {
     /// Bytes of RAM that the medium needs per page of flash.
     pub const RAM_BYTES_PER_PAGE: u64 = 28 + size_of::<Guard>() as u64;
 
-    /// Begins a session: in a `host` session everything found reaches the disk, and the journal knows how far that is.
-    pub(super) fn begin(&mut self) -> Result<(), NandError> {
-        match self.durability {
-            Durability::Process => Ok(()),
-            Durability::Host => {
-                self.sync_file(ImageFile::Flash)?;
-                self.sync_file(ImageFile::Nvram)?;
-                self.commit_words()
-            }
+    /// Begins the session: in a `host` session everything found reaches the disk first, and the journal knows how far that
+    /// is.
+    pub(super) fn begin_session(&mut self) -> Result<(), NandError> {
+        if self.durability() == Durability::Host {
+            self.sync_file(ImageFile::Flash)?;
+            self.sync_file(ImageFile::Nvram)?;
+            self.commit_words()?;
         }
+        self.write_session()
+    }
+
+    /// Notes that the image was closed, when everything is on the host's disk.
+    pub(super) fn end_session(&mut self) -> Result<(), NandError> {
+        self.sync_file(ImageFile::Flash)?;
+        self.sync_file(ImageFile::Nvram)?;
+        self.session.is_clean = true;
+        self.write_session()
+    }
+
+    fn write_session(&mut self) -> Result<(), NandError> {
+        let bytes = self.session.encode(self.layout.salt);
+        self.write(ImageFile::Session, &bytes, 0)?;
+        self.sync_file(ImageFile::Session)
     }
 
     /// The files.
@@ -121,6 +131,7 @@ impl<B: Backing> FileNand<B> {
     }
 
     fn sync_file(&mut self, file: ImageFile) -> Result<(), NandError> {
+        self.powered()?;
         self.backing.sync(file).map_err(|error| self.fail("sync", file, &error))
     }
 
@@ -187,6 +198,19 @@ impl<B: Backing> FileNand<B> {
     }
 }
 
+impl<B: Backing> FileNand<B> {
+    /// Why the medium stopped working, if it did.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+}
+
+impl<B: Backing + Send + 'static> Medium for FileNand<B> {
+    fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+}
+
 impl<B: Backing> Nand for FileNand<B> {
     fn geometry(&self) -> &Geometry {
         self.model.geometry()
@@ -223,7 +247,7 @@ impl<B: Backing> Nand for FileNand<B> {
         self.sync()?;
         self.model.erase(block)?;
         self.write_record(block, BlockHealth::Good, self.model.erase_count(block))?;
-        match self.durability {
+        match self.durability() {
             Durability::Process => Ok(()),
             Durability::Host => self.sync_file(ImageFile::Flash),
         }
@@ -270,7 +294,7 @@ impl<B: Backing> Nand for FileNand<B> {
 
     fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
         self.powered()?;
-        match self.durability {
+        match self.durability() {
             Durability::Process => {
                 let record = self.layout.encode_word(index as u64, word);
                 self.write(ImageFile::Nvram, &record, (index * WORD_BYTES) as u64)?;
@@ -283,7 +307,7 @@ impl<B: Backing> Nand for FileNand<B> {
     /// Nothing in a `process` session. In a `host` session two syncs of the host's disk, three with words of NVRAM.
     fn sync(&mut self) -> Result<(), NandError> {
         self.powered()?;
-        if self.durability == Durability::Process {
+        if self.durability() == Durability::Process {
             return Ok(());
         }
         self.sync_file(ImageFile::Flash)?;

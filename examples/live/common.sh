@@ -34,6 +34,7 @@ kill_server() {
     kill -9 "$SERVER"
     wait "$SERVER" 2>/dev/null || true
     SERVER=
+    rm -f "$WORK/nbd" "$WORK/control"
 }
 
 # MEDIUM=image serves an image that is made when it is first asked for; memory is the default.
@@ -46,7 +47,7 @@ start_server() { # design, size
     fi
     "$WEARWELL" serve --quiet "${what[@]}" --socket "$WORK/nbd" --control "$WORK/control" &
     SERVER=$!
-    until [ -S "$WORK/nbd" ]; do
+    until nbdinfo --size "$URI" >/dev/null 2>&1; do
         kill -0 "$SERVER" 2>/dev/null || { echo "the server did not start" >&2; exit 1; }
         sleep 0.05
     done
@@ -57,7 +58,8 @@ URI="nbd+unix:///?socket=$WORK/nbd"
 # The served device as a loop device, in LOOP.
 attach() {
     mkdir -p "$WORK/fuse" "$WORK/mount"
-    nbdfuse "$WORK/fuse/disk" --unix "$WORK/nbd" 2>/dev/null & FUSE=$!
+    # It aborts with a core when its server is killed.
+    (ulimit -c 0 && exec nbdfuse "$WORK/fuse/disk" --unix "$WORK/nbd") 2>/dev/null & FUSE=$!
     until [ -s "$WORK/fuse/disk" ]; do
         kill -0 "$FUSE" 2>/dev/null || { echo "nbdfuse did not start" >&2; exit 1; }
         sleep 0.05

@@ -97,7 +97,7 @@ for DESIGN in "${DESIGNS[@]}"; do
         FILES=0
         start_server "$DESIGN" "$SIZE"
         attach
-        if [ "$FS" = ext4 ]; then mkfs.ext4 -q -F "$LOOP"; else "mkfs.$FS" -q -f "$LOOP"; fi
+        if [ "$FS" = ext4 ]; then mkfs.ext4 -q -F "$LOOP"; else "mkfs.$FS" -q -f "$LOOP" 2>/dev/null; fi
         mount -t "$FS" "$LOOP" "$MOUNT"
         load_once
         umount "$MOUNT"
@@ -119,6 +119,7 @@ for DESIGN in "${DESIGNS[@]}"; do
         detach
         stop_server
         audit 0
+        [ "$FILES" -gt 0 ] || fault "$FS on $DESIGN: no file was acknowledged"
         echo "$DESIGN $FS: $DONE kills, at least $FILES files acknowledged and compared, $FAULTS faults so far"
     done
 done

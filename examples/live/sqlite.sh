@@ -31,7 +31,7 @@ for DESIGN in "${DESIGNS[@]}"; do
         ROWS=0
         for ((number = 1; number <= CYCLES; number++)); do
             python3 "$WRITER" write "$MOUNT/db" "$MODE" "$number" >>"$WORK/acked" 2>/dev/null & writer=$!
-            sleep "$((RANDOM % 2)).$((RANDOM % 10 + 4))"
+            sleep "$((RANDOM % 3 + 1)).$((RANDOM % 10))"
             kill_server
             kill "$writer" 2>/dev/null || true
             wait "$writer" 2>/dev/null || true
@@ -53,6 +53,7 @@ for DESIGN in "${DESIGNS[@]}"; do
         detach
         stop_server
         "$WEARWELL" check "$WORK/image-$DESIGN" >/dev/null || fault "the image is not clean"
+        [ "$ROWS" -gt 0 ] || fault "$DESIGN $MODE: nothing was committed"
         echo "$DESIGN SQLite $MODE: $CYCLES kills, $ROWS rows acknowledged and compared, $FAULTS faults so far"
     done
 done

@@ -38,7 +38,10 @@ def write(database, mode, cycle):
 def check(database, acked):
     db = sqlite3.connect(database)
     faults = [] if db.execute("pragma integrity_check").fetchone()[0] == "ok" else ["integrity_check"]
-    rows = {name: (body, of_body) for name, body, of_body in db.execute("select id, body, digest from t")}
+    # The first kill may come before the table.
+    has_table = db.execute("select count(*) from sqlite_master where name = 't'").fetchone()[0] == 1
+    stored = db.execute("select id, body, digest from t") if has_table else []
+    rows = {name: (body, of_body) for name, body, of_body in stored}
     faults += [name for name, (body, of_body) in rows.items() if digest(body) != of_body]
     for line in open(acked):
         if not line.endswith("\n"):

@@ -53,7 +53,9 @@ impl Bench {
         let bench = Self { folder: tempfile::tempdir().expect("a temporary folder") };
         let mut create = Command::new(WEARWELL);
         create.arg("create").arg(bench.image()).args(["--design", design, "--durability", durability]);
-        SETTINGS.iter().for_each(|setting| drop(create.args(["--set", setting])));
+        for setting in SETTINGS {
+            create.args(["--set", setting]);
+        }
         assert!(create.stdout(Stdio::null()).status().expect("it can be started").success());
         bench
     }
@@ -176,7 +178,9 @@ fn run(design: &str, durability: &str, seed: u64, cycles: u64) -> Total {
         assert_eq!(bench.judge(&mut oracle.lock().unwrap()), [], "{case}");
         let connections: Vec<UnixStream> = (0..CONNECTIONS).map(|_| connect(&bench.socket())).collect();
         let seeds: Vec<u64> = (0..CONNECTIONS).map(|_| random.random()).collect();
-        let lifetime = Duration::from_micros(random.random_range(500..40_000));
+        // A `host` session waits for the host's disk.
+        let longest_us = if durability == "host" { 400_000 } else { 40_000 };
+        let lifetime = Duration::from_micros(random.random_range(500..longest_us));
         requests += std::thread::scope(|scope| {
             let workers: Vec<_> = connections
                 .into_iter()

@@ -100,27 +100,30 @@ pub fn create_on(backing: &mut impl Backing, superblock: &Superblock) -> Result<
     written.map_err(|(file, source)| io_error(backing, "write", file)(source))
 }
 
+/// Metadata is written in the pieces in which it is used. A page cache builds large folios from large writes, and a file system
+/// that walks all blocks of a folio then makes every later write of 64 bytes several times as dear.
+const PIECE_BYTES: usize = 4096;
+
 fn write_flash(backing: &mut impl Backing, layout: &Layout) -> io::Result<()> {
-    const AT_ONCE: u64 = 1 << 20;
-    let mut at = 0;
-    while at < layout.metadata_bytes() {
-        let bytes = vec![0; AT_ONCE.min(layout.metadata_bytes() - at) as usize];
-        backing.write(ImageFile::Flash, &bytes, at)?;
-        at += bytes.len() as u64;
+    // Both regions are whole pieces.
+    for at in (0..layout.metadata_bytes()).step_by(PIECE_BYTES) {
+        backing.write(ImageFile::Flash, &[0; PIECE_BYTES], at)?;
     }
     let fresh = BlockRecord { health: BlockHealth::Good, erases: 0 };
     let blocks = (0..layout.geometry.blocks()).map(BlockId);
     let records: Vec<u8> = blocks.flat_map(|block| layout.encode_block(block, fresh)).collect();
-    backing.write(ImageFile::Flash, &records, layout.block_at(BlockId(0)))?;
+    for (at, piece) in (0..).step_by(PIECE_BYTES).zip(records.chunks(PIECE_BYTES)) {
+        backing.write(ImageFile::Flash, piece, layout.block_at(BlockId(0)) + at)?;
+    }
     debug_assert_eq!(layout.oob_at(Ppn(1)) - layout.oob_at(Ppn(0)), RECORD_BYTES as u64);
     // The last byte, so that the file has its length and pages that were never programmed take no space.
     backing.write(ImageFile::Flash, &[0], layout.flash_bytes() - 1)
 }
 
 fn write_nvram(backing: &mut impl Backing, layout: &Layout) -> io::Result<()> {
-    const AT_ONCE: u64 = 1 << 16;
-    for from in (0..layout.nvram_words).step_by(AT_ONCE as usize) {
-        let words = from..layout.nvram_words.min(from + AT_ONCE);
+    const AT_ONCE: usize = PIECE_BYTES / WORD_BYTES;
+    for from in (0..layout.nvram_words).step_by(AT_ONCE) {
+        let words = from..layout.nvram_words.min(from + AT_ONCE as u64);
         let bytes: Vec<u8> = words.flat_map(|index| layout.encode_word(index, 0)).collect();
         backing.write(ImageFile::Nvram, &bytes, from * WORD_BYTES as u64)?;
     }

@@ -161,16 +161,8 @@ impl Oracle {
                 });
             }
         };
-        let blocks = self.blocks();
-        let span = if random.random_range(0..3) > 0 { blocks / 8 } else { blocks };
-        let first = random.random_range(0..span);
-        let longest: u64 = if random.random_range(0..4) == 0 { 16 } else { 2 };
-        let count = random.random_range(1..=longest).min(blocks - first);
-        let run = first as usize..(first + count) as usize;
-        if self.busy[run.clone()].iter().any(|&busy| busy) {
-            return None;
-        }
-        self.busy[run].fill(true);
+        let (first, count) = self.free_run(random)?;
+        self.busy[first as usize..(first + count) as usize].fill(true);
         let values: Vec<Value> =
             (first..first + count).map(|block| self.new_value(kind, block, random)).collect();
         for (block, &value) in (first..).zip(&values) {
@@ -178,6 +170,22 @@ impl Oracle {
         }
         let is_durable = random.random_range(0..100) < 15;
         Some(Request { kind, first, values, is_durable, sent_at: self.moment() })
+    }
+
+    /// Blocks without a request in flight. Several places are tried: were busy ones given up at once, flushes, which need
+    /// none, would be so frequent that a flush that does nothing is made good by the next one.
+    fn free_run(&self, random: &mut Xoshiro256PlusPlus) -> Option<(u64, u64)> {
+        const TRIES: usize = 16;
+        let blocks = self.blocks();
+        let mut drawn = (0..TRIES).map(|_| {
+            let span = if random.random_range(0..3) > 0 { blocks / 4 } else { blocks };
+            let first = random.random_range(0..span);
+            let longest: u64 = if random.random_range(0..4) == 0 { 16 } else { 2 };
+            (first, random.random_range(1..=longest).min(blocks - first))
+        });
+        drawn.find(|&(first, count)| {
+            self.busy[first as usize..(first + count) as usize].iter().all(|&busy| !busy)
+        })
     }
 
     /// A third of what is written is written elsewhere too, so that designs share, recycle and remap.

@@ -4,5 +4,5 @@ set -euo pipefail
 apt-get update
 apt-get install -y --no-install-recommends \
     fio libnbd-bin python3-libnbd qemu-utils nbdkit nbdkit-plugin-python \
-    e2fsprogs xfsprogs btrfs-progs fuse3 util-linux
+    e2fsprogs xfsprogs btrfs-progs fuse3 util-linux stress-ng sqlite3
 command -v fsx >/dev/null || cargo install fsx

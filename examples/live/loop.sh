@@ -35,10 +35,7 @@ END
 
 for design in "${DESIGNS[@]}"; do
     start_server "$design" 128MiB
-    mkdir -p "$WORK/fuse" "$WORK/mount"
-    nbdfuse "$WORK/fuse/disk" --unix "$WORK/nbd" & FUSE=$!
-    until [ -s "$WORK/fuse/disk" ]; do sleep 0.1; done
-    LOOP=$(losetup -f --show --direct-io=on "$WORK/fuse/disk")
+    attach
     fsx -f "$WORK/fsx.toml" -P "$WORK" -N 20000 -S 7 "$LOOP"
     badblocks -w -B -b 4096 -c 256 "$LOOP" 32768
     blkdiscard -f "$LOOP"
@@ -50,9 +47,7 @@ for design in "${DESIGNS[@]}"; do
     fstrim "$WORK/mount"
     umount "$WORK/mount"
     e2fsck -fn "$LOOP"
-    losetup -d "$LOOP"
-    fusermount3 -u "$WORK/fuse"
-    wait "$FUSE"
+    detach
     stop_server
     echo "$design: fsx, badblocks, discard, ext4 without a fault"
 done

@@ -24,6 +24,7 @@ fn layout() -> Layout {
         geometry,
         logical_pages: 16,
         nvram_words: 16,
+        durability: Default::default(),
         salt: 7,
         design: "page-map".into(),
         config: String::new(),

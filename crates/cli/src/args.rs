@@ -127,6 +127,9 @@ pub(crate) struct CreateArgs {
     /// Bytes the host sees, e.g. 512M or 4G: the flash is made to fit
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) size: Option<u64>,
+    /// What the image survives when it is served
+    #[arg(long, value_enum, default_value = "process")]
+    pub(crate) durability: Durability,
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -136,12 +139,18 @@ pub(crate) struct CreateArgs {
 }
 
 #[derive(Args)]
-#[command(group(clap::ArgGroup::new("medium").required(true).args(["memory"])))]
+#[command(group(clap::ArgGroup::new("medium").required(true).args(["memory", "image"])))]
 #[command(group(clap::ArgGroup::new("door").required(true).multiple(true).args(["socket", "tcp"])))]
 pub(crate) struct ServeArgs {
     /// Keep everything in memory: gone when the server ends
     #[arg(long)]
     pub(crate) memory: bool,
+    /// Directory of an image that `wearwell create` made
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["design", "device", "size", "config", "settings"])]
+    pub(crate) image: Option<PathBuf>,
+    /// What an image survives in this session, if not what it was created for
+    #[arg(long, value_enum, conflicts_with = "memory")]
+    pub(crate) durability: Option<Durability>,
     /// Design
     #[arg(long, default_value = "page-map")]
     pub(crate) design: String,
@@ -187,6 +196,23 @@ pub(crate) struct TopArgs {
     /// Stop after this many looks
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u64>,
+}
+
+#[derive(ValueEnum, Clone, Copy)]
+pub(crate) enum Durability {
+    /// The end of the server, at any instant
+    Process,
+    /// The end of the host as well: a flush waits for its disk
+    Host,
+}
+
+impl From<Durability> for wearwell_serve::image::Durability {
+    fn from(durability: Durability) -> Self {
+        match durability {
+            Durability::Process => Self::Process,
+            Durability::Host => Self::Host,
+        }
+    }
 }
 
 /// A number of bytes, with a binary suffix if wanted.

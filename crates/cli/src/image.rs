@@ -14,14 +14,19 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
         args.device.iter().map(|preset| format!("device.preset=\"{preset}\"")).collect();
     settings.extend(args.settings.iter().cloned());
     let config = read_config(args.config.as_deref(), &settings)?;
-    let specification = Specification { design: args.design.clone(), config, size_bytes: args.size };
+    let specification = Specification {
+        design: args.design.clone(),
+        config,
+        size_bytes: args.size,
+        durability: args.durability.into(),
+    };
     let superblock = image::create(&args.directory, &specification).map_err(|error| match error {
         ImageError::Io { .. } => Failure::of_run(&error),
         _ => Failure::of_usage(error.to_string()),
     })?;
     let geometry = &superblock.geometry;
     println!(
-        "{}: {} exports {} bytes on {} bytes of flash ({} blocks of {} pages of {} bytes), {} bytes of NVRAM",
+        "{}: {} exports {} bytes on {} bytes of flash ({} blocks of {} pages of {} bytes), {} bytes of NVRAM; survives the end of the {}",
         args.directory.display(),
         superblock.design,
         u64::from(superblock.logical_pages) * u64::from(geometry.page_bytes),
@@ -29,7 +34,8 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
         geometry.blocks(),
         geometry.block_pages(),
         geometry.page_bytes,
-        superblock.nvram_words * 8
+        superblock.nvram_words * 8,
+        superblock.durability.name()
     );
     Ok(Outcome::Done)
 }

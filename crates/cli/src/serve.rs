@@ -1,11 +1,11 @@
 //! `serve`: a device behind sockets, until a signal ends it.
 
+use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use wearwell::nand::Nand;
-use wearwell_serve::memory::Specification;
-use wearwell_serve::{Address, DeviceError, FlashDevice, ServeError, Server};
+use wearwell_serve::image::{self, Image, ImageError, OpenReport};
+use wearwell_serve::{Address, DeviceError, FlashDevice, Medium, ServeError, Server, memory};
 
 use crate::args::ServeArgs;
 use crate::run::read_config;
@@ -15,20 +15,59 @@ use crate::{Failure, Outcome};
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<Outcome, Failure> {
+    match &args.image {
+        Some(directory) => serve_image(directory, args)?,
+        None => serve_memory(args)?,
+    }
+    Ok(Outcome::Done)
+}
+
+fn serve_memory(args: &ServeArgs) -> Result<(), Failure> {
     let mut settings = args.settings.clone();
     settings.extend(args.device.as_ref().map(|name| format!("device.preset=\"{name}\"")));
     let config = read_config(args.config.as_deref(), &settings)?;
     let usage = |error: &dyn std::fmt::Display| Failure::of_usage(error.to_string());
-    let specification = Specification::new(&args.design, config, args.size).map_err(|error| usage(&error))?;
-    let mut device = specification.build().map_err(|error| usage(&error))?;
-    if let Some(path) = &args.record {
-        device.record_to(path, &provenance(&specification)).map_err(|error| of_device(&error))?;
-    }
-    let mut device = run(device, args)?;
-    if let Some(requests) = device.end_recording().map_err(|error| of_device(&error))? {
-        say(args, &format!("recorded {requests} requests"));
-    }
-    Ok(Outcome::Done)
+    let specification =
+        memory::Specification::new(&args.design, config, args.size).map_err(|error| usage(&error))?;
+    let device = specification.build().map_err(|error| usage(&error))?;
+    run(device, &specification.config.to_toml(), args)?;
+    Ok(())
+}
+
+fn serve_image(directory: &Path, args: &ServeArgs) -> Result<(), Failure> {
+    let options = image::OpenOptions { durability: args.durability.map(Into::into) };
+    let image = Image::open(directory, options).map_err(|error| match error {
+        ImageError::NoImage { .. } | ImageError::Version { .. } => Failure::of_usage(error.to_string()),
+        _ => Failure::of_run(&error),
+    })?;
+    say(args, &found(directory, &image));
+    let identity = image.identity();
+    let Image { device, superblock, .. } = image;
+    let device = FlashDevice::new(device, identity).map_err(|error| of_device(&error))?;
+    let device = run(device, &superblock.config, args)?;
+    image::close(device.into_device()).map_err(|error| Failure::of_run(&error))
+}
+
+/// What opening an image found, for whoever starts the server.
+fn found(directory: &Path, image: &Image) -> String {
+    let durability = image.device.ftl().store().nand().durability().name();
+    let OpenReport { was_unclean, host_restarted, torn_pages, unsafe_shutdowns, .. } = image.report;
+    let mapped_pages = image.report.recovery.mapped_pages;
+    let end = match (was_unclean, host_restarted) {
+        (false, _) => "it was closed".to_owned(),
+        (true, false) => {
+            format!("its last session did not close it: recovered, {torn_pages} pages half done")
+        }
+        (true, true) => format!(
+            "the host was restarted since its last session, which does not survive that: what was written last may be \
+             missing, {torn_pages} pages half done"
+        ),
+    };
+    format!(
+        "{}: {end}; {mapped_pages} logical pages hold data, {unsafe_shutdowns} unsafe shutdowns; survives the end of the \
+         {durability}",
+        directory.display()
+    )
 }
 
 fn of_device(error: &DeviceError) -> Failure {
@@ -46,12 +85,8 @@ fn of_server(error: &ServeError) -> Failure {
 }
 
 /// What a recording says about itself: the configuration under which its replay does the same.
-fn provenance(specification: &Specification) -> String {
-    format!(
-        "recorded by wearwell serve, design {}, with this configuration:\n{}",
-        specification.design,
-        specification.config.to_toml()
-    )
+fn provenance(design: &str, config: &str) -> String {
+    format!("recorded by wearwell serve, design {design}, with this configuration:\n{config}")
 }
 
 fn say(args: &ServeArgs, text: &str) {
@@ -60,8 +95,24 @@ fn say(args: &ServeArgs, text: &str) {
     }
 }
 
-/// Serves until Ctrl-C or SIGTERM, and gives the device back, flushed.
-pub(crate) fn run<N: Nand + Send + 'static>(
+/// Serves until Ctrl-C or SIGTERM, records if that is wanted, and gives the device back, flushed.
+fn run<N: Medium>(
+    mut device: FlashDevice<N>,
+    config: &str,
+    args: &ServeArgs,
+) -> Result<FlashDevice<N>, Failure> {
+    if let Some(path) = &args.record {
+        let provenance = provenance(&device.identity().design, config);
+        device.record_to(path, &provenance).map_err(|error| of_device(&error))?;
+    }
+    let mut device = serve_until_signal(device, args)?;
+    if let Some(requests) = device.end_recording().map_err(|error| of_device(&error))? {
+        say(args, &format!("recorded {requests} requests"));
+    }
+    Ok(device)
+}
+
+fn serve_until_signal<N: Medium>(
     device: FlashDevice<N>,
     args: &ServeArgs,
 ) -> Result<FlashDevice<N>, Failure> {
@@ -79,7 +130,7 @@ pub(crate) fn run<N: Nand + Send + 'static>(
     server.stop().map_err(|error| of_server(&error))
 }
 
-fn open_doors<N: Nand + Send + 'static>(
+fn open_doors<N: Medium>(
     server: &mut Server<FlashDevice<N>>,
     args: &ServeArgs,
     description: &str,

@@ -13,7 +13,7 @@ use std::path::Path;
 use wearwell::Device;
 use wearwell::address::{Lpn, RemapMode};
 use wearwell::device::HostData;
-use wearwell::nand::Nand;
+use wearwell::nand::{Nand, SimNand};
 use wearwell::page_state::PageState;
 use wearwell_replay::trace::Op;
 
@@ -43,6 +43,16 @@ pub enum DeviceError {
     #[error("{0}")]
     Failed(String),
 }
+
+/// Flash that can be served.
+pub trait Medium: Nand + Send + 'static {
+    /// Why the medium stopped working, if it did: from then on it answers nothing until it is opened again.
+    fn failure(&self) -> Option<&str> {
+        None
+    }
+}
+
+impl Medium for SimNand {}
 
 impl From<wearwell::Error> for DeviceError {
     fn from(error: wearwell::Error) -> Self {
@@ -158,7 +168,7 @@ pub struct FlashDevice<N> {
 const ZEROS_BYTES: usize = 1 << 18;
 static ZEROS: [u8; ZEROS_BYTES] = [0; ZEROS_BYTES];
 
-impl<N: Nand> FlashDevice<N> {
+impl<N: Medium> FlashDevice<N> {
     /// Serves `device`, whose medium must keep bytes.
     ///
     /// # Errors
@@ -211,6 +221,11 @@ impl<N: Nand> FlashDevice<N> {
         self.device
     }
 
+    /// Why the medium stopped working, if it did.
+    pub fn failure(&self) -> Option<&str> {
+        self.device.ftl().store().nand().failure()
+    }
+
     /// What it is.
     pub fn identity(&self) -> &Identity {
         &self.identity
@@ -231,7 +246,22 @@ impl<N: Nand> FlashDevice<N> {
         }
         self.commands.remaps += 1;
         self.note(Op::Remap(mode), target, len, Recorded { source, bytes: &[] });
-        Ok(self.device.remap(target, source, len, mode)?)
+        self.ask(|device| device.remap(target, source, len, mode))
+    }
+
+    /// Asks the engine, unless its medium is gone: after a failed operation the engine is not sure of its tables.
+    fn ask(
+        &mut self,
+        operation: impl FnOnce(&mut Device<N>) -> wearwell::Result<()>,
+    ) -> Result<(), DeviceError> {
+        let outcome = match self.failure() {
+            Some(_) => Ok(()),
+            None => operation(&mut self.device),
+        };
+        match self.failure() {
+            Some(failure) => Err(DeviceError::Failed(failure.to_owned())),
+            None => Ok(outcome?),
+        }
     }
 
     fn page_bytes(&self) -> u64 {
@@ -247,7 +277,7 @@ impl<N: Nand> FlashDevice<N> {
 
     fn read_pages(&mut self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
         self.note(Op::Read, offset, into.len() as u64, Recorded::default());
-        Ok(self.device.read(offset, into.len() as u64, into)?)
+        self.ask(|device| device.read(offset, into.len() as u64, into))
     }
 
     /// Reads a part of one page.
@@ -266,12 +296,12 @@ impl<N: Nand> FlashDevice<N> {
 
     fn write_pages(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         self.note(Op::Write, offset, bytes.len() as u64, Recorded { source: 0, bytes });
-        Ok(self.device.write(offset, bytes.len() as u64, HostData::Bytes(bytes))?)
+        self.ask(|device| device.write(offset, bytes.len() as u64, HostData::Bytes(bytes)))
     }
 
     fn trim_pages(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
         self.note(Op::Trim, offset, len, Recorded::default());
-        Ok(self.device.trim(offset, len)?)
+        self.ask(|device| device.trim(offset, len))
     }
 
     /// Changes a part of one page: reads it, lays `part` over it, writes it.
@@ -327,7 +357,7 @@ impl<N: Nand> FlashDevice<N> {
     }
 }
 
-impl<N: Nand + Send + 'static> BlockDevice for FlashDevice<N> {
+impl<N: Medium> BlockDevice for FlashDevice<N> {
     fn capacity_bytes(&self) -> u64 {
         self.device.bytes()
     }
@@ -389,7 +419,7 @@ impl<N: Nand + Send + 'static> BlockDevice for FlashDevice<N> {
     fn flush(&mut self) -> Result<(), DeviceError> {
         self.commands.flushes += 1;
         self.note(Op::Flush, 0, 0, Recorded::default());
-        Ok(self.device.flush()?)
+        self.ask(Device::flush)
     }
 
     fn extent(&mut self, offset: u64, len: u64) -> Extent {

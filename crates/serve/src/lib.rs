@@ -2,8 +2,8 @@
 //!
 //! From the wire to the flash: [`server`] accepts clients; [`nbd`] turns their bytes into requests; [`engine`] queues them in
 //! front of the one thread that owns the device; [`device`] completes partial pages and asks the core. [`control`] is the
-//! socket for what NBD has no words for. The flash is memory ([`memory`]) or an image in files ([`image`]). Any operation can be recorded as a trace ([`record`]), whose replay does the
-//! same flash operations.
+//! socket for what NBD has no words for. The flash is memory ([`memory`]) or an image in files ([`image`]). Any operation can be
+//! recorded as a trace ([`record`]), whose replay does the same flash operations.
 
 #![forbid(unsafe_code)]
 
@@ -17,8 +17,9 @@ pub mod nbd;
 pub mod record;
 pub mod server;
 mod socket;
+mod specification;
 
 pub use connection::IN_FLIGHT_MAX_BYTES;
-pub use device::{BlockDevice, DeviceError, FlashDevice};
+pub use device::{BlockDevice, DeviceError, FlashDevice, Medium};
 pub use server::{ServeError, Server};
 pub use socket::Address;

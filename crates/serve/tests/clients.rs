@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use common::{DESIGNS, MIB, Random, Served};
+use wearwell_serve::Medium;
 
 fn require(program: &str) {
     static FOUND: OnceLock<std::sync::Mutex<std::collections::BTreeSet<String>>> = OnceLock::new();
@@ -23,7 +24,7 @@ fn require(program: &str) {
     found.lock().unwrap().insert(program.to_owned());
 }
 
-fn uri(served: &Served) -> String {
+fn uri<N: Medium>(served: &Served<N>) -> String {
     format!("nbd+unix:///?socket={}", served.socket().display())
 }
 
@@ -46,31 +47,36 @@ fn path(path: &Path) -> &str {
 #[test]
 fn fio_verifies_what_it_wrote_over_several_connections() {
     for design in DESIGNS {
-        let served = Served::new(design, 64 * MIB);
-        let uri = format!("--uri={}", uri(&served));
-        let arguments = [
-            "--name=v",
-            "--ioengine=nbd",
-            &uri,
-            "--thread",
-            "--numjobs=4",
-            "--rw=randwrite",
-            "--bsrange=4k-32k",
-            "--size=8m",
-            "--offset_increment=16m",
-            "--iodepth=32",
-            "--verify=crc32c",
-            "--verify_fatal=1",
-            "--do_verify=1",
-            "--fsync=64",
-            "--randrepeat=0",
-        ];
-        let printed = run("fio", &arguments);
-        assert_eq!(printed.matches("err= 0").count(), 4, "{design}: {printed}");
-        let device = served.stop();
-        assert!(device.commands().bytes_written >= 32 * MIB, "{design}");
-        assert!(device.commands().bytes_read >= 32 * MIB, "{design}: it read back");
+        fio_verifies(design, Served::new(design, 64 * MIB));
+        fio_verifies(design, Served::on_image(design, 64 * MIB));
     }
+}
+
+fn fio_verifies<N: Medium>(design: &str, served: Served<N>) {
+    let uri = format!("--uri={}", uri(&served));
+    let arguments = [
+        "--name=v",
+        "--ioengine=nbd",
+        &uri,
+        "--thread",
+        "--numjobs=4",
+        "--rw=randwrite",
+        "--bsrange=4k-32k",
+        "--size=8m",
+        "--offset_increment=16m",
+        "--iodepth=32",
+        "--verify=crc32c",
+        "--verify_fatal=1",
+        "--do_verify=1",
+        "--fsync=64",
+        "--verify_state_save=0",
+        "--randrepeat=0",
+    ];
+    let printed = run("fio", &arguments);
+    assert_eq!(printed.matches("err= 0").count(), 4, "{design}: {printed}");
+    let commands = served.end();
+    assert!(commands.bytes_written >= 32 * MIB, "{design}");
+    assert!(commands.bytes_read >= 32 * MIB, "{design}: it read back");
 }
 
 /// A3, A4: in by one program, out by another, compared by a third.
@@ -83,61 +89,77 @@ fn nbdcopy_and_qemu_img_agree_on_every_byte() {
     std::fs::write(&there, &bytes).unwrap();
     for design in ["page-map", "remap", "integrated"] {
         let served = Served::new(design, 48 * MIB);
-        let uri = uri(&served);
-        run("nbdcopy", &["--flush", path(&there), &uri]);
-        run("qemu-img", &["compare", "-f", "raw", "-F", "raw", path(&there), &uri]);
-        run("nbdcopy", &[&uri, path(&back)]);
+        agree(&served, &there, &back);
         assert!(std::fs::read(&back).unwrap() == bytes, "{design}");
-        let printed = run("qemu-img", &["map", "-f", "raw", "--output=json", &uri]);
-        assert!(printed.contains("\"start\": 16777216, \"length\": 8388608"), "the hole is seen: {printed}");
-        served.stop();
+        served.end();
+        let served = Served::on_image(design, 48 * MIB);
+        agree(&served, &there, &back);
+        assert!(std::fs::read(&back).unwrap() == bytes, "{design}, image");
+        served.end();
     }
+}
+
+fn agree<N: Medium>(served: &Served<N>, there: &Path, back: &Path) {
+    let uri = uri(served);
+    run("nbdcopy", &["--flush", path(there), &uri]);
+    run("qemu-img", &["compare", "-f", "raw", "-F", "raw", path(there), &uri]);
+    run("nbdcopy", &[&uri, path(back)]);
+    let printed = run("qemu-img", &["map", "-f", "raw", "--output=json", &uri]);
+    assert!(printed.contains("\"start\": 16777216, \"length\": 8388608"), "the hole is seen: {printed}");
 }
 
 /// A4: a client with 32 requests in flight and a flush every 64.
 #[test]
 fn qemu_img_bench_finishes() {
-    let served = Served::new("page-map", 48 * MIB);
+    bench(Served::new("page-map", 48 * MIB));
+    bench(Served::on_image("page-map", 48 * MIB));
+}
+
+fn bench<N: Medium>(served: Served<N>) {
     let bench = ["bench", "-f", "raw", "-t", "none", "-w", "-c", "20000", "-s", "4096", "-d", "32"];
     run("qemu-img", &[&bench[..], &["--flush-interval", "64", &uri(&served)]].concat());
-    let device = served.stop();
-    assert_eq!(device.commands().writes, 20_000);
-    assert!(device.commands().flushes >= 300, "{:?}", device.commands());
+    let commands = served.end();
+    assert_eq!(commands.writes, 20_000);
+    assert!(commands.flushes >= 300, "{commands:?}");
 }
 
 /// A5: the only common client besides libnbd that sends FUA.
 #[test]
 fn qemu_io_sees_its_patterns_after_fua_zeros_and_discard() {
     for design in DESIGNS {
-        let served = Served::new(design, 8 * MIB);
-        let commands = [
-            "write -P 0xa5 0 64k",
-            "write -f -P 0x5a 4096 4096",
-            "write -z -u 8192 4096",
-            "discard 12288 4096",
-            "flush",
-            "read -P 0xa5 0 4096",
-            "read -P 0x5a 4096 4096",
-            "read -P 0 8192 4096",
-            "read -P 0 12288 4096",
-            "write -P 0x11 20992 1536",
-            "read -P 0xa5 20480 512",
-            "read -P 0x11 20992 1536",
-            "read -P 0xa5 22528 512",
-        ];
-        let mut arguments = vec!["-f", "raw"];
-        for command in commands {
-            arguments.extend(["-c", command]);
-        }
-        let uri = uri(&served);
-        arguments.push(&uri);
-        let printed = run("qemu-io", &arguments);
-        assert!(!printed.contains("verification failed"), "{design}: {printed}");
-        assert_eq!(printed.matches("read ").count(), 7, "{design}: {printed}");
-        let device = served.stop();
-        // FUA, the flush, one that qemu-io sends as it ends, and ours at the end of the server.
-        assert!(device.commands().flushes >= 3, "{design}: {:?}", device.commands());
+        patterns(design, Served::new(design, 8 * MIB));
+        patterns(design, Served::on_image(design, 8 * MIB));
     }
+}
+
+fn patterns<N: Medium>(design: &str, served: Served<N>) {
+    let commands = [
+        "write -P 0xa5 0 64k",
+        "write -f -P 0x5a 4096 4096",
+        "write -z -u 8192 4096",
+        "discard 12288 4096",
+        "flush",
+        "read -P 0xa5 0 4096",
+        "read -P 0x5a 4096 4096",
+        "read -P 0 8192 4096",
+        "read -P 0 12288 4096",
+        "write -P 0x11 20992 1536",
+        "read -P 0xa5 20480 512",
+        "read -P 0x11 20992 1536",
+        "read -P 0xa5 22528 512",
+    ];
+    let mut arguments = vec!["-f", "raw"];
+    for command in commands {
+        arguments.extend(["-c", command]);
+    }
+    let uri = uri(&served);
+    arguments.push(&uri);
+    let printed = run("qemu-io", &arguments);
+    assert!(!printed.contains("verification failed"), "{design}: {printed}");
+    assert_eq!(printed.matches("read ").count(), 7, "{design}: {printed}");
+    // FUA, the flush, one that qemu-io sends as it ends, and ours at the end of the server.
+    let commands = served.end();
+    assert!(commands.flushes >= 3, "{design}: {commands:?}");
 }
 
 #[test]

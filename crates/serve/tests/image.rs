@@ -15,8 +15,8 @@ use wearwell::{Device, DeviceOptions};
 use wearwell_replay::config::Config;
 use wearwell_serve::image::layout::Superblock;
 use wearwell_serve::image::{
-    Backing as _, Files, Image, ImageError, ImageFile, OpenOptions, Specification, Verdict, audit, audit_of,
-    create, create_on,
+    Backing as _, Durability, Files, Image, ImageError, ImageFile, OpenOptions, Specification, Verdict,
+    audit, audit_of, create, create_on,
 };
 
 fn new_image(specification: &Specification) -> MemoryFiles {
@@ -312,9 +312,19 @@ fn designs_and_settings_without_meaning_are_refused() {
     assert!(spare.contains("64 spare bytes"), "{spare}");
     let worn = refused(with_settings("page-map", 4096, &["device.wear_out=true"]));
     assert!(worn.contains("device.wear_out has no meaning"), "{worn}");
-    let sizeless = Specification { design: "page-map".into(), config: Config::default(), size_bytes: None };
-    assert!(refused(sizeless).contains("give --size"));
-    let odd = Specification { design: "page-map".into(), config: Config::default(), size_bytes: Some(5000) };
+    let sizeless = Specification {
+        design: "page-map".into(),
+        config: Config::default(),
+        size_bytes: None,
+        durability: Durability::Process,
+    };
+    assert!(refused(sizeless).contains("give a size"));
+    let odd = Specification {
+        design: "page-map".into(),
+        config: Config::default(),
+        size_bytes: Some(5000),
+        durability: Durability::Process,
+    };
     assert!(refused(odd).contains("whole pages of 4096 bytes"));
 }
 
@@ -322,7 +332,12 @@ fn designs_and_settings_without_meaning_are_refused() {
 fn a_size_is_what_the_host_sees() {
     for design in DESIGNS {
         let config = Config::default();
-        let specification = Specification { design: design.into(), config, size_bytes: Some(64 << 20) };
+        let specification = Specification {
+            design: design.into(),
+            config,
+            size_bytes: Some(64 << 20),
+            durability: Durability::Process,
+        };
         let superblock = specification.superblock(7).expect("the device fits");
         assert_eq!(u64::from(superblock.logical_pages) * 4096, 64 << 20);
         assert!(superblock.geometry.bytes() > 64 << 20, "there is spare space");

@@ -3,10 +3,9 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 use wearwell::address::RemapMode;
-use wearwell::nand::Nand;
 
 use super::report;
-use crate::device::{BlockDevice, DeviceError, FlashDevice};
+use crate::device::{BlockDevice, DeviceError, FlashDevice, Medium};
 
 #[derive(Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
@@ -44,7 +43,7 @@ enum Mode {
 }
 
 /// Executes one line and returns the answer: `{"ok": true, ...}` or `{"ok": false, "error": "..."}`.
-pub fn answer<N: Nand + Send + 'static>(line: &[u8], device: &mut FlashDevice<N>) -> String {
+pub fn answer<N: Medium>(line: &[u8], device: &mut FlashDevice<N>) -> String {
     let reply = match serde_json::from_slice(line) {
         Ok(command) => perform(command, device),
         Err(error) => refusal(&format!(
@@ -54,7 +53,7 @@ pub fn answer<N: Nand + Send + 'static>(line: &[u8], device: &mut FlashDevice<N>
     reply.to_string()
 }
 
-fn perform<N: Nand + Send + 'static>(command: Command, device: &mut FlashDevice<N>) -> Value {
+fn perform<N: Medium>(command: Command, device: &mut FlashDevice<N>) -> Value {
     match command {
         Command::Remap { ranges, mode, durable } => remap(device, &ranges, mode, durable),
         Command::Flush {} => match device.flush() {
@@ -77,12 +76,7 @@ fn refusal(sentence: &str) -> Value {
 }
 
 /// Range after range. What was done before an error stays done and is told.
-fn remap<N: Nand + Send + 'static>(
-    device: &mut FlashDevice<N>,
-    ranges: &[Range],
-    mode: Mode,
-    durable: bool,
-) -> Value {
+fn remap<N: Medium>(device: &mut FlashDevice<N>, ranges: &[Range], mode: Mode, durable: bool) -> Value {
     let bound_before = device.device().ftl().stats().remapped_pages;
     let (mut done, mut bytes) = (0, 0);
     let mut outcome = ranges.iter().try_for_each(|range| {

@@ -11,11 +11,9 @@ mod report;
 
 use std::io::{self, Write};
 
-use wearwell::nand::Nand;
-
 pub use commands::answer;
 
-use crate::device::FlashDevice;
+use crate::device::{FlashDevice, Medium};
 use crate::engine::Engine;
 use crate::server::{ServeError, Server};
 use crate::socket::{Address, Socket};
@@ -23,7 +21,7 @@ use crate::socket::{Address, Socket};
 /// Longest line.
 pub const LINE_MAX_BYTES: usize = 1 << 20;
 
-impl<N: Nand + Send + 'static> Server<FlashDevice<N>> {
+impl<N: Medium> Server<FlashDevice<N>> {
     /// Serves the control protocol at an address.
     ///
     /// # Errors
@@ -37,7 +35,7 @@ impl<N: Nand + Send + 'static> Server<FlashDevice<N>> {
     }
 }
 
-fn serve<N: Nand + Send + 'static>(socket: &Socket, engine: &Engine<FlashDevice<N>>) -> io::Result<()> {
+fn serve<N: Medium>(socket: &Socket, engine: &Engine<FlashDevice<N>>) -> io::Result<()> {
     let mut lines = Lines { socket, bytes: Vec::new() };
     while let Some(line) = lines.next()? {
         let Ok(mut reply) = engine.ask(move |device| answer(&line, device)) else { return Ok(()) };

@@ -3,12 +3,11 @@
 
 use serde_json::{Map, Value, json};
 use wearwell::address::BlockId;
-use wearwell::nand::Nand;
 use wearwell::stats::{ByCause, Stats};
 use wearwell::timing::Cause;
 use wearwell_replay::record::by_cause;
 
-use crate::device::FlashDevice;
+use crate::device::{FlashDevice, Medium};
 
 /// A data unit of the log.
 const DATA_UNIT_BYTES: u64 = 1000 * 512;
@@ -16,7 +15,7 @@ const DATA_UNIT_BYTES: u64 = 1000 * 512;
 const SPARE_THRESHOLD_PERCENT: u64 = 10;
 
 /// Every counter since the server started.
-pub(super) fn stats<N: Nand>(device: &FlashDevice<N>) -> Value {
+pub(super) fn stats<N: Medium>(device: &FlashDevice<N>) -> Value {
     let ftl = device.device().ftl();
     let stats = ftl.stats();
     let commands = device.commands();
@@ -58,7 +57,7 @@ pub(super) fn stats<N: Nand>(device: &FlashDevice<N>) -> Value {
 
 /// The health log. Wear is that of the medium's whole life; what hosts and the engine did counts from the start of the
 /// server.
-pub(super) fn health<N: Nand>(device: &FlashDevice<N>) -> Value {
+pub(super) fn health<N: Medium>(device: &FlashDevice<N>) -> Value {
     let ftl = device.device().ftl();
     let (identity, commands, stats) = (device.identity(), device.commands(), ftl.stats());
     let page_bytes = u64::from(ftl.store().geometry().page_bytes);
@@ -67,7 +66,8 @@ pub(super) fn health<N: Nand>(device: &FlashDevice<N>) -> Value {
     let used = 100.0 * wear.mean / f64::from(identity.endurance_cycles.max(1));
     let is_short_of_spare = spare_percent < SPARE_THRESHOLD_PERCENT;
     json!({
-        "critical_warning": u64::from(is_short_of_spare),
+        "critical_warning": u64::from(is_short_of_spare) | u64::from(device.failure().is_some()) << 2,
+        "failure": device.failure(),
         "avail_spare": spare_percent,
         "spare_thresh": SPARE_THRESHOLD_PERCENT,
         "percent_used": (used.ceil() as u64).min(255),
@@ -90,7 +90,7 @@ pub(super) fn health<N: Nand>(device: &FlashDevice<N>) -> Value {
 }
 
 /// Write amplification, and its parts by cause: they add up to the whole.
-pub(super) fn write_amplification<N: Nand>(device: &FlashDevice<N>) -> Value {
+pub(super) fn write_amplification<N: Medium>(device: &FlashDevice<N>) -> Value {
     let ftl = device.device().ftl();
     let stats = ftl.stats();
     let page_bytes = u64::from(ftl.store().geometry().page_bytes);
@@ -121,7 +121,7 @@ struct Wear {
 }
 
 impl Wear {
-    fn of<N: Nand>(device: &FlashDevice<N>) -> Self {
+    fn of<N: Medium>(device: &FlashDevice<N>) -> Self {
         let store = device.device().ftl().store();
         let blocks = store.geometry().blocks();
         let good = || (0..blocks).map(BlockId).filter(|&block| !store.nand().is_bad(block));

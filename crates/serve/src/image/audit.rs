@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::backing::{Access, Backing, CopyOnWrite, Files};
 use super::error::ImageError;
-use super::layout::Durability;
+use super::layout::Session;
 use super::nand::FileNand;
-use super::{Found, recover, replay_journal};
+use super::{Found, Recovered, recover, replay_journal};
 
 /// What an audit found, from best to worst.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -69,9 +69,9 @@ pub fn audit_of(backing: impl Backing) -> Result<AuditReport, ImageError> {
         unsafe_shutdowns: opened.unsafe_shutdowns,
     };
     if report.findings.is_empty() {
-        let nand = FileNand::new(view, found.layout, loaded, Durability::Process);
+        let nand = FileNand::new(view, found.layout, loaded, Session::default());
         match recover(nand, &found.superblock) {
-            Ok((mut device, recovery)) => {
+            Ok(Recovered { mut device, recovery, .. }) => {
                 report.mapped_pages = recovery.mapped_pages;
                 report.findings.extend(device.ftl_mut().check().err());
             }

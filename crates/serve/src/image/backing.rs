@@ -151,6 +151,11 @@ impl Files {
         })?;
         let [_, session, flash, nvram, journal] = ImageFile::ALL;
         let files = [superblock, open(session)?, open(flash)?, open(nvram)?, open(journal)?];
+        // Pages are asked for one by one, and reading ahead would leave folios that make small writes dear.
+        for file in &files {
+            // Advice that is not taken costs time only.
+            let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
+        }
         Ok(Self { files, path })
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use wearwell::address::{BlockId, Ppn};
 use wearwell::nand::{Retain, SimNand};
 use wearwell::{Device, DeviceOptions};
-use wearwell_replay::config::{Config, Resolved};
+use wearwell_replay::config::Config;
 
 use super::backing::{Backing, Files, ImageFile};
 use super::error::ImageError;
@@ -15,6 +15,7 @@ use super::layout::{
     BlockHealth, BlockRecord, Durability, Layout, RECORD_BYTES, Session, Superblock, WORD_BYTES,
 };
 use super::{io_error, parts_of};
+use crate::specification::pin;
 
 /// What an image is made of.
 #[derive(Clone, Debug)]
@@ -25,28 +26,29 @@ pub struct Specification {
     pub config: Config,
     /// Bytes the host sees, instead of what the preset exports: the flash is made to fit.
     pub size_bytes: Option<u64>,
+    /// What a session survives that asks for nothing else.
+    pub durability: Durability,
 }
 
 impl Specification {
     /// The superblock of a new image.
     ///
     /// # Errors
-    /// [`ImageError::Config`], [`ImageError::Setting`]; [`ImageError::Device`] for a design that cannot run without a
+    /// [`ImageError::Config`]; [`ImageError::Device`] for a design that cannot run without a
     /// battery or does not fit.
     pub fn superblock(&self, salt: u64) -> Result<Superblock, ImageError> {
         let mut config = self.config.clone();
-        require_meaning(&config)?;
-        let resolved = self.resolve(&mut config)?;
-        pin(&mut config, &resolved);
+        let resolved = pin(&mut config, self.size_bytes)?;
         let mut superblock = Superblock {
             geometry: resolved.geometry,
             logical_pages: resolved.logical_pages,
             nvram_words: 0,
             salt,
+            durability: self.durability,
             design: self.design.clone(),
             config: config.to_toml(),
         };
-        let parts = parts_of(&config, &self.design, &superblock)?;
+        let (parts, _) = parts_of(&config, &superblock)?;
         let geometry = superblock.geometry.clone();
         let nvram_bytes = parts.nvram_bytes_with_map(geometry.page_bytes, superblock.logical_pages);
         superblock.nvram_words = nvram_bytes / 8;
@@ -56,66 +58,6 @@ impl Specification {
         Device::new(trial, superblock.logical_pages, &parts, options)?;
         Ok(superblock)
     }
-
-    fn resolve(&self, config: &mut Config) -> Result<Resolved, ImageError> {
-        let Some(bytes) = self.size_bytes else {
-            if config.device.preset.is_none() && config.device.logical_pages.is_none() {
-                return Err(ImageError::Setting(
-                    "the size of the device is missing: give --size, or a preset with --device".into(),
-                ));
-            }
-            return Ok(config.resolve(u64::from(config.device.logical_pages.unwrap_or(1)))?);
-        };
-        // The page size is known once a preset is resolved; the footprint counts pages of 4 KiB.
-        let footprint = bytes.div_ceil(4096).max(1);
-        config.device.fit = Some(1.0);
-        config.device.logical_pages = None;
-        let page_bytes = u64::from(config.resolve(footprint)?.geometry.page_bytes);
-        if bytes == 0 || !bytes.is_multiple_of(page_bytes) {
-            return Err(ImageError::Setting(format!(
-                "a size of {bytes} bytes is not a number of whole pages of {page_bytes} bytes"
-            )));
-        }
-        let pages = u32::try_from(bytes / page_bytes)
-            .map_err(|_| ImageError::Setting(format!("{bytes} bytes are more pages than 32 bits count")))?;
-        config.device.logical_pages = Some(pages);
-        Ok(config.resolve(footprint)?)
-    }
-}
-
-/// Settings that an image would silently ignore.
-fn require_meaning(config: &Config) -> Result<(), ImageError> {
-    let defaults = Config::default();
-    let refused = [
-        ("device.factory_bad_share", config.device.factory_bad_share.is_some_and(|share| share > 0.0)),
-        ("device.wear_out", config.device.wear_out == Some(true)),
-        ("precondition", config.precondition != defaults.precondition),
-        ("content", config.content != defaults.content),
-        ("timing.mode", config.timing.mode != defaults.timing.mode),
-    ];
-    match refused.into_iter().find(|&(_, is_set)| is_set) {
-        Some((name, _)) => {
-            Err(ImageError::Setting(format!("{name} has no meaning for an image; leave it out")))
-        }
-        None => Ok(()),
-    }
-}
-
-/// Everything that was derived becomes explicit, so that the image means the same to every version.
-fn pin(config: &mut Config, resolved: &Resolved) {
-    let geometry = &resolved.geometry;
-    let device = &mut config.device;
-    device.preset = Some(resolved.preset.clone());
-    device.channels = Some(geometry.channels);
-    device.dies_per_channel = Some(geometry.dies_per_channel);
-    device.planes_per_die = Some(geometry.planes_per_die);
-    device.blocks_per_plane = Some(geometry.blocks_per_plane);
-    device.pages_per_block = Some(geometry.pages_per_block);
-    device.page_bytes = Some(geometry.page_bytes);
-    device.spare_bytes = Some(geometry.spare_bytes);
-    device.superblock_planes = Some(geometry.superblock_planes);
-    device.logical_pages = Some(resolved.logical_pages);
-    device.fit = None;
 }
 
 /// Creates an image in a new or empty directory. The superblock comes last: without it a directory is no image.
@@ -138,8 +80,7 @@ pub fn create(directory: &Path, specification: &Specification) -> Result<Superbl
 /// [`ImageError::Io`].
 pub fn create_on(backing: &mut impl Backing, superblock: &Superblock) -> Result<(), ImageError> {
     let layout = Layout::new(superblock);
-    let session =
-        Session { is_clean: true, durability: Durability::Process, boot: [0; 16], unsafe_shutdowns: 0 };
+    let session = Session { is_clean: true, durability: superblock.durability, ..Session::default() };
     let written = write_flash(backing, &layout)
         .map_err(|error| (ImageFile::Flash, error))
         .and_then(|()| write_nvram(backing, &layout).map_err(|error| (ImageFile::Nvram, error)))
@@ -159,27 +100,30 @@ pub fn create_on(backing: &mut impl Backing, superblock: &Superblock) -> Result<
     written.map_err(|(file, source)| io_error(backing, "write", file)(source))
 }
 
+/// Metadata is written in the pieces in which it is used. A page cache builds large folios from large writes, and a file system
+/// that walks all blocks of a folio then makes every later write of 64 bytes several times as dear.
+const PIECE_BYTES: usize = 4096;
+
 fn write_flash(backing: &mut impl Backing, layout: &Layout) -> io::Result<()> {
-    const AT_ONCE: u64 = 1 << 20;
-    let mut at = 0;
-    while at < layout.metadata_bytes() {
-        let bytes = vec![0; AT_ONCE.min(layout.metadata_bytes() - at) as usize];
-        backing.write(ImageFile::Flash, &bytes, at)?;
-        at += bytes.len() as u64;
+    // Both regions are whole pieces.
+    for at in (0..layout.metadata_bytes()).step_by(PIECE_BYTES) {
+        backing.write(ImageFile::Flash, &[0; PIECE_BYTES], at)?;
     }
     let fresh = BlockRecord { health: BlockHealth::Good, erases: 0 };
     let blocks = (0..layout.geometry.blocks()).map(BlockId);
     let records: Vec<u8> = blocks.flat_map(|block| layout.encode_block(block, fresh)).collect();
-    backing.write(ImageFile::Flash, &records, layout.block_at(BlockId(0)))?;
+    for (at, piece) in (0..).step_by(PIECE_BYTES).zip(records.chunks(PIECE_BYTES)) {
+        backing.write(ImageFile::Flash, piece, layout.block_at(BlockId(0)) + at)?;
+    }
     debug_assert_eq!(layout.oob_at(Ppn(1)) - layout.oob_at(Ppn(0)), RECORD_BYTES as u64);
     // The last byte, so that the file has its length and pages that were never programmed take no space.
     backing.write(ImageFile::Flash, &[0], layout.flash_bytes() - 1)
 }
 
 fn write_nvram(backing: &mut impl Backing, layout: &Layout) -> io::Result<()> {
-    const AT_ONCE: u64 = 1 << 16;
-    for from in (0..layout.nvram_words).step_by(AT_ONCE as usize) {
-        let words = from..layout.nvram_words.min(from + AT_ONCE);
+    const AT_ONCE: usize = PIECE_BYTES / WORD_BYTES;
+    for from in (0..layout.nvram_words).step_by(AT_ONCE) {
+        let words = from..layout.nvram_words.min(from + AT_ONCE as u64);
         let bytes: Vec<u8> = words.flat_map(|index| layout.encode_word(index, 0)).collect();
         backing.write(ImageFile::Nvram, &bytes, from * WORD_BYTES as u64)?;
     }

@@ -39,6 +39,8 @@ pub struct Superblock {
     pub nvram_words: u64,
     /// Drawn when the image was created; seeds every checksum.
     pub salt: u64,
+    /// What a session survives that asks for nothing else.
+    pub durability: Durability,
     /// Name of the design.
     pub design: String,
     /// The resolved configuration, TOML.
@@ -118,6 +120,7 @@ impl Superblock {
         put_u64(&mut bytes, 56, self.nvram_words);
         put_u64(&mut bytes, 64, self.salt);
         bytes[72..72 + self.design.len()].copy_from_slice(self.design.as_bytes());
+        bytes[104] = self.durability.code();
         bytes.extend_from_slice(self.config.as_bytes());
         let crc = crc32c::crc32c(&bytes[16..]);
         put_u32(&mut bytes, 12, crc);
@@ -161,6 +164,7 @@ impl Superblock {
             logical_pages: u32_at(bytes, 20),
             nvram_words: u64_at(bytes, 56),
             salt: u64_at(bytes, 64),
+            durability: Durability::of_code(bytes[104])?,
             design: String::from_utf8(name.to_vec()).ok()?,
             config: String::from_utf8(config.to_vec()).ok()?,
         };
@@ -417,8 +421,29 @@ pub enum Durability {
     Host,
 }
 
+impl Durability {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Process, Self::Host];
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Host => "host",
+        }
+    }
+
+    fn code(self) -> u8 {
+        u8::from(self == Self::Host)
+    }
+
+    fn of_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|durability| durability.code() == code)
+    }
+}
+
 /// Who used the image last, and how that ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Session {
     /// The image was closed.
     pub is_clean: bool,
@@ -428,6 +453,8 @@ pub struct Session {
     pub boot: [u8; 16],
     /// Sessions that did not end cleanly, this one not counted.
     pub unsafe_shutdowns: u64,
+    /// Sessions in the life of the image, this one counted.
+    pub sessions: u64,
 }
 
 impl Session {
@@ -435,20 +462,23 @@ impl Session {
     pub fn encode(&self, salt: u64) -> [u8; RECORD_BYTES] {
         let mut bytes = [0; RECORD_BYTES];
         bytes[4] = u8::from(self.is_clean);
-        bytes[5] = u8::from(self.durability == Durability::Host);
+        bytes[5] = self.durability.code();
         put_u64(&mut bytes, 8, self.unsafe_shutdowns);
         bytes[16..32].copy_from_slice(&self.boot);
+        put_u64(&mut bytes, 32, self.sessions);
         seal(&mut bytes, salt, 0);
         bytes
     }
 
     /// Reads the file.
     pub fn decode(bytes: &[u8; RECORD_BYTES], salt: u64) -> Option<Self> {
-        (is_sealed(bytes, salt, 0) && bytes[4] <= 1 && bytes[5] <= 1).then(|| Self {
+        let durability = Durability::of_code(bytes[5])?;
+        (is_sealed(bytes, salt, 0) && bytes[4] <= 1).then(|| Self {
             is_clean: bytes[4] == 1,
-            durability: if bytes[5] == 1 { Durability::Host } else { Durability::Process },
+            durability,
             boot: bytes[16..32].try_into().expect("sixteen bytes"),
             unsafe_shutdowns: u64_at(bytes, 8),
+            sessions: u64_at(bytes, 32),
         })
     }
 }

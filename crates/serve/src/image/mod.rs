@@ -41,11 +41,13 @@ use wearwell::recovery::RecoveryReport;
 use wearwell::{Device, DeviceOptions};
 use wearwell_replay::config::Config;
 
+use crate::device::Identity;
+
 /// How an image is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OpenOptions {
-    /// What the session survives.
-    pub durability: Durability,
+    /// What the session survives, if not what the image says.
+    pub durability: Option<Durability>,
 }
 
 /// What opening found and did.
@@ -60,6 +62,8 @@ pub struct OpenReport {
     pub torn_pages: u64,
     /// Sessions that did not end cleanly, in the life of the image.
     pub unsafe_shutdowns: u64,
+    /// Sessions in the life of the image, this one counted.
+    pub sessions: u64,
     /// What the engine's recovery did.
     pub recovery: RecoveryReport,
 }
@@ -73,7 +77,7 @@ pub struct Image<B: Backing = Files> {
     pub superblock: Superblock,
     /// What opening found.
     pub report: OpenReport,
-    session: Session,
+    endurance_cycles: u32,
 }
 
 impl Image {
@@ -100,31 +104,36 @@ impl<B: Backing> Image<B> {
         report.torn_pages = torn.len() as u64;
         let session = Session {
             is_clean: false,
-            durability: options.durability,
+            durability: options.durability.unwrap_or(found.superblock.durability),
             boot: this_boot(),
             unsafe_shutdowns: report.unsafe_shutdowns,
+            sessions: report.sessions,
         };
-        let mut nand = FileNand::new(backing, found.layout, loaded, options.durability);
+        let mut nand = FileNand::new(backing, found.layout, loaded, session);
         // The pages that are half done are sealed before the session begins under which nobody would look for them.
         let repaired = torn.into_iter().try_for_each(|(ppn, epoch)| nand.write_torn(ppn, epoch));
-        repaired.and_then(|()| nand.begin()).map_err(|_| stopped(&nand))?;
-        write_session(nand.backing_mut(), &found.superblock, session)?;
-        let (device, recovery) = recover(nand, &found.superblock)?;
+        repaired.and_then(|()| nand.begin_session()).map_err(|_| stopped(&nand))?;
+        let Recovered { device, recovery, endurance_cycles } = recover(nand, &found.superblock)?;
         report.recovery = recovery;
-        Ok(Self { device, superblock: found.superblock, report, session })
+        Ok(Self { device, superblock: found.superblock, report, endurance_cycles })
     }
 
     /// Writes everything out and notes that the image was closed.
     ///
     /// # Errors
-    /// What [`Device::flush`] says; [`ImageError::Io`]. The image is as after an unclean end then.
-    pub fn close(mut self) -> Result<(), ImageError> {
-        self.device.flush()?;
-        let backing = self.device.ftl_mut().store_mut().nand_mut().backing_mut();
-        for file in [ImageFile::Flash, ImageFile::Nvram] {
-            backing.sync(file).map_err(|source| io_error(backing, "sync", file)(source))?;
+    /// As [`close`].
+    pub fn close(self) -> Result<(), ImageError> {
+        close(self.device)
+    }
+
+    /// What a live device says about itself.
+    pub fn identity(&self) -> Identity {
+        Identity {
+            design: self.superblock.design.clone(),
+            endurance_cycles: self.endurance_cycles,
+            power_cycles: self.report.sessions,
+            unsafe_shutdowns: self.report.unsafe_shutdowns,
         }
-        write_session(backing, &self.superblock, Session { is_clean: true, ..self.session })
     }
 
     /// The files, without closing: what the end of the process leaves.
@@ -133,11 +142,24 @@ impl<B: Backing> Image<B> {
     }
 }
 
-/// The parts that a device over an image consists of.
+/// Writes everything of a device out and notes that its image was closed.
+///
+/// # Errors
+/// What [`Device::flush`] says; what the host has against it. The image is as after an unclean end then.
+pub fn close<B: Backing>(mut device: Device<FileNand<B>>) -> Result<(), ImageError> {
+    let flushed = device.flush();
+    let nand = device.ftl_mut().store_mut().nand_mut();
+    if nand.failure().is_none() {
+        flushed?;
+    }
+    nand.end_session().map_err(|_| stopped(nand))
+}
+
+/// The parts that a device over an image consists of, and the cycles its blocks are rated for.
 ///
 /// # Errors
 /// [`ImageError::Config`], and [`ImageError::Device`] for a design that needs a battery.
-fn parts_of(config: &Config, design: &str, superblock: &Superblock) -> Result<Parts, ImageError> {
+fn parts_of(config: &Config, superblock: &Superblock) -> Result<(Parts, u32), ImageError> {
     let resolved = config.resolve(u64::from(superblock.logical_pages))?;
     if resolved.geometry != superblock.geometry || resolved.logical_pages != superblock.logical_pages {
         return Err(ImageError::Setting(
@@ -146,27 +168,31 @@ fn parts_of(config: &Config, design: &str, superblock: &Superblock) -> Result<Pa
                 .into(),
         ));
     }
-    Ok(config.parts(design, &resolved)?.without_battery()?)
+    let parts = config.parts(&superblock.design, &resolved)?.without_battery()?;
+    Ok((parts, resolved.endurance_cycles))
 }
 
 fn stopped<B: Backing>(nand: &FileNand<B>) -> ImageError {
     ImageError::Setting(nand.failure().unwrap_or("the medium stopped").to_owned())
 }
 
+struct Recovered<B> {
+    device: Device<FileNand<B>>,
+    recovery: RecoveryReport,
+    endurance_cycles: u32,
+}
+
 /// The device over a medium that was found with data.
-fn recover<B: Backing>(
-    nand: FileNand<B>,
-    superblock: &Superblock,
-) -> Result<(Device<FileNand<B>>, RecoveryReport), ImageError> {
+fn recover<B: Backing>(nand: FileNand<B>, superblock: &Superblock) -> Result<Recovered<B>, ImageError> {
     let config = Config::from_parts(Some(("superblock", &superblock.config)), &[])?;
-    let parts = parts_of(&config, &superblock.design, superblock)?;
+    let (parts, endurance_cycles) = parts_of(&config, superblock)?;
     let options = DeviceOptions { buffer: config.buffer() };
     let mut device = Device::new(nand, superblock.logical_pages, &parts, options)?;
-    let report = device.recover().map_err(|error| match device.ftl().store().nand().failure() {
+    let recovery = device.recover().map_err(|error| match device.ftl().store().nand().failure() {
         Some(failure) => ImageError::Setting(failure.to_owned()),
         None => error.into(),
     })?;
-    Ok((device, report))
+    Ok(Recovered { device, recovery, endurance_cycles })
 }
 
 fn io_error<'a>(
@@ -175,17 +201,6 @@ fn io_error<'a>(
     file: ImageFile,
 ) -> impl FnOnce(std::io::Error) -> ImageError + 'a {
     move |source| ImageError::Io { doing, path: backing.place(file), source }
-}
-
-fn write_session(
-    backing: &mut impl Backing,
-    superblock: &Superblock,
-    session: Session,
-) -> Result<(), ImageError> {
-    let bytes = session.encode(superblock.salt);
-    let file = ImageFile::Session;
-    let written = backing.write(file, &bytes, 0).and_then(|()| backing.sync(file));
-    written.map_err(|source| io_error(backing, "write", file)(source))
 }
 
 /// The boot of this host, zeros if it does not say.
@@ -231,6 +246,7 @@ impl Found {
             was_unclean: !self.session.is_clean,
             host_restarted: self.host_restarted,
             unsafe_shutdowns: self.session.unsafe_shutdowns + u64::from(!self.session.is_clean),
+            sessions: self.session.sessions + 1,
             ..OpenReport::default()
         }
     }

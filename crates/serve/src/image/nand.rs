@@ -1,7 +1,7 @@
 //! Flash and NVRAM in files, under the rules of the strict model.
 //!
 //! The rules are [`SimNand`]'s: it judges every operation and holds OOB and wear of all pages in RAM (28 bytes a page, with
-//! 8 more here to guard the data). The files hold what survives. A program writes the data, then the spare area, then the
+//! 8 more here to guard the data). The files hold what survives. A program writes the spare area, then the data, then the
 //! OOB record, whose arrival is the program; an erase writes the block's record with the next epoch, which makes all pages
 //! of the block erased at once; a store of NVRAM writes one record. Each of the three commits by one write that cannot be
 //! torn, so the end of the process leaves the operation not begun or done.
@@ -18,11 +18,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wearwell::address::{BlockId, Ppn};
 use wearwell::content::{Content, Descriptor, Fingerprint};
-use wearwell::nand::{Fragile, Geometry, Nand, NandError, Oob, SimNand};
+use wearwell::nand::{CopyRun, Fragile, Geometry, Nand, NandError, Oob, SimNand};
 
 use super::backing::{Backing, Files, ImageFile};
-use super::layout::{BlockHealth, BlockRecord, Durability, Journal, Layout, OobRecord, WORD_BYTES};
+use super::layout::{BlockHealth, BlockRecord, Durability, Journal, Layout, OobRecord, Session, WORD_BYTES};
 use super::load::{Guard, Loaded, read_page};
+use crate::device::Medium;
 
 /// Flash and NVRAM of an open image.
 #[derive(Debug)]
@@ -31,7 +32,8 @@ pub struct FileNand<B = Files> {
     layout: Layout,
     model: SimNand,
     guards: Vec<Guard>,
-    durability: Durability,
+    /// The session that holds the medium.
+    session: Session,
     /// Words stored since the last sync of a `host` session.
     waiting: BTreeMap<u64, u64>,
     /// Largest sequence number programmed, and the largest that a sync covered.
@@ -41,15 +43,24 @@ pub struct FileNand<B = Files> {
     damaged: BTreeSet<u32>,
 }
 
+/// Programs of pages that follow each other, before they are written.
+#[derive(Default)]
+struct Staged {
+    data: Vec<u8>,
+    records: Vec<u8>,
+    guards: Vec<Guard>,
+    sequence: u64,
+}
+
 impl<B: Backing> FileNand<B> {
-    pub(super) fn new(backing: B, layout: Layout, loaded: Loaded, durability: Durability) -> Self {
+    pub(super) fn new(backing: B, layout: Layout, loaded: Loaded, session: Session) -> Self {
         let Loaded { model, guards, sequence, .. } = loaded;
         Self {
             backing,
             layout,
             model,
             guards,
-            durability,
+            session,
             waiting: BTreeMap::new(),
             sequence,
             synced_sequence: sequence,
@@ -60,12 +71,7 @@ impl<B: Backing> FileNand<B> {
 
     /// What the session survives.
     pub fn durability(&self) -> Durability {
-        self.durability
-    }
-
-    /// Why the medium stopped working, if it did.
-    pub fn failure(&self) -> Option<&str> {
-        self.failure.as_deref()
+        self.session.durability
     }
 
     /// Pages whose data was found damaged while they were read.
@@ -76,16 +82,29 @@ impl<B: Backing> FileNand<B> {
     /// Bytes of RAM that the medium needs per page of flash.
     pub const RAM_BYTES_PER_PAGE: u64 = 28 + size_of::<Guard>() as u64;
 
-    /// Begins a session: in a `host` session everything found reaches the disk, and the journal knows how far that is.
-    pub(super) fn begin(&mut self) -> Result<(), NandError> {
-        match self.durability {
-            Durability::Process => Ok(()),
-            Durability::Host => {
-                self.sync_file(ImageFile::Flash)?;
-                self.sync_file(ImageFile::Nvram)?;
-                self.commit_words()
-            }
+    /// Begins the session: in a `host` session everything found reaches the disk first, and the journal knows how far that
+    /// is.
+    pub(super) fn begin_session(&mut self) -> Result<(), NandError> {
+        if self.durability() == Durability::Host {
+            self.sync_file(ImageFile::Flash)?;
+            self.sync_file(ImageFile::Nvram)?;
+            self.commit_words()?;
         }
+        self.write_session()
+    }
+
+    /// Notes that the image was closed, when everything is on the host's disk.
+    pub(super) fn end_session(&mut self) -> Result<(), NandError> {
+        self.sync_file(ImageFile::Flash)?;
+        self.sync_file(ImageFile::Nvram)?;
+        self.session.is_clean = true;
+        self.write_session()
+    }
+
+    fn write_session(&mut self) -> Result<(), NandError> {
+        let bytes = self.session.encode(self.layout.salt);
+        self.write(ImageFile::Session, &bytes, 0)?;
+        self.sync_file(ImageFile::Session)
     }
 
     /// The files.
@@ -121,6 +140,7 @@ impl<B: Backing> FileNand<B> {
     }
 
     fn sync_file(&mut self, file: ImageFile) -> Result<(), NandError> {
+        self.powered()?;
         self.backing.sync(file).map_err(|error| self.fail("sync", file, &error))
     }
 
@@ -144,18 +164,39 @@ impl<B: Backing> FileNand<B> {
     }
 
     fn write_page(&mut self, ppn: Ppn, oob: Oob, bytes: &[u8]) -> Result<(), NandError> {
+        let mut staged = Staged::default();
+        self.stage(ppn, oob, bytes, &mut staged)?;
+        self.write_staged(ppn, &staged)
+    }
+
+    /// Prepares the program of a page; the model takes it, and its spare area is written.
+    fn stage(&mut self, ppn: Ppn, oob: Oob, bytes: &[u8], staged: &mut Staged) -> Result<(), NandError> {
+        // The model refuses what flash refuses before a byte is written; a refusal of the host comes too late for it, but
+        // from then on nothing but opening the image again is possible.
+        self.model.program(ppn, oob, Content::Descriptor(Descriptor::of(oob.fingerprint)))?;
         let (data, spare) = bytes.split_at(self.layout.geometry.page_bytes as usize);
-        self.write(ImageFile::Flash, data, self.layout.data_at(ppn))?;
         if !spare.is_empty() {
             self.write(ImageFile::Flash, spare, self.layout.spare_at(ppn))?;
         }
         let epoch = self.model.erase_count(self.block_of(ppn));
-        let guard =
-            Guard { data_crc: self.layout.data_crc(ppn, epoch, bytes), spare_bytes: spare.len() as u16 };
-        let Guard { data_crc, spare_bytes } = guard;
-        self.write_oob(ppn, &OobRecord { epoch, oob: Some(oob), spare_bytes, data_crc })?;
-        self.guards[ppn.index()] = guard;
-        self.sequence = self.sequence.max(oob.sequence);
+        let (data_crc, spare_bytes) = (self.layout.data_crc(ppn, epoch, bytes), spare.len() as u16);
+        let record = OobRecord { epoch, oob: Some(oob), spare_bytes, data_crc };
+        staged.data.extend_from_slice(data);
+        staged.records.extend_from_slice(&self.layout.encode_oob(ppn, &record));
+        staged.guards.push(Guard { data_crc, spare_bytes });
+        staged.sequence = oob.sequence;
+        Ok(())
+    }
+
+    /// Writes what was staged for the pages from `first` on: all data, then all records.
+    fn write_staged(&mut self, first: Ppn, staged: &Staged) -> Result<(), NandError> {
+        if staged.guards.is_empty() {
+            return Ok(());
+        }
+        self.write(ImageFile::Flash, &staged.data, self.layout.data_at(first))?;
+        self.write(ImageFile::Flash, &staged.records, self.layout.oob_at(first))?;
+        self.guards[first.index()..first.index() + staged.guards.len()].copy_from_slice(&staged.guards);
+        self.sequence = self.sequence.max(staged.sequence);
         Ok(())
     }
 
@@ -187,6 +228,19 @@ impl<B: Backing> FileNand<B> {
     }
 }
 
+impl<B: Backing> FileNand<B> {
+    /// Why the medium stopped working, if it did.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+}
+
+impl<B: Backing + Send + 'static> Medium for FileNand<B> {
+    fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+}
+
 impl<B: Backing> Nand for FileNand<B> {
     fn geometry(&self) -> &Geometry {
         self.model.geometry()
@@ -196,9 +250,6 @@ impl<B: Backing> Nand for FileNand<B> {
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
         self.powered()?;
         let Content::Bytes(bytes) = content else { panic!("program of page {ppn}: an image keeps bytes") };
-        // The model refuses what flash refuses before a byte is written; a refusal of the host comes too late for it, but
-        // from then on nothing but opening the image again is possible.
-        self.model.program(ppn, oob, Content::Descriptor(Descriptor::of(oob.fingerprint)))?;
         self.write_page(ppn, oob, bytes)
     }
 
@@ -214,6 +265,23 @@ impl<B: Backing> Nand for FileNand<B> {
         Ok(oob)
     }
 
+    /// The pages of a run follow each other in the files: their data is one write, and so are their OOB records. Records
+    /// arrive in order, so the end of the process between or within the writes leaves the first copies done.
+    fn copy(&mut self, run: CopyRun<'_>, _: &mut [u8]) -> (usize, Result<(), NandError>) {
+        let mut staged = Staged::default();
+        let copies = run.from.iter().zip(run.owners).enumerate();
+        let outcome = copies.into_iter().try_for_each(|(k, (&from, &owner))| {
+            let mut oob = self.read(from, &mut [])?;
+            let bytes = self.load_page(from)?;
+            (oob.owner, oob.sequence) = (owner.0, run.sequence + k as u64);
+            self.stage(Ppn(run.to.0 + k as u32), oob, &bytes, &mut staged)
+        });
+        match self.write_staged(run.to, &staged) {
+            Ok(()) => (staged.guards.len(), outcome),
+            Err(error) => (0, Err(error)),
+        }
+    }
+
     fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
         self.powered()?;
         self.model.probe(ppn)
@@ -223,7 +291,7 @@ impl<B: Backing> Nand for FileNand<B> {
         self.sync()?;
         self.model.erase(block)?;
         self.write_record(block, BlockHealth::Good, self.model.erase_count(block))?;
-        match self.durability {
+        match self.durability() {
             Durability::Process => Ok(()),
             Durability::Host => self.sync_file(ImageFile::Flash),
         }
@@ -270,7 +338,7 @@ impl<B: Backing> Nand for FileNand<B> {
 
     fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
         self.powered()?;
-        match self.durability {
+        match self.durability() {
             Durability::Process => {
                 let record = self.layout.encode_word(index as u64, word);
                 self.write(ImageFile::Nvram, &record, (index * WORD_BYTES) as u64)?;
@@ -283,7 +351,7 @@ impl<B: Backing> Nand for FileNand<B> {
     /// Nothing in a `process` session. In a `host` session two syncs of the host's disk, three with words of NVRAM.
     fn sync(&mut self) -> Result<(), NandError> {
         self.powered()?;
-        if self.durability == Durability::Process {
+        if self.durability() == Durability::Process {
             return Ok(());
         }
         self.sync_file(ImageFile::Flash)?;

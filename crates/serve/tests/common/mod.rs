@@ -8,8 +8,10 @@ use std::path::PathBuf;
 
 use wearwell::nand::SimNand;
 use wearwell_replay::config::Config;
+use wearwell_serve::device::HostCommands;
+use wearwell_serve::image::{self, FileNand};
 use wearwell_serve::memory::Specification;
-use wearwell_serve::{Address, FlashDevice, Server};
+use wearwell_serve::{Address, FlashDevice, Medium, Server};
 
 pub use client::Client;
 
@@ -19,9 +21,9 @@ pub const DESIGNS: [&str; 5] = ["page-map", "recyclable", "remap", "delta", "int
 pub const PAGE: u64 = 4096;
 pub const MIB: u64 = 1 << 20;
 
-/// A device in memory behind a Unix socket and, beside it, a control socket.
-pub struct Served {
-    server: Server<FlashDevice<SimNand>>,
+/// A device behind a Unix socket and, beside it, a control socket.
+pub struct Served<N = SimNand> {
+    server: Server<FlashDevice<N>>,
     folder: tempfile::TempDir,
 }
 
@@ -36,12 +38,44 @@ pub fn specification(design: &str, size_bytes: u64) -> Specification {
 }
 
 impl Served {
+    /// In memory.
     pub fn new(design: &str, size_bytes: u64) -> Self {
         Self::of(specification(design, size_bytes).build().expect("it fits"))
     }
 
     pub fn of(device: FlashDevice<SimNand>) -> Self {
+        Self::start(device, tempfile::tempdir().expect("there is room for a folder"))
+    }
+
+    /// Ends the server. The device must have kept every conservation law.
+    pub fn stop(self) -> FlashDevice<SimNand> {
+        let device = self.server.stop().expect("the engine is sound");
+        let mut engine = device.device().clone();
+        engine.ftl_mut().check().expect("every law holds");
+        device
+    }
+}
+
+impl Served<FileNand> {
+    /// On a new image.
+    pub fn on_image(design: &str, size_bytes: u64) -> Self {
         let folder = tempfile::tempdir().expect("there is room for a folder");
+        let path = folder.path().join("image");
+        let specification = image::Specification {
+            design: design.to_owned(),
+            config: config(&[]),
+            size_bytes: Some(size_bytes),
+            durability: image::Durability::Process,
+        };
+        image::create(&path, &specification).expect("the folder is empty");
+        let image = image::Image::open(&path, image::OpenOptions::default()).expect("it is new");
+        let identity = image.identity();
+        Self::start(FlashDevice::new(image.device, identity).expect("it keeps bytes"), folder)
+    }
+}
+
+impl<N: Medium> Served<N> {
+    fn start(device: FlashDevice<N>, folder: tempfile::TempDir) -> Self {
         let mut served = Self { server: Server::start(device, "drive", "a test drive"), folder };
         served.server.open_nbd(&Address::Unix(served.socket())).expect("the path is free");
         served.server.open_control(&Address::Unix(served.control())).expect("the path is free");
@@ -56,7 +90,7 @@ impl Served {
         self.folder.path().join("control.sock")
     }
 
-    pub fn server(&mut self) -> &mut Server<FlashDevice<SimNand>> {
+    pub fn server(&mut self) -> &mut Server<FlashDevice<N>> {
         &mut self.server
     }
 
@@ -70,12 +104,12 @@ impl Served {
         self.connect().ready()
     }
 
-    /// Ends the server. The device must have kept every conservation law.
-    pub fn stop(self) -> FlashDevice<SimNand> {
+    /// Ends the server and returns what it was asked. The device must have kept every conservation law.
+    pub fn end(self) -> HostCommands {
         let device = self.server.stop().expect("the engine is sound");
-        let mut engine = device.device().clone();
-        engine.ftl_mut().check().expect("every law holds");
-        device
+        let commands = device.commands();
+        device.into_device().ftl_mut().check().expect("every law holds");
+        commands
     }
 }
 

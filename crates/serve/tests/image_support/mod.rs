@@ -15,13 +15,18 @@ use wearwell::{Device, Result};
 use wearwell_replay::config::Config;
 use wearwell_serve::image::{Backing, Durability, ImageFile, OpenOptions, Specification};
 
+#[path = "../versions/mod.rs"]
+pub mod versions;
+
+pub use versions::{NOTHING, SHARED, Value, page_of};
+
 /// The designs that an image serves.
 pub const DESIGNS: [&str; 5] = ["page-map", "recyclable", "remap", "delta", "integrated"];
 
 /// Opens for a session that survives the end of its process.
-pub const PROCESS: OpenOptions = OpenOptions { durability: Durability::Process };
+pub const PROCESS: OpenOptions = OpenOptions { durability: Some(Durability::Process) };
 /// Opens for a session that survives the end of the host.
-pub const HOST: OpenOptions = OpenOptions { durability: Durability::Host };
+pub const HOST: OpenOptions = OpenOptions { durability: Some(Durability::Host) };
 
 /// A device of some hundred pages, so that garbage collection is always at work.
 pub fn specification(design: &str, page_bytes: u32) -> Specification {
@@ -44,7 +49,7 @@ pub fn with_settings(design: &str, page_bytes: u32, more: &[&str]) -> Specificat
     ];
     let settings: Vec<String> = settings.iter().chain(more).map(|&setting| setting.to_owned()).collect();
     let config = Config::from_parts(None, &settings).expect("the settings exist");
-    Specification { design: design.to_owned(), config, size_bytes: None }
+    Specification { design: design.to_owned(), config, size_bytes: None, durability: Durability::Process }
 }
 
 pub const SECTOR: u64 = 512;
@@ -164,29 +169,6 @@ impl Backing for MemoryFiles {
     }
 }
 
-/// Content of a page: who wrote it and when, or a content that many pages share; zeros for nothing.
-pub type Value = (u64, u64);
-
-pub const NOTHING: Value = (0, 0);
-const SHARED: u64 = 1 << 40;
-
-/// A page full of a value.
-pub fn page_of(value: Value, page_bytes: usize) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(page_bytes);
-    while bytes.len() < page_bytes {
-        bytes.extend_from_slice(&value.0.to_le_bytes());
-        bytes.extend_from_slice(&value.1.to_le_bytes());
-    }
-    bytes
-}
-
-/// The value a page is full of; `None` if it is torn.
-pub fn value_of(bytes: &[u8]) -> Option<Value> {
-    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-    let value = (word(0), word(8));
-    (page_of(value, bytes.len()) == bytes).then_some(value)
-}
-
 /// What the host does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
@@ -234,65 +216,55 @@ pub fn perform<N: Nand>(device: &mut Device<N>, op: Op) -> Result<()> {
     }
 }
 
-/// The exact oracle: of every page the last durable value and all issued since.
+/// The exact oracle for one operation at a time.
 #[derive(Clone)]
-pub struct Oracle {
-    pages: Vec<Vec<Value>>,
-}
+pub struct Oracle(versions::Oracle);
 
 /// What an oracle has against a page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Violation {
     Unreadable(u64, String),
-    Torn(u64),
-    /// Neither the last durable value nor a later one: lost, stale, back from the dead, or another page's.
-    Wrong(u64, Value, Vec<Value>),
+    Wrong(versions::Violation),
 }
 
 impl Oracle {
     pub fn new(pages: u64) -> Self {
-        Self { pages: vec![vec![NOTHING]; pages as usize] }
+        Self(versions::Oracle::new(pages))
     }
 
     pub fn pages(&self) -> u64 {
-        self.pages.len() as u64
+        self.0.blocks()
     }
 
     /// The host sends an operation: from now on what it writes may be found.
     pub fn issue(&mut self, op: Op) {
         match op {
-            Op::Write(page, value) => self.pages[page as usize].push(value),
-            Op::Trim(page, pages) => {
-                self.pages[page as usize..(page + pages) as usize]
-                    .iter_mut()
-                    .for_each(|page| page.push(NOTHING));
-            }
+            Op::Write(page, value) => self.0.issue(page, value),
+            Op::Trim(page, pages) => (page..page + pages).for_each(|page| self.0.issue(page, NOTHING)),
             Op::Flush => {}
         }
     }
 
     /// The device acknowledges it.
     pub fn acknowledge(&mut self, op: Op) {
-        if op == Op::Flush {
-            self.pages.iter_mut().for_each(|page| drop(page.drain(..page.len() - 1)));
+        match op {
+            Op::Write(page, _) => self.0.acknowledge(page, false),
+            Op::Trim(page, pages) => (page..page + pages).for_each(|page| self.0.acknowledge(page, false)),
+            Op::Flush => {
+                let now = self.0.moment();
+                self.0.flushed(now);
+            }
         }
     }
 
     /// Compares every page; what is found becomes the only version.
     pub fn judge<N: Nand>(&mut self, device: &mut Device<N>) -> Vec<Violation> {
         let page_bytes = u64::from(device.ftl().store().geometry().page_bytes);
-        let mut bytes = vec![0; page_bytes as usize];
-        let mut violations = Vec::new();
-        for (number, allowed) in (0..).zip(&mut self.pages) {
-            match device.read(number * page_bytes, page_bytes, &mut bytes) {
-                Err(error) => violations.push(Violation::Unreadable(number, error.to_string())),
-                Ok(()) => match value_of(&bytes) {
-                    None => violations.push(Violation::Torn(number)),
-                    Some(value) if allowed.contains(&value) => *allowed = vec![value],
-                    Some(value) => violations.push(Violation::Wrong(number, value, allowed.clone())),
-                },
-            }
-        }
-        violations
+        let (pages, mut bytes) = (self.pages(), vec![0; page_bytes as usize]);
+        let look = |number: u64| match device.read(number * page_bytes, page_bytes, &mut bytes) {
+            Err(error) => Some(Violation::Unreadable(number, error.to_string())),
+            Ok(()) => self.0.judge(number, &bytes).map(Violation::Wrong),
+        };
+        (0..pages).filter_map(look).collect()
     }
 }

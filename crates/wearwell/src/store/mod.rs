@@ -105,8 +105,9 @@ pub(crate) struct Ledger {
     programs: u64,
     erases: u64,
     retired_blocks: u64,
-    /// Erase counts of all blocks at the beginning.
+    /// Erase counts of all blocks, and pages programmed, at the beginning: a medium may be taken over with data.
     first_wear: u64,
+    first_programs: u64,
     /// Programs and erases that were counted and that loss of power interrupted or refused.
     cut: u64,
     /// Whether recovery may have closed blocks that were not full.
@@ -168,6 +169,7 @@ impl<N: Nand> Store<N> {
         };
         store.adopt_erased_blocks();
         store.ledger.first_wear = store.total_wear();
+        store.ledger.first_programs = store.programmed_pages();
         store
     }
 
@@ -199,8 +201,9 @@ impl<N: Nand> Store<N> {
     /// Programs and erases are what the flash shows: pages programmed are on flash or were erased, erases are in the wear
     /// of the blocks. Failures, cuts and blocks that were closed early leave room between the bounds.
     pub(crate) fn check_ledger(&mut self) -> std::result::Result<(), String> {
-        let Ledger { programs, erases, retired_blocks, first_wear, cut, recovered } = self.ledger;
-        let programs = programs + self.stats.total_programs();
+        let Ledger { programs, erases, retired_blocks, first_wear, first_programs, cut, recovered } =
+            self.ledger;
+        let programs = first_programs + programs + self.stats.total_programs();
         let erases = (erases + self.stats.total_erases()) / self.geometry.superblock_planes as u64;
         let retired = retired_blocks + self.stats.retired_blocks;
         let wear = self.total_wear() - first_wear;
@@ -211,7 +214,7 @@ impl<N: Nand> Store<N> {
                 "{erases} erases, {retired} blocks retired, {cut} operations cut; blocks were worn {wear} times"
             ));
         }
-        let present: u64 = (0..self.geometry.blocks()).map(|block| self.programmed(BlockId(block))).sum();
+        let present = self.programmed_pages();
         let most = (erases + retired) * self.geometry.block_pages() as u64 + present + cut;
         if programs > most || programs + cut < present || is_exact && programs != most {
             return Err(format!(
@@ -224,6 +227,10 @@ impl<N: Nand> Store<N> {
 
     fn has_condemned(&self) -> bool {
         (0..self.geometry.blocks()).any(|block| self.nand.is_condemned(BlockId(block)))
+    }
+
+    fn programmed_pages(&mut self) -> u64 {
+        (0..self.geometry.blocks()).map(|block| self.programmed(BlockId(block))).sum()
     }
 
     /// Pages of a block that are programmed, readable or not. Costs no counted operation.

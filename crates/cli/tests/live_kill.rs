@@ -1,0 +1,233 @@
+//! `kill -9` of the real server at any instant, against the exact oracle (recipes A10 and A11).
+//!
+//! A cycle: several connections write, zero, trim and flush, some requests with FUA; the process is killed; `wearwell check`
+//! must find every law kept; the server starts again on the image and every block is read and judged. A flush on one
+//! connection makes durable what another one had acknowledged before: one oracle judges all connections.
+//!
+//! A few cycles per design run in every test run. `WEARWELL_KILL_CYCLES=700 cargo test --release -p wearwell-cli --test
+//! live_kill -- --nocapture` runs many; `WEARWELL_KILL_SEED` chooses others, `WEARWELL_KILL_DESIGNS=remap,delta` the designs.
+
+#[path = "../../serve/tests/common/client.rs"]
+#[allow(dead_code, reason = "a part of the client is used")]
+mod client;
+#[path = "../../serve/tests/versions/mod.rs"]
+mod versions;
+
+use std::collections::HashMap;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use client::{Client, FLUSH, FUA, GO, NO_HOLE, REP_ACK, TRIM, WRITE, ZERO, info_request, request_bytes};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use versions::{Kind, Oracle, Request, Violation, page_of};
+
+const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
+const BLOCKS: u64 = 400;
+const BLOCK_BYTES: usize = 4096;
+const CONNECTIONS: u64 = 4;
+const IN_FLIGHT: usize = 4;
+
+/// So small that garbage collection is always at work.
+const SETTINGS: [&str; 8] = [
+    "device.channels=1",
+    "device.dies_per_channel=1",
+    "device.planes_per_die=2",
+    "device.blocks_per_plane=40",
+    "device.pages_per_block=8",
+    "device.spare_bytes=64",
+    "device.logical_pages=400",
+    "recycle.policy=inf",
+];
+
+struct Bench {
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new(design: &str, durability: &str) -> Self {
+        let bench = Self { folder: tempfile::tempdir().expect("a temporary folder") };
+        let mut create = Command::new(WEARWELL);
+        create.arg("create").arg(bench.image()).args(["--design", design, "--durability", durability]);
+        for setting in SETTINGS {
+            create.args(["--set", setting]);
+        }
+        assert!(create.stdout(Stdio::null()).status().expect("it can be started").success());
+        bench
+    }
+
+    fn image(&self) -> PathBuf {
+        self.folder.path().join("image")
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("nbd")
+    }
+
+    fn start(&self) -> Child {
+        let mut serve = Command::new(WEARWELL);
+        serve.args(["serve", "--quiet", "--export", "drive", "--image"]).arg(self.image());
+        let mut child = serve.arg("--socket").arg(self.socket()).spawn().expect("it can be started");
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while UnixStream::connect(self.socket()).is_err() {
+            let ended = child.try_wait().expect("it is our child");
+            assert!(ended.is_none() && Instant::now() < deadline, "the server does not start: {ended:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        child
+    }
+
+    /// Exit status and words of `wearwell check`.
+    fn check(&self) -> (Option<i32>, String) {
+        let output = Command::new(WEARWELL).arg("check").arg(self.image()).output().expect("it runs");
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&said).into_owned())
+    }
+
+    fn judge(&self, oracle: &mut Oracle) -> Vec<Violation> {
+        const AT_ONCE: u64 = 100;
+        let mut client = Client::connect(&self.socket()).ready();
+        let mut found = Vec::new();
+        for first in (0..BLOCKS).step_by(AT_ONCE as usize) {
+            let bytes = client.read(first * BLOCK_BYTES as u64, (AT_ONCE as usize * BLOCK_BYTES) as u32);
+            found.extend(
+                (first..)
+                    .zip(bytes.chunks_exact(BLOCK_BYTES))
+                    .filter_map(|(block, bytes)| oracle.judge(block, bytes)),
+            );
+        }
+        found
+    }
+}
+
+/// A connection with simple replies, so that the end of the server is an error and not a panic.
+fn connect(path: &Path) -> UnixStream {
+    let mut client = Client::connect(path);
+    client.send(&3_u32.to_be_bytes());
+    let replies = client.option(GO, &info_request("drive", &[3]));
+    assert_eq!(replies.last(), Some(&(REP_ACK, vec![])));
+    client.stream
+}
+
+fn send(stream: &mut UnixStream, cookie: u64, request: &Request, hole: bool) -> io::Result<()> {
+    let command = match request.kind {
+        Kind::Write => WRITE,
+        Kind::Zero => ZERO,
+        Kind::Trim => TRIM,
+        Kind::Flush => FLUSH,
+    };
+    let is_flush = request.kind == Kind::Flush;
+    let mut flags = if request.is_durable && !is_flush { FUA } else { 0 };
+    flags |= if request.kind == Kind::Zero && !hole { NO_HOLE } else { 0 };
+    let len = (request.values.len() * BLOCK_BYTES) as u32;
+    let mut bytes = request_bytes(command, flags, cookie, request.first * BLOCK_BYTES as u64, len);
+    if request.kind == Kind::Write {
+        bytes.extend(request.values.iter().flat_map(|&value| page_of(value, BLOCK_BYTES)));
+    }
+    stream.write_all(&bytes)
+}
+
+fn reply(stream: &mut UnixStream) -> io::Result<u64> {
+    let mut reply = [0; 16];
+    stream.read_exact(&mut reply)?;
+    assert_eq!(reply[..8], *b"\x67\x44\x66\x98\0\0\0\0", "every request is possible");
+    Ok(u64::from_be_bytes(reply[8..].try_into().expect("eight bytes")))
+}
+
+/// Works until the server is gone; returns how many requests were acknowledged.
+fn work(mut stream: UnixStream, oracle: &Mutex<Oracle>, seed: u64) -> u64 {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut in_flight: HashMap<u64, Request> = HashMap::new();
+    let (mut cookie, mut acknowledged) = (0, 0);
+    loop {
+        let drawn = if in_flight.len() < IN_FLIGHT { oracle.lock().unwrap().draw(&mut random) } else { None };
+        if let Some(request) = drawn {
+            cookie += 1;
+            let sent = send(&mut stream, cookie, &request, random.random_bool(0.5));
+            in_flight.insert(cookie, request);
+            if sent.is_err() {
+                return acknowledged;
+            }
+        } else if !in_flight.is_empty() {
+            let Ok(cookie) = reply(&mut stream) else { return acknowledged };
+            let request = in_flight.remove(&cookie).expect("it was asked for");
+            oracle.lock().unwrap().complete(&request);
+            acknowledged += 1;
+        }
+    }
+}
+
+#[derive(Default)]
+struct Total {
+    requests: u64,
+    blocks: u64,
+}
+
+fn run(design: &str, durability: &str, seed: u64, cycles: u64) -> Total {
+    let bench = Bench::new(design, durability);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let oracle = &Mutex::new(Oracle::new(BLOCKS));
+    let mut requests = 0;
+    for cycle in 0..cycles {
+        let case = format!("{design}, {durability}, seed {seed}, cycle {cycle}");
+        let mut server = bench.start();
+        assert_eq!(bench.judge(&mut oracle.lock().unwrap()), [], "{case}");
+        let connections: Vec<UnixStream> = (0..CONNECTIONS).map(|_| connect(&bench.socket())).collect();
+        let seeds: Vec<u64> = (0..CONNECTIONS).map(|_| random.random()).collect();
+        // A `host` session waits for the host's disk.
+        let longest_us = if durability == "host" { 400_000 } else { 40_000 };
+        let lifetime = Duration::from_micros(random.random_range(500..longest_us));
+        requests += std::thread::scope(|scope| {
+            let workers: Vec<_> = connections
+                .into_iter()
+                .zip(seeds)
+                .map(|(stream, seed)| scope.spawn(move || work(stream, oracle, seed)))
+                .collect();
+            std::thread::sleep(lifetime);
+            server.kill().expect("SIGKILL");
+            server.wait().expect("it ends");
+            workers.into_iter().map(|worker| worker.join().expect("it works to the end")).sum::<u64>()
+        });
+        let (status, said) = bench.check();
+        assert_eq!(status, Some(1), "{case}: {said}");
+        assert!(
+            said.contains("0 left half done by the host"),
+            "the end of a process tears nothing: {case}: {said}"
+        );
+        assert!(said.contains(&format!("{} unsafe shutdowns", cycle + 1)), "{case}: {said}");
+    }
+    let mut server = bench.start();
+    assert_eq!(bench.judge(&mut oracle.lock().unwrap()), [], "{design}: at the end");
+    let ended = Command::new("kill").arg(server.id().to_string()).status().expect("there is a kill");
+    assert!(ended.success());
+    assert!(server.wait().expect("it ends").success());
+    let (status, said) = bench.check();
+    assert_eq!(status, Some(0), "{design}: {said}");
+    Total { requests, blocks: oracle.lock().unwrap().checked }
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+}
+
+#[test]
+fn no_block_is_lost_torn_stale_resurrected_or_foreign_after_kill_9() {
+    let designs = std::env::var("WEARWELL_KILL_DESIGNS");
+    let designs = designs.as_deref().unwrap_or("page-map,recyclable,remap,delta,integrated");
+    let (cycles, seed) = (setting("WEARWELL_KILL_CYCLES", 8), setting("WEARWELL_KILL_SEED", 1));
+    for design in designs.split(',') {
+        // Waiting for the host's disk takes most of the time of a `host` session, and kills hit it there.
+        for (durability, cycles) in [("process", cycles), ("host", cycles.div_ceil(8))] {
+            let total = run(design, durability, seed, cycles);
+            println!(
+                "{design}, {durability}: {cycles} kills, {} requests acknowledged, {} blocks compared, 0 wrong",
+                total.requests, total.blocks
+            );
+            assert!(total.requests > cycles, "the connections work: {}", total.requests);
+        }
+    }
+}

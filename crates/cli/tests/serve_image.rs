@@ -1,0 +1,229 @@
+//! `create`, `serve --image` and `check` as a user runs them.
+
+#[path = "../../serve/tests/common/client.rs"]
+#[allow(dead_code, reason = "a part of the client is used")]
+mod client;
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use client::{Client, EIO, FLUSH, READ, WRITE};
+
+const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
+const PAGE: u64 = 4096;
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+struct Bench(tempfile::TempDir);
+
+impl Bench {
+    fn new(arguments: &[&str]) -> Self {
+        let bench = Self(tempfile::tempdir().unwrap());
+        let output = Command::new(WEARWELL)
+            .args(["create", "--size", "16MiB"])
+            .args(arguments)
+            .arg(bench.file("image"))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        bench
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn serve(&self) -> Command {
+        let mut command = Command::new(WEARWELL);
+        self.arguments(&mut command);
+        command
+    }
+
+    /// The server by a shell that lets no file grow beyond `limit_kib`; what lies there cannot be written.
+    fn serve_limited(&self, limit_kib: u64) -> Command {
+        let mut command = Command::new("bash");
+        let script = format!("trap '' XFSZ; ulimit -f {limit_kib}; exec \"$@\"");
+        command.args(["-c", &script, "bash", WEARWELL]);
+        self.arguments(&mut command);
+        command
+    }
+
+    fn arguments(&self, command: &mut Command) {
+        command.args(["serve", "--export", "drive", "--image"]).arg(self.file("image"));
+        command.arg("--socket").arg(self.file("nbd")).arg("--control").arg(self.file("control"));
+        command.stderr(Stdio::piped());
+    }
+
+    fn start(&self, mut command: Command) -> Child {
+        let mut child = command.spawn().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while UnixStream::connect(self.file("nbd")).is_err() {
+            assert!(
+                child.try_wait().unwrap().is_none(),
+                "{}",
+                text(&child.wait_with_output().unwrap().stderr)
+            );
+            assert!(Instant::now() < deadline, "the server does not start");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(&self.file("nbd")).ready()
+    }
+
+    fn ask(&self, command: &str) -> serde_json::Value {
+        let mut control = UnixStream::connect(self.file("control")).unwrap();
+        writeln!(control, "{{\"command\": \"{command}\"}}").unwrap();
+        let mut answer = String::new();
+        BufReader::new(control).read_line(&mut answer).unwrap();
+        serde_json::from_str(&answer).unwrap()
+    }
+
+    fn check(&self) -> (Option<i32>, String) {
+        let output = Command::new(WEARWELL).arg("check").arg(self.file("image")).output().unwrap();
+        (output.status.code(), text(&[output.stdout, output.stderr].concat()))
+    }
+}
+
+fn end(child: Child, signal: &str) -> Output {
+    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+    child.wait_with_output().unwrap()
+}
+
+fn pattern(page: u64) -> Vec<u8> {
+    (0..PAGE).map(|k| (page * 31 + k * k) as u8 | 1).collect()
+}
+
+#[test]
+fn sessions_follow_each_other_and_are_counted() {
+    for (design, durability) in [("page-map", "process"), ("remap", "host")] {
+        let bench = Bench::new(&["--design", design, "--durability", durability]);
+        assert_eq!(bench.check().0, Some(0));
+        let server = bench.start(bench.serve());
+        let mut client = bench.client();
+        (0..50).for_each(|page| client.write(page * PAGE, &pattern(page)));
+        client.done(FLUSH, 0, 0, 0, &[]);
+        let (status, said) = bench.check();
+        assert_eq!(status, Some(3), "{said}");
+        assert!(said.contains("in use by another process"), "{said}");
+        let second = bench.serve().arg("--quiet").output().unwrap();
+        assert_eq!(second.status.code(), Some(1));
+        assert!(text(&second.stderr).contains("in use by another process"), "{}", text(&second.stderr));
+        drop(client);
+        let output = end(server, "-KILL");
+        assert!(!output.status.success());
+        let words = format!(
+            "it was closed; 0 logical pages hold data, 0 unsafe shutdowns; survives the end of the {durability}"
+        );
+        assert!(text(&output.stderr).contains(&words), "{}", text(&output.stderr));
+        assert_eq!(bench.check().0, Some(1));
+
+        let server = bench.start(bench.serve());
+        let mut client = bench.client();
+        (0..50).for_each(|page| assert!(client.read(page * PAGE, PAGE as u32) == pattern(page)));
+        let health = bench.ask("health");
+        assert_eq!(
+            (&health["power_cycles"], &health["unsafe_shutdowns"]),
+            (&2.into(), &1.into()),
+            "{health}"
+        );
+        assert_eq!(health["failure"], serde_json::Value::Null);
+        drop(client);
+        let output = end(server, "-TERM");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(
+            text(&output.stderr).contains(
+                "its last session did not close it: recovered, 0 pages half done; 50 logical pages"
+            )
+        );
+        let (status, said) = bench.check();
+        assert_eq!(status, Some(0), "{said}");
+        assert!(said.contains("50 logical pages hold data, 1 unsafe shutdowns"), "{said}");
+    }
+}
+
+/// A host that refuses to write stops the device; what was flushed before is there when there is room again.
+#[test]
+fn a_host_that_refuses_to_write_is_an_error_with_a_sentence_and_loses_nothing() {
+    let bench = Bench::new(&[]);
+    let flash_kib = std::fs::metadata(bench.file("image/flash")).unwrap().len() / 1024;
+    let server = bench.start(bench.serve_limited(flash_kib / 2));
+    let mut client = bench.client();
+    let mut stored = 0;
+    let refused = loop {
+        let reply = client.call(WRITE, 0, stored * PAGE, PAGE as u32, &pattern(stored));
+        if reply.errno != 0 {
+            break reply;
+        }
+        client.done(FLUSH, 0, 0, 0, &[]);
+        stored += 1;
+    };
+    assert_eq!(refused.errno, EIO);
+    let sentence = "the device stopped, open the image again";
+    assert!(
+        refused.message.contains("cannot write") && refused.message.contains(sentence),
+        "{}",
+        refused.message
+    );
+    assert!(stored > 100, "there was room for half: {stored}");
+    for (command, len) in [(READ, 4096), (FLUSH, 0)] {
+        let reply = client.call(command, 0, 0, len, &[]);
+        assert_eq!((reply.errno, &reply.message), (EIO, &refused.message));
+    }
+    let health = bench.ask("health");
+    assert_eq!(health["failure"], refused.message);
+    assert_eq!(health["critical_warning"], 4);
+    drop(client);
+    let output = end(server, "-TERM");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains(sentence), "{}", text(&output.stderr));
+    let (status, said) = bench.check();
+    assert_eq!(status, Some(1), "{said}");
+    let server = bench.start(bench.serve());
+    let mut client = bench.client();
+    (0..stored).for_each(|page| assert!(client.read(page * PAGE, PAGE as u32) == pattern(page)));
+    client.write(stored * PAGE, &pattern(stored));
+    drop(client);
+    assert_eq!(end(server, "-TERM").status.code(), Some(0));
+    assert_eq!(bench.check().0, Some(0));
+}
+
+/// A client that goes in the middle of a write leaves the page as it was.
+#[test]
+fn half_a_write_is_no_write() {
+    let bench = Bench::new(&[]);
+    let server = bench.start(bench.serve());
+    let mut client = bench.client();
+    client.write(0, &pattern(1));
+    let mut leaver = bench.client();
+    leaver.send(&client::request_bytes(WRITE, 0, 99, 0, PAGE as u32));
+    leaver.send(&pattern(2)[..2048]);
+    drop(leaver);
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(client.read(0, PAGE as u32) == pattern(1));
+    drop(client);
+    end(server, "-KILL");
+    assert_eq!(bench.check().0, Some(1));
+}
+
+#[test]
+fn what_an_image_fixes_cannot_be_given_again() {
+    let bench = Bench::new(&[]);
+    for arguments in [["--design", "remap"], ["--size", "1GiB"], ["--set", "gc.policy=fifo"]] {
+        let output = bench.serve().args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains("cannot be used with"), "{}", text(&output.stderr));
+    }
+    let mut nowhere = Command::new(WEARWELL);
+    nowhere.args(["serve", "--image"]).arg(bench.file("none")).arg("--socket").arg(bench.file("nbd"));
+    let output = nowhere.output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("holds no image; make one with `wearwell create`"));
+}

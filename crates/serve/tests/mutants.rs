@@ -1,0 +1,207 @@
+//! Drives with one planted defect each: the exact oracle must catch every one, and must have nothing against the sound
+//! drive. An oracle that passes a liar proves nothing of the devices that it passes.
+
+mod versions;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use versions::{Kind, NOTHING, Oracle, Request, Value, Violation, Wrong, page_of};
+
+const BLOCKS: u64 = 512;
+const BLOCK_BYTES: usize = 4096;
+const IN_FLIGHT: usize = 16;
+/// Reliability tests of the same kind needed up to 150 for the rarest defect.
+const CYCLES: u64 = 400;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Defect {
+    None,
+    FlushIgnored,
+    FuaIgnored,
+    EverySixteenthFlushIgnored,
+    /// A flush forgets one block in 64.
+    FlushForgets,
+    /// At each start one bit is flipped, one block lies in another's place, one holds zeros, one is half another version.
+    BitFlipped,
+    Misdirected,
+    Zeroed,
+    Torn,
+    /// Trims live in the cache only and are never made durable.
+    TrimForgotten,
+    /// Of two versions that are flushed together, the older one reaches the medium.
+    OlderVersionWins,
+}
+
+const DEFECTS: [Defect; 10] = [
+    Defect::FlushIgnored,
+    Defect::FuaIgnored,
+    Defect::EverySixteenthFlushIgnored,
+    Defect::FlushForgets,
+    Defect::BitFlipped,
+    Defect::Misdirected,
+    Defect::Zeroed,
+    Defect::Torn,
+    Defect::TrimForgotten,
+    Defect::OlderVersionWins,
+];
+
+/// A drive with a volatile cache over a medium of bytes.
+struct Drive {
+    defect: Defect,
+    medium: Vec<Vec<u8>>,
+    /// Every version since the last flush, newest last.
+    cache: BTreeMap<u64, Vec<Value>>,
+    flushes: u64,
+    random: Xoshiro256PlusPlus,
+}
+
+impl Drive {
+    fn new(defect: Defect, seed: u64) -> Self {
+        Self {
+            defect,
+            medium: vec![vec![0; BLOCK_BYTES]; BLOCKS as usize],
+            cache: BTreeMap::new(),
+            flushes: 0,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+        }
+    }
+
+    fn execute(&mut self, request: &Request) {
+        if request.kind == Kind::Flush {
+            return self.flush();
+        }
+        for (block, &value) in (request.first..).zip(&request.values) {
+            self.cache.entry(block).or_default().push(value);
+            if request.is_durable && self.defect != Defect::FuaIgnored {
+                self.write_out(block);
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        self.flushes += 1;
+        let is_ignored = match self.defect {
+            Defect::FlushIgnored => true,
+            Defect::EverySixteenthFlushIgnored => self.flushes.is_multiple_of(16),
+            _ => false,
+        };
+        if is_ignored {
+            return;
+        }
+        let blocks: Vec<u64> = self.cache.keys().copied().collect();
+        for block in blocks {
+            let is_forgotten = self.defect == Defect::FlushForgets && self.random.random_range(0..64) == 0;
+            if !is_forgotten {
+                self.write_out(block);
+            }
+        }
+    }
+
+    fn write_out(&mut self, block: u64) {
+        let Some(versions) = self.cache.remove(&block) else { return };
+        let value = match self.defect {
+            Defect::OlderVersionWins => versions[versions.len().saturating_sub(2)],
+            _ => versions[versions.len() - 1],
+        };
+        if !(self.defect == Defect::TrimForgotten && value == NOTHING) {
+            self.medium[block as usize] = page_of(value, BLOCK_BYTES);
+        }
+    }
+
+    /// The cache is gone; of what was in it, some blocks had been written out already.
+    fn cut(&mut self) {
+        for (block, versions) in std::mem::take(&mut self.cache) {
+            if self.random.random_range(0..3) == 0 {
+                let value = versions[self.random.random_range(0..versions.len())];
+                self.medium[block as usize] = page_of(value, BLOCK_BYTES);
+            }
+        }
+        let (one, other) = (self.draw(), self.draw());
+        match self.defect {
+            Defect::BitFlipped => {
+                let at = self.random.random_range(0..BLOCK_BYTES);
+                self.medium[one][at] ^= 1 << self.random.random_range(0..8);
+            }
+            Defect::Misdirected => self.medium[one] = self.medium[other].clone(),
+            Defect::Zeroed => self.medium[one].fill(0),
+            Defect::Torn => {
+                let half = self.medium[other][..BLOCK_BYTES / 2].to_vec();
+                self.medium[one][..BLOCK_BYTES / 2].copy_from_slice(&half);
+            }
+            _ => {}
+        }
+    }
+
+    fn draw(&mut self) -> usize {
+        self.random.random_range(0..BLOCKS) as usize
+    }
+}
+
+/// Works with requests in flight, cuts, compares, and so on. Stops at the first cycle with violations.
+fn first_violations(defect: Defect, seed: u64) -> (u64, u64, Vec<Violation>) {
+    let mut drive = Drive::new(defect, seed + 1);
+    let mut oracle = Oracle::new(BLOCKS);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    for cycle in 0..CYCLES {
+        let mut in_flight = VecDeque::new();
+        for _ in 0..random.random_range(1..600) {
+            in_flight.extend(oracle.draw(&mut random));
+            if in_flight.len() == IN_FLIGHT {
+                let request = in_flight.pop_front().expect("it is full");
+                drive.execute(&request);
+                oracle.complete(&request);
+            }
+        }
+        // Some of those in flight are executed and nobody is told.
+        in_flight
+            .drain(..random.random_range(0..=in_flight.len()))
+            .for_each(|request| drive.execute(&request));
+        drive.cut();
+        let found: Vec<Violation> =
+            (0..BLOCKS).filter_map(|block| oracle.judge(block, &drive.medium[block as usize])).collect();
+        if !found.is_empty() {
+            return (cycle, oracle.checked, found);
+        }
+    }
+    (CYCLES, oracle.checked, vec![])
+}
+
+#[test]
+fn the_oracle_has_nothing_against_a_sound_drive() {
+    let (cycles, checked, violations) = first_violations(Defect::None, 3);
+    assert_eq!((cycles, violations), (CYCLES, vec![]));
+    assert_eq!(checked, CYCLES * BLOCKS);
+}
+
+#[test]
+fn every_planted_defect_is_caught() {
+    for defect in DEFECTS {
+        for seed in 0..5 {
+            let (cycle, checked, violations) = first_violations(defect, seed);
+            assert!(!violations.is_empty(), "{defect:?} seed {seed}: missed in {cycle} cycles");
+            println!("{defect:?} seed {seed}: caught in cycle {cycle}, {checked} blocks compared");
+        }
+    }
+}
+
+#[test]
+fn violations_are_named() {
+    let judge = |durable: &[Value], found: &[u8]| {
+        let mut oracle = Oracle::new(8);
+        for &value in durable {
+            oracle.issue(2, value);
+            oracle.acknowledge(2, true);
+        }
+        oracle.judge(2, found).map(|violation| violation.wrong)
+    };
+    let bytes = |value| page_of(value, BLOCK_BYTES);
+    assert_eq!(judge(&[(3, 1)], &bytes((3, 1))), None);
+    assert_eq!(judge(&[(3, 1)], &bytes(NOTHING)), Some(Wrong::Lost));
+    assert_eq!(judge(&[(3, 1), (3, 2)], &bytes((3, 1))), Some(Wrong::Stale));
+    assert_eq!(judge(&[(3, 1), NOTHING], &bytes((3, 1))), Some(Wrong::Resurrected));
+    assert_eq!(judge(&[(3, 1)], &bytes((4, 1))), Some(Wrong::Foreign));
+    let torn = [&bytes((3, 1))[..2048], &bytes((3, 2))[..2048]].concat();
+    assert_eq!(judge(&[(3, 1)], &torn), Some(Wrong::Torn));
+}

@@ -1,0 +1,230 @@
+//! The exact oracle: of every block the last durable version and all that were issued since, with several requests in
+//! flight on several connections.
+//!
+//! A version joins when its request is *sent*. It makes all older ones impossible when it is durable: its request asked for
+//! FUA and was acknowledged, or a flush was acknowledged that was sent after the version's acknowledgement, on whatever
+//! connection. After a cut a block must hold one of its versions, whole; that one is then the only one. Never are two
+//! requests in flight on one block, so its versions have an order.
+
+// Each test file compiles this module for itself and uses a part of it.
+#![allow(dead_code)]
+
+use rand::RngExt;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// Content of a block: who wrote it and when, or a content that many blocks share; zeros for nothing.
+pub type Value = (u64, u64);
+
+pub const NOTHING: Value = (0, 0);
+/// Owner of contents that any block may hold.
+pub const SHARED: u64 = 1 << 40;
+
+/// A block full of a value.
+pub fn page_of(value: Value, page_bytes: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(page_bytes);
+    while bytes.len() < page_bytes {
+        bytes.extend_from_slice(&value.0.to_le_bytes());
+        bytes.extend_from_slice(&value.1.to_le_bytes());
+    }
+    bytes
+}
+
+/// The value a block is full of; `None` if it is a mix.
+pub fn value_of(bytes: &[u8]) -> Option<Value> {
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let value = (word(0), word(8));
+    (page_of(value, bytes.len()) == bytes).then_some(value)
+}
+
+/// What an oracle has against a block.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Wrong {
+    /// A mix of values, or bytes nobody wrote.
+    Torn,
+    /// The content of another block.
+    Foreign,
+    /// Zeros in place of what was durable.
+    Lost,
+    /// A version older than the last durable one.
+    Stale,
+    /// A version older than a durable trim.
+    Resurrected,
+}
+
+/// A block that must not be as it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    pub block: u64,
+    pub wrong: Wrong,
+    pub found: Option<Value>,
+    pub allowed: Vec<Value>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Version {
+    value: Value,
+    acknowledged_at: Option<u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Write,
+    Zero,
+    Trim,
+    Flush,
+}
+
+/// A request of the workload.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub kind: Kind,
+    pub first: u64,
+    /// One for each block.
+    pub values: Vec<Value>,
+    /// FUA.
+    pub is_durable: bool,
+    /// When it was sent.
+    sent_at: u64,
+}
+
+/// The exact oracle.
+#[derive(Clone, Debug)]
+pub struct Oracle {
+    blocks: Vec<Vec<Version>>,
+    busy: Vec<bool>,
+    clock: u64,
+    version: u64,
+    /// Blocks compared so far.
+    pub checked: u64,
+}
+
+impl Oracle {
+    pub fn new(blocks: u64) -> Self {
+        let nothing = Version { value: NOTHING, acknowledged_at: Some(0) };
+        Self {
+            blocks: vec![vec![nothing]; blocks as usize],
+            busy: vec![false; blocks as usize],
+            clock: 1,
+            version: 0,
+            checked: 0,
+        }
+    }
+
+    pub fn blocks(&self) -> u64 {
+        self.blocks.len() as u64
+    }
+
+    /// A moment: what was acknowledged before lies before it.
+    pub fn moment(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    /// From now on the block may hold the value.
+    pub fn issue(&mut self, block: u64, value: Value) {
+        self.blocks[block as usize].push(Version { value, acknowledged_at: None });
+    }
+
+    /// The newest version of a block is acknowledged.
+    pub fn acknowledge(&mut self, block: u64, is_durable: bool) {
+        let now = self.moment();
+        let versions = &mut self.blocks[block as usize];
+        if is_durable {
+            versions.drain(..versions.len() - 1);
+        }
+        versions.last_mut().expect("a block always has a version").acknowledged_at = Some(now);
+    }
+
+    /// A flush that was sent at a moment is acknowledged.
+    pub fn flushed(&mut self, sent_at: u64) {
+        for versions in &mut self.blocks {
+            let is_durable = |version: &Version| version.acknowledged_at.is_some_and(|at| at < sent_at);
+            let durable = versions.iter().rposition(is_durable).unwrap_or(0);
+            versions.drain(..durable);
+        }
+    }
+
+    /// Draws a request that touches no busy block, and issues it.
+    pub fn draw(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<Request> {
+        let kind = match random.random_range(0..100) {
+            0..85 => Kind::Write,
+            85..89 => Kind::Zero,
+            89..93 => Kind::Trim,
+            _ => {
+                let sent_at = self.moment();
+                return Some(Request {
+                    kind: Kind::Flush,
+                    first: 0,
+                    values: vec![],
+                    is_durable: true,
+                    sent_at,
+                });
+            }
+        };
+        let (first, count) = self.free_run(random)?;
+        self.busy[first as usize..(first + count) as usize].fill(true);
+        let values: Vec<Value> =
+            (first..first + count).map(|block| self.new_value(kind, block, random)).collect();
+        for (block, &value) in (first..).zip(&values) {
+            self.issue(block, value);
+        }
+        let is_durable = random.random_range(0..100) < 15;
+        Some(Request { kind, first, values, is_durable, sent_at: self.moment() })
+    }
+
+    /// Blocks without a request in flight. Several places are tried: were busy ones given up at once, flushes, which need
+    /// none, would be so frequent that a flush that does nothing is made good by the next one.
+    fn free_run(&self, random: &mut Xoshiro256PlusPlus) -> Option<(u64, u64)> {
+        const TRIES: usize = 16;
+        let blocks = self.blocks();
+        let mut drawn = (0..TRIES).map(|_| {
+            let span = if random.random_range(0..3) > 0 { blocks / 4 } else { blocks };
+            let first = random.random_range(0..span);
+            let longest: u64 = if random.random_range(0..4) == 0 { 16 } else { 2 };
+            (first, random.random_range(1..=longest).min(blocks - first))
+        });
+        drawn.find(|&(first, count)| {
+            self.busy[first as usize..(first + count) as usize].iter().all(|&busy| !busy)
+        })
+    }
+
+    /// A third of what is written is written elsewhere too, so that designs share, recycle and remap.
+    fn new_value(&mut self, kind: Kind, block: u64, random: &mut Xoshiro256PlusPlus) -> Value {
+        self.version += 1;
+        match kind {
+            Kind::Write if random.random_range(0..3) == 0 => (SHARED, random.random_range(0..30)),
+            Kind::Write => (1 + block, self.version),
+            _ => NOTHING,
+        }
+    }
+
+    /// A request is acknowledged.
+    pub fn complete(&mut self, request: &Request) {
+        if request.kind == Kind::Flush {
+            return self.flushed(request.sent_at);
+        }
+        for block in request.first..request.first + request.values.len() as u64 {
+            self.acknowledge(block, request.is_durable);
+            self.busy[block as usize] = false;
+        }
+    }
+
+    /// Compares a block after a cut. What is found becomes its only version.
+    pub fn judge(&mut self, block: u64, bytes: &[u8]) -> Option<Violation> {
+        self.checked += 1;
+        self.busy[block as usize] = false;
+        let versions = &mut self.blocks[block as usize];
+        let allowed: Vec<Value> = versions.iter().map(|version| version.value).collect();
+        let found = value_of(bytes);
+        *versions = vec![Version { value: found.unwrap_or(NOTHING), acknowledged_at: Some(0) }];
+        let wrong = match found {
+            Some(value) if allowed.contains(&value) => return None,
+            None => Wrong::Torn,
+            Some(NOTHING) => Wrong::Lost,
+            Some((owner, _)) if owner != 1 + block => Wrong::Foreign,
+            Some(_) if allowed[0] == NOTHING => Wrong::Resurrected,
+            Some(_) => Wrong::Stale,
+        };
+        Some(Violation { block, wrong, found, allowed })
+    }
+}

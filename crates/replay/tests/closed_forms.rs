@@ -193,7 +193,7 @@ fn ram_formulas_are_what_parts_report() {
     };
     let scale = MetadataScale { blocks: 4096.0, block_pages: 128.0, utilisation: 0.7, cache_entries: 512.0 };
     let is = |reported: u64, formula: f64| {
-        assert!((reported as f64 - formula).abs() < 1e-6, "{reported}, {formula}")
+        assert!((reported as f64 - formula).abs() < 1e-6, "{reported}, {formula}");
     };
 
     let lazy = report(&design::lazyftl(gc, 512));

@@ -55,8 +55,9 @@ impl Rig {
             let nand = SimNand::new(flat_geometry([1, blocks, BLOCK_PAGES, PAGE as u32]), Retain::ALL);
             Ftl::new(nand, LOGICAL, parts).ok()
         };
-        let least =
-            (LOGICAL / BLOCK_PAGES..).find(|&blocks| of_blocks(blocks).is_some()).expect("some device");
+        let least = (LOGICAL / BLOCK_PAGES..LOGICAL)
+            .find(|&blocks| of_blocks(blocks).is_some())
+            .expect("some device");
         let ftl = of_blocks(least + spare_blocks).expect("it is larger");
         let mut rig = Self { ftl, versions: vec![0; LOGICAL as usize], turn: 0 };
         (0..LOGICAL).for_each(|lpn| rig.write(lpn));

@@ -311,7 +311,7 @@ fn gecko_operations(runs: &Runs) -> Result<Vec<Value>> {
     ])
 }
 
-fn of_ratio<'a>(runs: &'a Runs, ratio: u32) -> Result<Run<'a>> {
+fn of_ratio(runs: &Runs, ratio: u32) -> Result<Run<'_>> {
     if ratio == 2 { runs.get("GeckoFTL") } else { runs.get(&format!("T={ratio}")) }
 }
 
@@ -345,11 +345,11 @@ fn saved(runs: &Runs) -> Result<Vec<Value>> {
     ])
 }
 
-fn whole_entries<'a>(runs: &'a Runs, block_pages: u64) -> Result<Run<'a>> {
+fn whole_entries(runs: &Runs, block_pages: u64) -> Result<Run<'_>> {
     if block_pages == BLOCK_PAGES { runs.get("S=1") } else { runs.get(&format!("S=1,B={block_pages}")) }
 }
 
-fn balanced<'a>(runs: &'a Runs, block_pages: u64) -> Result<Run<'a>> {
+fn balanced(runs: &Runs, block_pages: u64) -> Result<Run<'_>> {
     if block_pages == BLOCK_PAGES { runs.get("GeckoFTL") } else { runs.get(&format!("B={block_pages}")) }
 }
 

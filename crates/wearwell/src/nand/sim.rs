@@ -16,6 +16,7 @@ use crate::table::Table;
 
 /// What the medium keeps of each data page beyond its owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a kind of memory that a medium can do without")]
 pub struct Retain {
     /// Sequence numbers (4 bytes per page): needed by recovery from OOB.
     pub sequence: bool,

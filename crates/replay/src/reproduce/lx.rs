@@ -140,7 +140,7 @@ fn synthetic(setting: &Setting) -> Vec<Experiment> {
         Experiment::replay(format!("locality/{name}"), input, design, settings)
     });
     let source = Source::Generated(load);
-    let wanted = ["baseline", "64k", "128k", "256k", "128k-lru", "128k-fl"];
+    let wanted = ["baseline", "64k", "128k", "256k"];
     let variants = variants(scale).into_iter().filter(|variant| wanted.contains(&variant.name.as_str()));
     variants
         .map(|Variant { name, design, settings }| {

@@ -340,12 +340,12 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Adopts a data block. The last block of a stream in a pool may be open: how many of its pages are programmed is
-    /// found by halving. The others are full, or were given up, and their rest is nobody's.
+    /// found by halving, as in a block that was given up after a failed program. The others are full.
     fn adopt_data(&mut self, data: &mut DataBlock) -> Result<()> {
         let first = self.store.geometry().first_page(data.block);
         data.programmed = self.store.geometry().block_pages();
         let mut last_sequence = data.bound;
-        if data.bound == u64::MAX {
+        if data.bound == u64::MAX || self.store.nand().is_condemned(data.block) {
             data.programmed = self.programmed_pages(first)?;
             last_sequence = self.last_sequence(first, data.programmed)?;
         }
@@ -469,6 +469,13 @@ impl<N: Nand> Ftl<N> {
     /// store.
     pub(crate) fn recount_valid(&mut self) -> Result<()> {
         let mut counts = self.store.programmed_pages_of_data();
+        // A block that was given up after a failed program is closed, and not full.
+        for (&block, pages) in &mut counts {
+            if self.store.nand().is_condemned(BlockId(block)) {
+                let programmed = self.programmed_pages(self.store.geometry().first_page(BlockId(block)))?;
+                *pages = (programmed, programmed);
+            }
+        }
         let Self { validity, store, .. } = self;
         validity.scan(store, |block, invalid| {
             if let Some((programmed, valid)) = counts.get_mut(&block.0) {

@@ -974,18 +974,15 @@ fn named_device(name: &str) -> Result<preset::Device, ConfigError> {
 fn auto_device(footprint_pages: u64) -> preset::Device {
     /// Blocks a pool needs so that 15 % of spare space is several blocks.
     const POOL_BLOCKS: u64 = 64;
-    /// Pages of the smallest blocks.
-    const SMALLEST: u64 = 4;
     let model = preset::by_name("lx-40g").expect("the preset is in the list");
     let pages_per_block = model.geometry.pages_per_block as u64;
     let is_large = footprint_pages >= 4 * POOL_BLOCKS * pages_per_block;
-    let fitting = (footprint_pages / POOL_BLOCKS).max(1).next_power_of_two().clamp(SMALLEST, pages_per_block);
+    let fitting = (footprint_pages / POOL_BLOCKS).max(1).next_power_of_two().clamp(4, pages_per_block);
     let geometry = Geometry {
         channels: if is_large { 2 } else { 1 },
         dies_per_channel: if is_large { 2 } else { 1 },
         planes_per_die: 1,
-        // With the smallest blocks, what designs keep free weighs most.
-        blocks_per_plane: if fitting > SMALLEST { POOL_BLOCKS } else { 2 * POOL_BLOCKS } as u32,
+        blocks_per_plane: POOL_BLOCKS as u32,
         pages_per_block: if is_large { pages_per_block } else { fitting } as u32,
         ..model.geometry
     };
@@ -1029,9 +1026,9 @@ fn fitted(
     let pages_4k = (footprint_pages.max(1) as f64 / fit / exported).ceil();
     let pages = pages_4k * 4096.0 / geometry.page_bytes as f64;
     let per_plane = pages / (geometry.planes() as f64 * geometry.pages_per_block as f64);
-    // On a tiny device a share of the blocks is not enough: each pool needs a free block, a block for copies, one for
-    // metadata, and one whose pages can die.
-    let least_for_gc = (4.0 / (1.0 - exported)).ceil().max(48.0);
+    // On a tiny device a share of the blocks is not enough: each pool needs a free block, a block for copies, six for
+    // maps and page validity on flash, and one whose pages can die.
+    let least_for_gc = (9.0 / (1.0 - exported)).ceil().max(48.0);
     let blocks_per_plane = per_plane.ceil().max(least_for_gc) as u32;
     Ok(Geometry { blocks_per_plane, ..geometry.clone() }.checked()?)
 }

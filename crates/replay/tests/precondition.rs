@@ -201,6 +201,6 @@ fn a_map_on_flash_is_constructed_too() {
     let mut device = device_of(&config, "dftl");
     assert_eq!(precondition::construct(&mut device, 1, &mut |_, _| Continue(())).unwrap(), Continue(()));
     device.ftl_mut().check().expect("the invariants hold");
-    let last = wearwell::address::Lpn(device.ftl().logical_pages() - 1);
+    let last = Lpn(device.ftl().logical_pages() - 1);
     assert!(device.ftl_mut().read(last, &mut []).unwrap(), "every page is mapped");
 }

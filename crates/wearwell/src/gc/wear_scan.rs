@@ -45,6 +45,8 @@ impl WearScan {
         for _ in 0..due.min(u64::from(store.blocks().len())) {
             self.step(store, gap);
         }
+        // What others collected meanwhile is open or free.
+        self.to_move = self.to_move.filter(|&block| store.blocks().state(block) == BlockState::Closed);
         self.to_move.take_if(|block| store.pool_of(*block) == pool)
     }
 
@@ -64,10 +66,6 @@ impl WearScan {
         let most = self.most.max(self.last_most);
         if store.blocks().state(block) == BlockState::Closed && most - erases > gap {
             self.to_move = Some(block);
-        }
-        // A block waits until it is collected by others, too; then it is open or free, and the next one is taken.
-        if self.to_move.is_some_and(|block| store.blocks().state(block) != BlockState::Closed) {
-            self.to_move = None;
         }
     }
 }

@@ -49,9 +49,12 @@ fn collected_by(policy: VictimPolicy) -> GcOptions {
     GcOptions { policy, ..GcOptions::default() }
 }
 
-fn worn_evenly() -> GcOptions {
-    GcOptions { wear: WearOptions { dynamic: true, static_gap: 4, scan: false }, ..GcOptions::default() }
+fn leveled_by(wear: WearOptions) -> GcOptions {
+    GcOptions { wear, ..GcOptions::default() }
 }
+
+const BY_TABLE: WearOptions = WearOptions { dynamic: true, static_gap: 4, scan: false };
+const BY_SCAN: WearOptions = WearOptions { dynamic: false, static_gap: 1, scan: true };
 
 /// A store of `entries` (`None` = unbounded); few enough that entries are evicted in tiny worlds.
 fn recycling(victims: VictimPolicy, policy: StorePolicy, entries: Option<u32>, verify_on_hit: bool) -> Parts {
@@ -111,7 +114,8 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("page-map random", page_map(collected_by(VictimPolicy::DChoices { d: 1 }))),
         ("page-map 3-choices", page_map(collected_by(VictimPolicy::DChoices { d: 3 }))),
         ("page-map fifo", page_map(collected_by(VictimPolicy::Fifo))),
-        ("page-map wear-leveled", page_map(worn_evenly())),
+        ("page-map wear-leveled", page_map(leveled_by(BY_TABLE))),
+        ("page-map wear scanned", page_map(leveled_by(BY_SCAN))),
         ("recyclable lru greedy", recycling(GREEDY, StorePolicy::Lru, Some(6), false)),
         ("recyclable lru rc-gc", recycling(RC_GC, StorePolicy::Lru, Some(6), true)),
         ("recyclable prob greedy", recycling(GREEDY, StorePolicy::Probability, Some(6), true)),

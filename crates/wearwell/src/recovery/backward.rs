@@ -105,8 +105,14 @@ struct Survey {
 }
 
 impl Survey {
-    fn opened_at(&self, block: BlockId) -> u64 {
-        self.data.iter().find(|data| data.block == block).map_or(u64::MAX, |data| data.first_sequence - 1)
+    /// Per block the number of the last program before it was opened for data, `u64::MAX` if it was not: asked once per
+    /// entry of a validity log, so it is no search.
+    fn opened_at(&self, blocks: u32) -> Vec<u64> {
+        let mut opened_at = vec![u64::MAX; blocks as usize];
+        for data in &self.data {
+            opened_at[data.block.index()] = data.first_sequence - 1;
+        }
+        opened_at
     }
 
     fn newest(&self, id: u32) -> Option<Version> {
@@ -137,24 +143,12 @@ impl<N: Nand> Ftl<N> {
     pub(super) fn rebuild_backward(&mut self, synchronises: bool) -> Result<RecoverySteps> {
         self.has_recovered = true;
         let mut steps = RecoverySteps::default();
-        let mut survey = Survey::default();
-        self.store.forget();
-        self.metered(&mut steps.blocks, |ftl| ftl.survey_blocks(&mut survey))?;
-        self.metered(&mut steps.directory, |ftl| ftl.survey_metadata(&mut survey, PageKind::Translation))?;
-        self.metered(&mut steps.validity, |ftl| {
-            ftl.survey_metadata(&mut survey, PageKind::Validity)?;
-            ftl.validity.recover(&mut ftl.store, &survey.validity_pages, |block| survey.opened_at(block))?;
-            ftl.adopt_validity_pages(&survey);
-            Ok(())
-        })?;
-        self.adopt_directory(&survey);
+        let survey = self.survey(&mut steps)?;
         let mut changes = Changes::default();
         self.metered(&mut steps.entries, |ftl| ftl.read_backward(&survey, &mut changes))?;
         self.restore_changes(&changes);
         self.metered(&mut steps.buffer, |ftl| ftl.restore_buffer(&survey, &changes))?;
-        self.metered(&mut steps.counts, Self::restore_counts)?;
-        let policy = self.collector.options.policy;
-        self.set_victim_policy(policy);
+        self.restore_victims(&mut steps)?;
         if synchronises {
             self.metered(&mut steps.synchronisation, Self::write_back)?;
         }
@@ -164,21 +158,34 @@ impl<N: Nand> Ftl<N> {
     /// After a battery has written everything: directories from the spare areas of metadata, counts from validity.
     pub(super) fn rebuild_directories(&mut self) -> Result<RecoverySteps> {
         let mut steps = RecoverySteps::default();
+        self.survey(&mut steps)?;
+        self.restore_victims(&mut steps)?;
+        Ok(steps)
+    }
+
+    /// Steps 1 to 3: blocks, the directory of the map, and page validity as it is on flash.
+    fn survey(&mut self, steps: &mut RecoverySteps) -> Result<Survey> {
         let mut survey = Survey::default();
         self.store.forget();
         self.metered(&mut steps.blocks, |ftl| ftl.survey_blocks(&mut survey))?;
         self.metered(&mut steps.directory, |ftl| ftl.survey_metadata(&mut survey, PageKind::Translation))?;
         self.metered(&mut steps.validity, |ftl| {
             ftl.survey_metadata(&mut survey, PageKind::Validity)?;
-            ftl.validity.recover(&mut ftl.store, &survey.validity_pages, |block| survey.opened_at(block))?;
+            let opened_at = survey.opened_at(ftl.store.geometry().blocks());
+            let of_block = |block: BlockId| opened_at[block.index()];
+            ftl.validity.recover(&mut ftl.store, &survey.validity_pages, of_block)?;
             ftl.adopt_validity_pages(&survey);
             Ok(())
         })?;
         self.adopt_directory(&survey);
+        Ok(survey)
+    }
+
+    /// Step 5: counts of valid pages, by which victims are chosen again.
+    fn restore_victims(&mut self, steps: &mut RecoverySteps) -> Result<()> {
         self.metered(&mut steps.counts, Self::restore_counts)?;
-        let policy = self.collector.options.policy;
-        self.set_victim_policy(policy);
-        Ok(steps)
+        self.set_victim_policy(self.collector.options.policy);
+        Ok(())
     }
 
     /// Runs a step and adds up its flash operations.

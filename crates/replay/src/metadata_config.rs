@@ -6,16 +6,15 @@
 //! parts go together is the engine's business: its refusal is passed on as it is.
 
 use serde::{Deserialize, Serialize};
-use wearwell::design::{self, DftlOptions, GeckoFtlOptions, MappingPart, Parts, Persistence, UFtlOptions};
+use wearwell::design::{
+    self, DftlOptions, GeckoFtlOptions, METADATA_SHARE, MappingPart, Parts, Persistence, UFtlOptions,
+};
 use wearwell::gc::{GcOptions, MetadataGc};
 use wearwell::mapping::{CachedOptions, DirectoryPart, Identification};
 use wearwell::nand::Geometry;
 use wearwell::validity::{BitmapOptions, GeckoOptions, MergeMode, ValidityPart};
 
 use crate::config::{Config, Resolved};
-
-/// Share of all blocks that metadata may take where `gc.metadata_share` is absent; see `design::geckoftl`.
-const METADATA_SHARE: f64 = 0.1;
 
 /// Cached entries where nothing is said: this share of the logical pages.
 const CACHED_SHARE: u32 = 32;

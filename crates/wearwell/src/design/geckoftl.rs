@@ -14,7 +14,7 @@ pub(super) const DESIGN: Design = Design {
 
 /// Share of all blocks that metadata may take before its emptiest blocks are collected: the worst case without, one
 /// valid page in every block of translation pages, is .0875 on 2 TiB (requirement G20).
-pub(super) const METADATA_SHARE: f64 = 0.1;
+pub const METADATA_SHARE: f64 = 0.1;
 
 /// Options of [`geckoftl`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

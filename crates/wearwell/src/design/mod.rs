@@ -19,7 +19,7 @@ pub use crate::content::delta::DeltaDesign;
 pub use crate::content::sharing::SharingDesign;
 pub use delta::delta;
 pub use dftl::{DftlOptions, dftl};
-pub use geckoftl::{GeckoFtlOptions, geckoftl};
+pub use geckoftl::{GeckoFtlOptions, METADATA_SHARE, geckoftl};
 pub use ibftl::ibftl;
 pub use integrated::integrated;
 pub use lazyftl::lazyftl;

@@ -562,7 +562,7 @@ impl<N: Nand> Ftl<N> {
         let last = Lpn(first.0.saturating_add(pages - 1));
         self.require_in_range(last)?;
         self.make_room_for_metadata()?;
-        if self.mapping.trims_by_range() {
+        if self.mapping.identifies_late() {
             return self.trim_through(first, last);
         }
         let is_recorded = self.bury(first, last)?;

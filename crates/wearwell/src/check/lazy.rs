@@ -15,7 +15,7 @@ use crate::store::{BlockState, Stream};
 impl<N: Nand> Ftl<N> {
     /// Whether counts of valid pages may lag behind the map.
     pub(super) fn learns_late(&self) -> bool {
-        self.validity.is_on_flash() || self.mapping.trims_by_range()
+        self.validity.is_on_flash() || self.mapping.identifies_late()
     }
 
     /// Counts and answers of the validity store against the map. Its queries cost no counted operation here.

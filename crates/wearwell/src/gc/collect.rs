@@ -296,7 +296,7 @@ impl<N: Nand> Ftl<N> {
         if let Some(fitting) = closed.iter().copied().find(fits) {
             return Ok(Some(fitting));
         }
-        if self.mapping.trims_by_range() { self.fitting_with_superseded(&closed, pool) } else { Ok(None) }
+        if self.mapping.identifies_late() { self.fitting_with_superseded(&closed, pool) } else { Ok(None) }
     }
 
     /// The same where counts of valid pages lag behind: a victim whose copying was cut short is full of pages that are
@@ -402,7 +402,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Leaves out of a victim's pages what a lazy map knows to be superseded: moving it would bring back old data.
     fn drop_superseded(&mut self, batch: &mut Batch) {
-        if !self.mapping.trims_by_range() {
+        if !self.mapping.identifies_late() {
             return;
         }
         let Self { mapping, store, validity, .. } = self;

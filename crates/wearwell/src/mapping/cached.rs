@@ -482,7 +482,7 @@ impl Mapping for Cached {
         Ok(self.assign(slot, new.unwrap_or(Unit::NONE)).some())
     }
 
-    fn trims_by_range(&self) -> bool {
+    fn identifies_late(&self) -> bool {
         self.is_lazy()
     }
 

@@ -45,8 +45,9 @@ pub trait Mapping {
     /// Whatever the flash answers; the mapping is unchanged then.
     fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>>;
 
-    /// Whether pages are deallocated by [`Mapping::trim_some`] instead of one by one.
-    fn trims_by_range(&self) -> bool {
+    /// Whether old places are found when the map is written, not at an update: pages are then deallocated by
+    /// [`Mapping::trim_some`], and GC asks [`Mapping::is_superseded`] before it moves one.
+    fn identifies_late(&self) -> bool {
         false
     }
 
@@ -159,8 +160,8 @@ impl Mapping for AnyMapping {
     fn warm(&self, lpns: &[Lpn]) -> u64 {
         delegate!(self, m => m.warm(lpns))
     }
-    fn trims_by_range(&self) -> bool {
-        delegate!(self, m => m.trims_by_range())
+    fn identifies_late(&self) -> bool {
+        delegate!(self, m => m.identifies_late())
     }
     fn trim_some<N: Nand>(&mut self, io: &mut Store<N>, first: Lpn, last: Lpn) -> Result<Option<Lpn>> {
         delegate!(self, m => m.trim_some(io, first, last))

@@ -118,24 +118,39 @@ pub(crate) struct ReproduceArgs {
 pub(crate) struct CreateArgs {
     /// Directory of the image; new or empty
     pub(crate) directory: PathBuf,
-    /// Design (page-map, recyclable, remap, delta, integrated)
-    #[arg(long, default_value = "page-map")]
-    pub(crate) design: String,
-    /// Device preset (see `wearwell devices`) [device.preset]
-    #[arg(long, value_name = "PRESET")]
-    pub(crate) device: Option<String>,
-    /// Bytes the host sees, e.g. 512M or 4G: the flash is made to fit
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
-    pub(crate) size: Option<u64>,
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
     /// What the image survives when it is served
     #[arg(long, value_enum, default_value = "process")]
     pub(crate) durability: Durability,
+}
+
+/// What a live device is made of, in memory or in an image.
+#[derive(Args)]
+pub(crate) struct LiveArgs {
+    /// Design (page-map, recyclable, remap, delta, integrated)
+    #[arg(long, default_value = "page-map")]
+    pub(crate) design: String,
+    /// Device preset of a fixed size (see `wearwell devices`) [device.preset]
+    #[arg(long, value_name = "PRESET")]
+    device: Option<String>,
+    /// Bytes that clients see, e.g. 4GiB, 512MiB or 1000000512: the flash is made to fit
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub(crate) size: Option<u64>,
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// One setting, e.g. gc.policy=fifo; may be repeated and wins over the file
     #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub(crate) settings: Vec<String>,
+    settings: Vec<String>,
+}
+
+impl LiveArgs {
+    /// All settings, later ones win.
+    pub(crate) fn all_settings(&self) -> Vec<String> {
+        let preset = self.device.iter().map(|preset| format!("device.preset=\"{preset}\""));
+        preset.chain(self.settings.iter().cloned()).collect()
+    }
 }
 
 #[derive(Args)]
@@ -151,21 +166,8 @@ pub(crate) struct ServeArgs {
     /// What an image survives in this session, if not what it was created for
     #[arg(long, value_enum, conflicts_with = "memory")]
     pub(crate) durability: Option<Durability>,
-    /// Design
-    #[arg(long, default_value = "page-map")]
-    pub(crate) design: String,
-    /// Device preset of a fixed size (see `wearwell devices`) [device.preset]
-    #[arg(long, value_name = "PRESET")]
-    pub(crate) device: Option<String>,
-    /// Bytes that clients see, e.g. 4GiB, 512MiB or 1000000512
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
-    pub(crate) size: Option<u64>,
-    /// Configuration file (TOML)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// One setting, e.g. buffer.pages=1024; may be repeated and wins over the file
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub(crate) settings: Vec<String>,
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
     /// Listen on a Unix socket
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,

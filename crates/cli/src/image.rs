@@ -10,14 +10,11 @@ use crate::run::read_config;
 use crate::{Failure, Outcome};
 
 pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
-    let mut settings: Vec<String> =
-        args.device.iter().map(|preset| format!("device.preset=\"{preset}\"")).collect();
-    settings.extend(args.settings.iter().cloned());
-    let config = read_config(args.config.as_deref(), &settings)?;
+    let live = &args.live;
     let specification = Specification {
-        design: args.design.clone(),
-        config,
-        size_bytes: args.size,
+        design: live.design.clone(),
+        config: read_config(live.config.as_deref(), &live.all_settings())?,
+        size_bytes: live.size,
         durability: args.durability.into(),
     };
     let superblock = image::create(&args.directory, &specification).map_err(|error| match error {

@@ -23,12 +23,11 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Outcome, Failure> {
 }
 
 fn serve_memory(args: &ServeArgs) -> Result<(), Failure> {
-    let mut settings = args.settings.clone();
-    settings.extend(args.device.as_ref().map(|name| format!("device.preset=\"{name}\"")));
-    let config = read_config(args.config.as_deref(), &settings)?;
+    let live = &args.live;
+    let config = read_config(live.config.as_deref(), &live.all_settings())?;
     let usage = |error: &dyn std::fmt::Display| Failure::of_usage(error.to_string());
     let specification =
-        memory::Specification::new(&args.design, config, args.size).map_err(|error| usage(&error))?;
+        memory::Specification::new(&live.design, config, live.size).map_err(|error| usage(&error))?;
     let device = specification.build().map_err(|error| usage(&error))?;
     run(device, &specification.config.to_toml(), args)?;
     Ok(())

@@ -146,6 +146,20 @@ impl<W: Word> Table<W> {
     }
 }
 
+impl Table<u8> {
+    /// All bytes.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.memory.bytes()
+    }
+
+    /// All bytes, to be changed.
+    #[inline]
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        self.memory.bytes_mut()
+    }
+}
+
 impl<W: Word> Clone for Table<W> {
     fn clone(&self) -> Self {
         let mut copy = Self::zeroed(self.len);

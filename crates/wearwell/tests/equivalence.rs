@@ -16,7 +16,7 @@ use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::nand::{
     CopyRun, CutOutcome, FaultPlan, Faulty, Nand, NandError, Oob, PowerCut, Recorded, Recording,
 };
-use wearwell::nand::{PageKind, Retain, SimNand};
+use wearwell::nand::{PageKind, Retain, SimNand, Word};
 use wearwell::refs::RefsPart;
 use wearwell::reverse_map::ReverseMapPart;
 use wearwell::store::BlockState;
@@ -326,11 +326,12 @@ fn contents(nand: &mut SimNand) -> Vec<(Option<Oob>, Vec<u8>, u32)> {
 /// engine counts the same operations.
 #[test]
 fn copies_and_wrappers_change_nothing() {
-    let designs = [
+    let mut designs = vec![
         page_map(GcOptions::default()),
         recycling(gc(VictimPolicy::RecycleAware), StorePolicy::Probability, Some(6)),
         dftl(GcOptions::default(), DftlOptions { cache_entries: 4 }),
     ];
+    designs.extend(["u-ftl", "geckoftl"].into_iter().flat_map(designs_of).map(|design| design.parts));
     for (number, world) in (0u64..).zip(worlds()) {
         for parts in &designs {
             let logical = world.logical_pages(parts);
@@ -397,6 +398,81 @@ fn a_copy_run_with_an_unreadable_page_stops_alike() {
     assert_eq!(by_page.copy(run, &mut page), outcome);
     for ppn in [16, 17, 18].map(Ppn) {
         assert_eq!(bulk.probe(ppn), by_page.probe(ppn));
+    }
+}
+
+/// Whatever is programmed anew, changed from whichever version, copied, given up or erased: every page that still has
+/// bytes reads as it was programmed, in whole and word by word.
+#[test]
+fn versions_of_metadata_pages_read_as_they_were_programmed() {
+    let world = worlds().into_iter().find(|world| world.name == "slc").expect("a known world");
+    let geometry = world.geometry.clone();
+    let with_spare = (geometry.page_bytes + geometry.spare_bytes) as usize;
+    for seed in 0..8 {
+        let mut nand = SimNand::new(geometry.clone(), Retain::default());
+        let mut model = std::collections::BTreeMap::<Ppn, Vec<u8>>::new();
+        let mut draw = (1..).map(|k| mix(seed << 32 | k));
+        let mut below = |n: usize| (draw.next().expect("no end") % n as u64) as usize;
+        let mut next = vec![0; geometry.blocks() as usize];
+        for sequence in 1..1000 {
+            let block = BlockId(below(geometry.blocks() as usize) as u32);
+            let first = geometry.first_page(block).0;
+            if next[block.index()] == geometry.block_pages() {
+                nand.erase(block).expect("it does not fail");
+                model.retain(|ppn, _| !(first..first + geometry.block_pages()).contains(&ppn.0));
+                next[block.index()] = 0;
+                continue;
+            }
+            let to = Ppn(first + next[block.index()]);
+            let oob = Oob {
+                kind: PageKind::Translation,
+                owner: 7,
+                sequence,
+                generation: sequence,
+                fingerprint: Fingerprint(0),
+            };
+            let base = model.iter().nth(below(model.len().max(1))).map(|(&ppn, bytes)| (ppn, bytes.clone()));
+            let bytes = match (below(4), base) {
+                (0, _) | (_, None) => {
+                    let len = if below(2) == 0 { geometry.page_bytes as usize } else { with_spare };
+                    let mut bytes: Vec<u8> = (0..len).map(|_| below(256) as u8).collect();
+                    nand.program(to, oob, Content::Bytes(&bytes)).expect("it is erased");
+                    bytes.resize(with_spare, 0);
+                    bytes
+                }
+                (1, Some((base, bytes))) => {
+                    let run = CopyRun { from: &[base], owners: &[Lpn(7)], to, sequence };
+                    assert_eq!(nand.copy(run, &mut vec![0; with_spare]), (1, Ok(())));
+                    bytes
+                }
+                (_, Some((base, mut bytes))) => {
+                    let places = (below(with_spare / 4)..with_spare / 4).step_by(1 + below(40));
+                    let words = places.map(|at| Word { index: at as u32, value: below(1 << 32) as u32 });
+                    let words: Vec<Word> = words.collect();
+                    nand.program_changed(to, oob, base, &words).expect("it is erased");
+                    for word in words {
+                        word.exchange(&mut bytes);
+                    }
+                    bytes
+                }
+            };
+            next[block.index()] += 1;
+            model.insert(to, bytes);
+            if below(3) == 0 {
+                let given_up = *model.keys().nth(below(model.len())).expect("one was programmed");
+                nand.give_up_bytes(given_up);
+                model.remove(&given_up);
+            }
+            for (&ppn, bytes) in &model {
+                let mut read = vec![1; with_spare];
+                nand.read(ppn, &mut read).expect("it is healthy");
+                assert!(read == *bytes, "page {ppn}, seed {seed}, step {sequence}");
+                let mut words: Vec<Word> =
+                    (0..with_spare as u32 / 4).map(|k| Word::of(&[0; 4096], k)).collect();
+                nand.read_words(ppn, &mut words).expect("it is healthy");
+                assert!(words.iter().all(|&word| word == Word::of(bytes, word.index)), "words of page {ppn}");
+            }
+        }
     }
 }
 

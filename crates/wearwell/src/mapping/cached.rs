@@ -36,6 +36,7 @@ use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::error::Result;
 use crate::nand::{Nand, PageKind};
 use crate::store::Store;
+use crate::table::Table;
 use crate::timing::Cause;
 
 /// Bytes of one entry in the cache: LPN and PPN.
@@ -126,7 +127,7 @@ pub struct Cached {
     /// Every dirty entry was changed by a later program than this.
     clean_until: u64,
     /// The whole map, while a device is built in a known state.
-    under_construction: Option<Vec<Unit>>,
+    under_construction: Option<Table<u32>>,
     counts: FetchCounts,
 }
 
@@ -268,7 +269,7 @@ impl Cached {
         if id >= self.table.pages() {
             return Ok(());
         }
-        self.table.load(io, id, Cause::Translation)?;
+        self.table.load(io, id, std::iter::empty(), Cause::Translation)?;
         self.table.save(io, id, self.note(), Cause::Translation)
     }
 
@@ -291,17 +292,18 @@ impl Cached {
     /// Maps `lpn` while a device is built in a known state; no flash operation before [`Cached::finish_construction`].
     pub(crate) fn construct(&mut self, lpn: Lpn, unit: Unit) -> Unit {
         let pages = self.logical_pages() as usize;
-        let map = self.under_construction.get_or_insert_with(|| vec![Unit::NONE; pages]);
-        std::mem::replace(&mut map[lpn.index()], unit)
+        let map = self.under_construction.get_or_insert_with(|| Table::filled(pages, Unit::NONE.0));
+        Unit(map.replace(lpn.index(), unit.0))
     }
 
     /// Writes every translation page of what was constructed.
     pub(crate) fn finish_construction<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         let Some(map) = self.under_construction.take() else { return Ok(()) };
         for id in 0..self.table.pages() {
-            self.table.load(io, id, Cause::Translation)?;
-            for lpn in self.table.range_of(id) {
-                self.table.put(Lpn(lpn), map[lpn as usize]);
+            let lpns = self.table.range_of(id);
+            self.table.load(io, id, lpns.clone().map(Lpn), Cause::Translation)?;
+            for (k, lpn) in lpns.enumerate() {
+                self.table.put(k, Unit(map.get(lpn as usize)));
             }
             self.table.save(io, id, self.note(), Cause::Translation)?;
         }
@@ -332,8 +334,8 @@ impl Cached {
 
     fn fetch<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Unit> {
         let id = self.cache.page_of(lpn);
-        let is_written = self.table.load(io, id, Cause::Translation)?;
-        Ok(if is_written { self.table.get(lpn) } else { Unit::NONE })
+        self.table.load(io, id, std::iter::once(lpn), Cause::Translation)?;
+        Ok(self.table.get(0))
     }
 
     /// Drops the least recently used entry, after writing its translation page if it is dirty.
@@ -350,13 +352,14 @@ impl Cached {
 
     /// Writes translation page `id` with all its dirty entries, which are clean afterwards.
     fn synchronise<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
-        self.table.load(io, id, cause)?;
+        let dirty = self.cache.dirty_of(id).map(|slot| self.cache.entry(slot).lpn);
+        self.table.load(io, id, dirty, cause)?;
         let mut changes = 0;
         // What is found is told only when the new version is on flash: a recovery finds it there.
         let told = self.identified.len();
-        for slot in self.cache.dirty_of(id) {
+        for (k, slot) in self.cache.dirty_of(id).enumerate() {
             let entry = *self.cache.entry(slot);
-            let on_flash = self.table.get(entry.lpn);
+            let on_flash = self.table.get(k);
             changes += u32::from(on_flash != entry.unit);
             if entry.hides_invalid_page && on_flash != entry.unit && on_flash.some().is_some() {
                 let (ppn, is_certain) = (Ppn(on_flash.0), !entry.is_uncertain);
@@ -365,7 +368,7 @@ impl Cached {
                     self.identified.push(Identified { ppn, is_certain });
                 }
             }
-            self.table.put(entry.lpn, entry.unit);
+            self.table.put(k, entry.unit);
         }
         if changes == 0 && self.is_lazy() {
             self.counts.aborted_synchronisations += 1;
@@ -495,18 +498,19 @@ impl Mapping for Cached {
         if self.cache.dirty_of(id).next().is_some() {
             return self.synchronise(io, id, Cause::Translation).map(|()| None);
         }
-        self.table.load(io, id, Cause::Translation)?;
+        let lpns = (first.0..=last.0).map(Lpn);
+        self.table.load(io, id, lpns.clone(), Cause::Translation)?;
         let mut dropped = Vec::new();
-        for lpn in (first.0..=last.0).map(Lpn) {
-            let place = self.table.get(lpn).some();
+        for k in 0..lpns.clone().count() {
+            let place = self.table.get(k).some();
             dropped.extend(place.map(|unit| Identified { ppn: Ppn(unit.0), is_certain: true }));
-            self.table.put(lpn, Unit::NONE);
+            self.table.put(k, Unit::NONE);
         }
         if !dropped.is_empty() {
             self.table.save(io, id, self.note(), Cause::Translation)?;
             self.identified.extend(dropped);
         }
-        for lpn in (first.0..=last.0).map(Lpn) {
+        for lpn in lpns {
             if let Some(slot) = self.cache.find(lpn) {
                 self.cache.remove(slot);
             }

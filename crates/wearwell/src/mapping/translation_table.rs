@@ -14,7 +14,7 @@
 use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::content::{Content, Fingerprint};
 use crate::error::Result;
-use crate::nand::Nand;
+use crate::nand::{Nand, Word};
 use crate::recency::Recency;
 use crate::store::{Store, Stream};
 use crate::timing::Cause;
@@ -56,8 +56,9 @@ pub(super) struct TranslationTable {
     entries_per_page: u32,
     directory: Vec<Ppn>,
     nodes: Option<Nodes>,
-    /// The page in hand, and behind it the note in its spare area.
-    page: Vec<u8>,
+    page_bytes: u32,
+    /// The entries in hand, by their place in the page; see [`TranslationTable::load`].
+    words: Vec<Word>,
 }
 
 /// Bytes of the note in the spare area.
@@ -86,7 +87,8 @@ impl TranslationTable {
             entries_per_page,
             directory: vec![Ppn::NONE; pages as usize],
             nodes,
-            page: vec![0xff; page_bytes as usize + NOTE_BYTES],
+            page_bytes,
+            words: Vec::new(),
         }
     }
 
@@ -106,7 +108,7 @@ impl TranslationTable {
     }
 
     pub(super) fn page_bytes(&self) -> u32 {
-        (self.page.len() - NOTE_BYTES) as u32
+        self.page_bytes
     }
 
     pub(super) fn entries_per_page(&self) -> u32 {
@@ -119,32 +121,40 @@ impl TranslationTable {
         first..first + self.entries_per_page.min(self.logical_pages - first)
     }
 
-    /// Reads a translation page; `false` if it was never written.
-    pub(super) fn load<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<bool> {
+    /// Reads translation page `id` and takes the entries of `lpns` in hand, all of them on this page; `false` if it was
+    /// never written, when nothing is mapped.
+    pub(super) fn load<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        id: u32,
+        lpns: impl Iterator<Item = Lpn>,
+        cause: Cause,
+    ) -> Result<bool> {
         self.fetch_node(io, id, cause)?;
+        let per_page = self.entries_per_page;
+        self.words.clear();
+        self.words.extend(lpns.map(|lpn| Word { index: lpn.0 % per_page, value: Unit::NONE.0 }));
         let place = self.directory[id as usize].some();
         if let Some(place) = place {
-            io.read(place, &mut self.page, cause)?;
-        } else {
-            self.page.fill(0xff);
+            io.read_words(place, &mut self.words, cause)?;
         }
         Ok(place.is_some())
     }
 
-    /// The entry of `lpn` on the page that was loaded last.
+    /// Entry `k` of those in hand.
     #[inline]
-    pub(super) fn get(&self, lpn: Lpn) -> Unit {
-        entry_at(&self.page, lpn.0 % self.entries_per_page)
+    pub(super) fn get(&self, k: usize) -> Unit {
+        Unit(self.words[k].value)
     }
 
-    /// Changes an entry of the page that was loaded last.
+    /// Changes entry `k` of those in hand.
     #[inline]
-    pub(super) fn put(&mut self, lpn: Lpn, unit: Unit) {
-        let at = (lpn.0 % self.entries_per_page * TABLE_ENTRY_BYTES) as usize;
-        self.page[at..at + 4].copy_from_slice(&unit.0.to_le_bytes());
+    pub(super) fn put(&mut self, k: usize, unit: Unit) {
+        self.words[k].value = unit.0;
     }
 
-    /// Writes the page that was loaded last as the newest version of `id`, with a note where there is one.
+    /// Writes the page that was loaded last as the newest version of `id`: the entries in hand as they are now, all
+    /// others as they were, with a note where there is one.
     pub(super) fn save<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -152,19 +162,35 @@ impl TranslationTable {
         note: Option<u64>,
         cause: Cause,
     ) -> Result<()> {
-        let bytes = self.page.len() - NOTE_BYTES;
-        let place = match note {
-            Some(note) => {
-                self.page[bytes..].copy_from_slice(&note.to_le_bytes());
-                append(io, id, &self.page, cause)?
-            }
-            None => append(io, id, &self.page[..bytes], cause)?,
+        let entries = self.words.len();
+        let note = note.map(|note| self.words_of(note));
+        self.words.extend(note.iter().flatten());
+        let written = match self.directory[id as usize].some() {
+            Some(base) => io.append_changed(Stream::Translation, id, (base, &self.words), cause),
+            None => append(io, id, &self.first_version(note.is_some()), cause),
         };
-        if let Some(old) = std::mem::replace(&mut self.directory[id as usize], place).some() {
+        self.words.truncate(entries);
+        if let Some(old) = std::mem::replace(&mut self.directory[id as usize], written?).some() {
             io.hold_metadata(old);
         }
         self.note_change(id);
         Ok(())
+    }
+
+    /// A note stands behind the page.
+    fn words_of(&self, note: u64) -> [Word; 2] {
+        let first = self.page_bytes / TABLE_ENTRY_BYTES;
+        [Word { index: first, value: note as u32 }, Word { index: first + 1, value: (note >> 32) as u32 }]
+    }
+
+    /// A page that maps nothing but the entries in hand.
+    fn first_version(&self, has_note: bool) -> Vec<u8> {
+        let note_bytes = if has_note { NOTE_BYTES } else { 0 };
+        let mut page = vec![0xff; self.page_bytes as usize + note_bytes];
+        for word in &self.words {
+            word.exchange(&mut page);
+        }
+        page
     }
 
     /// Makes sure that RAM holds the node that knows where page `id` is.
@@ -184,7 +210,7 @@ impl TranslationTable {
         }
         let nodes = self.nodes.as_mut().expect("this is a tree");
         if let Some(place) = nodes.places[node].some() {
-            io.read(place, &mut self.page, cause)?;
+            io.read(place, &mut [], cause)?;
         }
         nodes.cached[node] = true;
         nodes.recency.push(node as u32);
@@ -205,7 +231,7 @@ impl TranslationTable {
         }
         let first = (node * nodes.addresses_per_node) as usize;
         let last = (first + nodes.addresses_per_node as usize).min(self.directory.len());
-        let mut page = vec![0xff; self.page.len() - NOTE_BYTES];
+        let mut page = vec![0xff; self.page_bytes as usize];
         for (bytes, place) in page.chunks_exact_mut(4).zip(&self.directory[first..last]) {
             bytes.copy_from_slice(&place.0.to_le_bytes());
         }

@@ -61,8 +61,10 @@ macro_rules! delegate_queries {
 }
 
 mod faulty;
+mod frames;
 mod geometry;
 mod numbers;
+mod payloads;
 mod power_cut;
 pub mod preset;
 mod recording;
@@ -138,6 +140,41 @@ pub enum NandError {
     PowerLost,
 }
 
+/// Four bytes of a page and its spare area, little-endian.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Word {
+    /// Place, in words from the beginning of the page; the spare area follows the page.
+    pub index: u32,
+    /// What stands there.
+    pub value: u32,
+}
+
+impl Word {
+    /// Word `index` of `bytes`.
+    #[inline]
+    pub fn of(bytes: &[u8], index: u32) -> Self {
+        let at = index as usize * size_of::<u32>();
+        let value = bytes[at..at + size_of::<u32>()].try_into().expect("a word has four bytes");
+        Self { index, value: u32::from_le_bytes(value) }
+    }
+
+    /// Puts the word into `bytes` and returns the one that stood there.
+    #[inline]
+    #[expect(clippy::return_self_not_must_use, reason = "most callers only put the word there")]
+    pub fn exchange(self, bytes: &mut [u8]) -> Self {
+        let old = Self::of(bytes, self.index);
+        bytes[self.bytes()].copy_from_slice(&self.value.to_le_bytes());
+        old
+    }
+
+    /// Its place in bytes.
+    #[inline]
+    pub fn bytes(self) -> std::ops::Range<usize> {
+        let at = self.index as usize * size_of::<u32>();
+        at..at + size_of::<u32>()
+    }
+}
+
 /// Pages to be copied into consecutive pages of one block, as GC does.
 #[derive(Clone, Copy, Debug)]
 pub struct CopyRun<'a> {
@@ -170,6 +207,39 @@ pub trait Nand {
     /// # Errors
     /// [`NandError::Uncorrectable`], [`NandError::PowerLost`].
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError>;
+
+    /// Reads a page of metadata of which a few words are asked for, and fills these in: one read, as [`Nand::read`].
+    ///
+    /// # Errors
+    /// As [`Nand::read`].
+    fn read_words(&mut self, ppn: Ppn, words: &mut [Word]) -> Result<Oob, NandError> {
+        let mut page = self.blank_page();
+        let oob = self.read(ppn, &mut page)?;
+        for word in words {
+            *word = Word::of(&page, word.index);
+        }
+        Ok(oob)
+    }
+
+    /// Programs a page of metadata that is `base`, which was read before and can still be read, but for `words`, no two
+    /// of one place: one program, as [`Nand::program`].
+    ///
+    /// # Errors
+    /// As [`Nand::program`].
+    fn program_changed(&mut self, ppn: Ppn, oob: Oob, base: Ppn, words: &[Word]) -> Result<(), NandError> {
+        let mut page = self.blank_page();
+        self.read(base, &mut page)?;
+        for word in words {
+            word.exchange(&mut page);
+        }
+        let bytes = without_blank_spare(&page, self.geometry().page_bytes as usize);
+        self.program(ppn, oob, Content::Bytes(bytes))
+    }
+
+    /// Room for a page and its spare area.
+    fn blank_page(&self) -> Vec<u8> {
+        vec![0; (self.geometry().page_bytes + self.geometry().spare_bytes) as usize]
+    }
 
     /// Reads each source and programs it at its destination: `run.from.len()` reads and programs. Returns how many
     /// copies succeeded before the outcome. `page` is scratch for a page and its spare area, for media that keep bytes.

@@ -4,7 +4,7 @@
 //! operation answers [`NandError::PowerLost`] until [`PowerCut::restore`]. A run of a scenario with `cut_at` = 0,
 //! 1, 2, ... visits every state that loss of power can leave.
 
-use super::{Fragile, Nand, NandError, Oob};
+use super::{Fragile, Nand, NandError, Oob, Word};
 use crate::address::{BlockId, Ppn};
 use crate::content::Content;
 
@@ -72,6 +72,22 @@ impl<N: Fragile> PowerCut<N> {
         Ok(self.lost)
     }
 
+    fn program_by(
+        &mut self,
+        ppn: Ppn,
+        program: impl FnOnce(&mut N) -> Result<(), NandError>,
+    ) -> Result<(), NandError> {
+        if !self.count()? {
+            return program(&mut self.inner);
+        }
+        match self.outcome {
+            CutOutcome::Before => {}
+            CutOutcome::Torn => self.inner.tear_program(ppn),
+            CutOutcome::AfterUnacknowledged => program(&mut self.inner)?,
+        }
+        Err(NandError::PowerLost)
+    }
+
     fn powered(&self) -> Result<(), NandError> {
         if self.lost { Err(NandError::PowerLost) } else { Ok(()) }
     }
@@ -81,20 +97,21 @@ impl<N: Fragile> Nand for PowerCut<N> {
     delegate_queries!();
 
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
-        if !self.count()? {
-            return self.inner.program(ppn, oob, content);
-        }
-        match self.outcome {
-            CutOutcome::Before => {}
-            CutOutcome::Torn => self.inner.tear_program(ppn),
-            CutOutcome::AfterUnacknowledged => self.inner.program(ppn, oob, content)?,
-        }
-        Err(NandError::PowerLost)
+        self.program_by(ppn, |inner| inner.program(ppn, oob, content))
+    }
+
+    fn program_changed(&mut self, ppn: Ppn, oob: Oob, base: Ppn, words: &[Word]) -> Result<(), NandError> {
+        self.program_by(ppn, |inner| inner.program_changed(ppn, oob, base, words))
     }
 
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
         self.powered()?;
         self.inner.read(ppn, into)
+    }
+
+    fn read_words(&mut self, ppn: Ppn, words: &mut [Word]) -> Result<Oob, NandError> {
+        self.powered()?;
+        self.inner.read_words(ppn, words)
     }
 
     /// Eight bytes are stored as a whole: a torn store is one that did not happen.

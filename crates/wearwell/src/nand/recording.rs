@@ -1,6 +1,6 @@
 //! A log of what was programmed and erased: two designs are equal if their logs are.
 
-use super::{Fragile, Nand, NandError, Oob};
+use super::{Fragile, Nand, NandError, Oob, Word};
 use crate::address::{BlockId, Ppn};
 use crate::content::Content;
 
@@ -44,8 +44,15 @@ impl<N: Nand> Nand for Recording<N> {
         self.log.push(Recorded::Program(ppn, oob.owner));
         self.inner.program(ppn, oob, content)
     }
+    fn program_changed(&mut self, ppn: Ppn, oob: Oob, base: Ppn, words: &[Word]) -> Result<(), NandError> {
+        self.log.push(Recorded::Program(ppn, oob.owner));
+        self.inner.program_changed(ppn, oob, base, words)
+    }
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
         self.inner.read(ppn, into)
+    }
+    fn read_words(&mut self, ppn: Ppn, words: &mut [Word]) -> Result<Oob, NandError> {
+        self.inner.read_words(ppn, words)
     }
     fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
         self.inner.store_word(index, word)

@@ -5,10 +5,11 @@
 //! mechanisms, bytes for a device that is read back. Metadata pages always keep their bytes: they are few, and
 //! what is lost with RAM must be readable from them. The kind of page is kept per block, as a block has one.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use super::numbers::{Numbers, PageNumbers};
-use super::{CopyRun, Fragile, Geometry, Nand, NandError, Oob, PageKind};
+use super::payloads::{Payloads, Place};
+use super::{CopyRun, Fragile, Geometry, Nand, NandError, Oob, PageKind, Word};
 use crate::address::{BlockId, Ppn};
 use crate::content::{Content, Fingerprint};
 use crate::divide::Divider;
@@ -44,7 +45,7 @@ pub struct SimNand {
     owner: Table<u32>,
     numbers: Option<PageNumbers>,
     fingerprint: Table<u64>,
-    bytes: FxHashMap<u32, Box<[u8]>>,
+    payloads: Payloads,
     torn: FxHashSet<u32>,
     retain: Retain,
     /// Nothing to retain: the short way of every program of a counts-only run.
@@ -87,7 +88,7 @@ impl SimNand {
             owner: Table::zeroed(pages),
             numbers: retain.sequence.then(|| PageNumbers::new(blocks, pages, retain.generation)),
             fingerprint: Table::zeroed(if retain.fingerprint { pages } else { 0 }),
-            bytes: FxHashMap::default(),
+            payloads: Payloads::new(&geometry),
             torn: FxHashSet::default(),
             retain,
             keeps_owner_only: retain == Retain::default(),
@@ -132,7 +133,7 @@ impl SimNand {
 
     /// Whether the bytes of a page are there to be read.
     pub fn has_bytes(&self, ppn: Ppn) -> bool {
-        self.bytes.contains_key(&ppn.0)
+        self.payloads.has(self.place(ppn))
     }
 
     /// Pages of `block` that were programmed since its last erase.
@@ -144,6 +145,12 @@ impl SimNand {
     fn split(&self, ppn: Ppn) -> (usize, u32) {
         let block = self.divider.quotient(ppn.0);
         (block as usize, ppn.0 - block * self.block_pages)
+    }
+
+    #[inline]
+    fn place(&self, ppn: Ppn) -> Place {
+        let (block, offset) = self.split(ppn);
+        Place { ppn, block: block as u32, offset }
     }
 
     #[inline]
@@ -232,10 +239,7 @@ impl SimNand {
 
     fn copy_bytes(&mut self, run: &CopyRun<'_>) {
         for (to, from) in (run.to.0..).zip(run.from) {
-            if let Some(bytes) = self.bytes.get(&from.0) {
-                let bytes = bytes.clone();
-                self.bytes.insert(to, bytes);
-            }
+            self.payloads.share(self.place(Ppn(to)), self.place(*from));
         }
     }
 
@@ -245,10 +249,11 @@ impl SimNand {
         if self.keeps_owner_only && oob.kind.is_host_data() {
             return;
         }
-        self.keep_rest(ppn, oob, content);
+        self.keep_identity(ppn, oob);
+        self.keep_bytes(ppn, oob, content);
     }
 
-    fn keep_rest(&mut self, ppn: Ppn, oob: &Oob, content: &Content<'_>) {
+    fn keep_identity(&mut self, ppn: Ppn, oob: &Oob) {
         let place = self.split(ppn);
         if let Some(numbers) = &mut self.numbers {
             let Oob { sequence, generation, .. } = *oob;
@@ -257,6 +262,9 @@ impl SimNand {
         if self.retain.fingerprint {
             self.fingerprint.set(ppn.index(), oob.fingerprint.0);
         }
+    }
+
+    fn keep_bytes(&mut self, ppn: Ppn, oob: &Oob, content: &Content<'_>) {
         if let Content::Bytes(bytes) = content
             && (self.retain.bytes || !oob.kind.is_host_data())
         {
@@ -266,16 +274,14 @@ impl SimNand {
                 (page..=with_spare).contains(&bytes.len()),
                 "a program is one whole page, with spare bytes or without"
             );
-            self.bytes.insert(ppn.0, (*bytes).into());
+            self.payloads.put(self.place(ppn), bytes);
         }
     }
 
     fn forget_block(&mut self, block: BlockId) {
         let first = self.geometry.first_page(block).0;
         let pages = first..first + self.blocks[block.index()].programmed as u32;
-        if !self.bytes.is_empty() {
-            pages.clone().for_each(|ppn| drop(self.bytes.remove(&ppn)));
-        }
+        self.payloads.forget(block);
         if let Some(numbers) = &mut self.numbers {
             numbers.forget(pages.clone());
         }
@@ -304,16 +310,30 @@ impl Nand for SimNand {
         self.readable(ppn, block)?;
         let oob = self.oob(ppn, block);
         if !into.is_empty() {
-            match self.bytes.get(&ppn.0) {
-                Some(bytes) => {
-                    let (page, spare) = into.split_at_mut(into.len().min(bytes.len()));
-                    page.copy_from_slice(&bytes[..page.len()]);
-                    spare.fill(0);
-                }
-                None => assert!(oob.kind.is_host_data(), "the bytes of metadata page {ppn} were given up"),
-            }
+            let is_kept = self.payloads.read(self.place(ppn), into);
+            assert!(is_kept || oob.kind.is_host_data(), "the bytes of metadata page {ppn} were given up");
         }
         Ok(oob)
+    }
+
+    #[inline]
+    fn read_words(&mut self, ppn: Ppn, words: &mut [Word]) -> Result<Oob, NandError> {
+        let block = self.require_programmed(ppn);
+        self.readable(ppn, block)?;
+        let is_kept = self.payloads.read_words(self.place(ppn), words);
+        assert!(is_kept, "the bytes of metadata page {ppn} were given up");
+        Ok(self.oob(ppn, block))
+    }
+
+    fn program_changed(&mut self, ppn: Ppn, oob: Oob, base: Ppn, words: &[Word]) -> Result<(), NandError> {
+        let base_block = self.require_programmed(base);
+        self.readable(base, base_block)?;
+        let block = self.claim_pages(ppn, 1);
+        self.require_kind(block, oob.kind, ppn);
+        self.owner.set(ppn.index(), oob.owner);
+        self.keep_identity(ppn, &oob);
+        self.payloads.put_changed(self.place(ppn), self.place(base), words);
+        Ok(())
     }
 
     /// The rules are checked once per run instead of once per page.
@@ -389,7 +409,7 @@ impl Nand for SimNand {
     }
 
     fn give_up_bytes(&mut self, ppn: Ppn) {
-        self.bytes.remove(&ppn.0);
+        self.payloads.give_up(self.place(ppn));
     }
 
     #[inline]

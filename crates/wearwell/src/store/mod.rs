@@ -27,7 +27,7 @@ use crate::content::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::error::{Error, Result};
 use crate::gc::RESERVE_BLOCKS;
-use crate::nand::{CopyRun, Geometry, Nand, NandError, Oob, PageKind};
+use crate::nand::{CopyRun, Geometry, Nand, NandError, Oob, PageKind, Word};
 use crate::stats::{OpList, Stats};
 use crate::timing::{Cause, FlashOp, OpKind};
 
@@ -98,6 +98,14 @@ impl Frontier {
     const NONE: Self = Self { block: BlockId::NONE, next: Ppn::NONE, left: 0 };
 }
 
+/// Whose page is programmed, and why.
+#[derive(Clone, Copy, Debug)]
+struct NewPage {
+    owner: u32,
+    fingerprint: Fingerprint,
+    cause: Cause,
+}
+
 /// What the medium did since it was taken over, beside the counters of now; for audits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
@@ -125,6 +133,8 @@ pub struct Store<N> {
     free: Vec<FreePool>,
     /// `stream * pools + pool`.
     frontiers: Vec<Frontier>,
+    /// Per stream the pools where it has an open block.
+    open_pools: [Vec<u32>; Stream::COUNT],
     next_pool: [u32; Stream::COUNT],
     sequence: u64,
     holds: bool,
@@ -154,6 +164,7 @@ impl<N: Nand> Store<N> {
             blocks: BlockTable::new(geometry.blocks(), geometry.block_pages(), pools),
             free: (0..pools).map(|_| FreePool::new(order)).collect(),
             frontiers: vec![Frontier::NONE; Stream::COUNT * pools as usize],
+            open_pools: Default::default(),
             next_pool: [0; Stream::COUNT],
             sequence: 0,
             holds: false,
@@ -318,9 +329,13 @@ impl<N: Nand> Store<N> {
         self.frontier_left(stream, pool) + spare_blocks * self.geometry.block_pages()
     }
 
-    /// Whether `pages` pages find room that follow [`Store::richest_pool`] one by one. O(pools).
+    /// Whether `pages` pages find room that follow [`Store::richest_pool`] one by one. O(pools) if room is short.
     pub(crate) fn has_room(&self, stream: Stream, pages: u32) -> bool {
-        (0..self.pools).map(|pool| self.room_in(stream, pool)).sum::<u32>() >= pages
+        let mut room = 0;
+        (0..self.pools).any(|pool| {
+            room += self.room_in(stream, pool);
+            room >= pages
+        })
     }
 
     /// The pool that the stream's next page goes to; successive calls go round all pools.
@@ -338,19 +353,33 @@ impl<N: Nand> Store<N> {
         self.next_pool[stream as usize]
     }
 
-    /// The pool where the stream's next page fits best: one with an open block of the stream, else the one with
-    /// the most free blocks. O(pools), for streams that append rarely.
+    /// The pool where the stream's next page fits best: of those with an open block of the stream the one with the most
+    /// free blocks; without an open block, of all. O(1) for a stream that has one open block.
     pub fn richest_pool(&self, stream: Stream) -> u32 {
-        (0..self.pools)
-            .max_by_key(|&pool| {
-                (self.frontier_left(stream, pool) > 0, self.free_blocks(pool), u32::MAX - pool)
-            })
-            .expect("a device has a pool")
+        let free_and_first = |&pool: &u32| (self.free_blocks(pool), u32::MAX - pool);
+        let richest = match self.open_pools[stream as usize].as_slice() {
+            [] => (0..self.pools).max_by_key(free_and_first),
+            &[only] => Some(only),
+            open => open.iter().copied().max_by_key(free_and_first),
+        };
+        richest.expect("a device has a pool")
     }
 
     #[inline]
     fn frontier_index(&self, stream: Stream, pool: u32) -> usize {
         stream as usize * self.pools as usize + pool as usize
+    }
+
+    fn set_frontier(&mut self, index: usize, frontier: Frontier) {
+        self.frontiers[index] = frontier;
+        let pools = self.pools as usize;
+        let (open, pool) = (&mut self.open_pools[index / pools], (index % pools) as u32);
+        let listed = open.iter().position(|&listed| listed == pool);
+        match listed {
+            Some(at) if frontier.left == 0 => drop(open.swap_remove(at)),
+            None if frontier.left > 0 => open.push(pool),
+            _ => {}
+        }
     }
 
     /// Programs the next page of `stream` in `pool` and counts it valid.
@@ -370,6 +399,35 @@ impl<N: Nand> Store<N> {
         fingerprint: Fingerprint,
         cause: Cause,
     ) -> Result<Ppn> {
+        let page = NewPage { owner, fingerprint, cause };
+        self.append_by(stream, pool, page, |nand, ppn, oob| nand.program(ppn, oob, content))
+    }
+
+    /// The same for a page of metadata that is `base` but for `words`, as in [`Nand::program_changed`].
+    ///
+    /// # Errors
+    /// As [`Store::append`].
+    pub(crate) fn append_changed(
+        &mut self,
+        stream: Stream,
+        owner: u32,
+        (base, words): (Ppn, &[Word]),
+        cause: Cause,
+    ) -> Result<Ppn> {
+        let pool = self.richest_pool(stream);
+        let page = NewPage { owner, fingerprint: Fingerprint::default(), cause };
+        self.append_by(stream, pool, page, |nand, ppn, oob| nand.program_changed(ppn, oob, base, words))
+    }
+
+    #[inline]
+    fn append_by(
+        &mut self,
+        stream: Stream,
+        pool: u32,
+        page: NewPage,
+        program: impl Fn(&mut N, Ppn, Oob) -> std::result::Result<(), NandError>,
+    ) -> Result<Ppn> {
+        let NewPage { owner, fingerprint, cause } = page;
         loop {
             let index = self.frontier_index(stream, pool);
             if self.frontiers[index].left == 0 {
@@ -379,7 +437,7 @@ impl<N: Nand> Store<N> {
             self.sequence += 1;
             let sequence = self.sequence;
             let oob = Oob { kind: stream.kind(), owner, sequence, generation: sequence, fingerprint };
-            let outcome = self.nand.program(next, oob, content);
+            let outcome = program(&mut self.nand, next, oob);
             self.stats.programs[cause as usize] += 1;
             self.note(OpKind::Program, next, cause);
             if outcome.is_ok() {
@@ -433,7 +491,7 @@ impl<N: Nand> Store<N> {
         }
         let index = self.frontier_index(stream, pool);
         let next = self.geometry.first_page(block);
-        self.frontiers[index] = Frontier { block, next, left: self.geometry.block_pages() };
+        self.set_frontier(index, Frontier { block, next, left: self.geometry.block_pages() });
         Ok(())
     }
 
@@ -456,7 +514,7 @@ impl<N: Nand> Store<N> {
 
     fn close(&mut self, index: usize) {
         let block = self.frontiers[index].block;
-        self.frontiers[index] = Frontier::NONE;
+        self.set_frontier(index, Frontier::NONE);
         self.blocks.close(block, self.sequence);
     }
 
@@ -534,6 +592,17 @@ impl<N: Nand> Store<N> {
     #[inline]
     pub fn read(&mut self, ppn: Ppn, into: &mut [u8], cause: Cause) -> Result<Oob> {
         let oob = self.nand.read(ppn, into)?;
+        self.stats.reads[cause as usize] += 1;
+        self.note(OpKind::Read, ppn, cause);
+        Ok(oob)
+    }
+
+    /// Reads a page of metadata of which only `words` are used; they are filled in.
+    ///
+    /// # Errors
+    /// Uncorrectable page, power loss.
+    pub(crate) fn read_words(&mut self, ppn: Ppn, words: &mut [Word], cause: Cause) -> Result<Oob> {
+        let oob = self.nand.read_words(ppn, words)?;
         self.stats.reads[cause as usize] += 1;
         self.note(OpKind::Read, ppn, cause);
         Ok(oob)
@@ -782,6 +851,7 @@ impl<N: Nand> Store<N> {
         self.blocks = BlockTable::new(self.geometry.blocks(), self.geometry.block_pages(), self.pools);
         self.free.iter_mut().for_each(FreePool::clear);
         self.frontiers.fill(Frontier::NONE);
+        self.open_pools.iter_mut().for_each(Vec::clear);
         self.next_pool = [0; Stream::COUNT];
         self.sequence = 0;
         self.held.clear();
@@ -817,7 +887,7 @@ impl<N: Nand> Store<N> {
             Some(stream) if left > 0 && !self.nand.is_condemned(block) => {
                 let next = Ppn(self.geometry.first_page(block).0 + found.programmed);
                 let index = self.frontier_index(stream, pool);
-                self.frontiers[index] = Frontier { block, next, left };
+                self.set_frontier(index, Frontier { block, next, left });
             }
             _ => self.blocks.close(block, found.last_sequence),
         }
@@ -829,7 +899,9 @@ impl<N: Nand> Store<N> {
             let (host, copies) =
                 (self.frontier_index(Stream::Host, pool), self.frontier_index(Stream::Gc, pool));
             if self.frontiers[copies].left < self.frontiers[host].left {
-                self.frontiers.swap(host, copies);
+                let (of_host, of_copies) = (self.frontiers[host], self.frontiers[copies]);
+                self.set_frontier(host, of_copies);
+                self.set_frontier(copies, of_host);
             }
         }
     }
@@ -913,7 +985,7 @@ impl<N: Nand> Store<N> {
             next.0 -= 1;
             left += 1;
         }
-        self.frontiers[index] = Frontier { block, next, left };
+        self.set_frontier(index, Frontier { block, next, left });
     }
 
     /// Good blocks, but for the one that holds the page number kept back as "none" on a device of 2^32 pages.

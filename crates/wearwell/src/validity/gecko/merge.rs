@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::buffer::Frozen;
-use super::layout::{Entries, KEY_BYTES, Layout, key_at};
+use super::layout::{Entries, KEY_BYTES, Layout, copy_short, key_at};
 use super::run::{Run, RunWriter};
 use crate::error::Result;
 use crate::nand::Nand;
@@ -145,7 +145,7 @@ impl Merged {
             if found {
                 self.bitmap.iter_mut().zip(bitmap).for_each(|(into, from)| *into |= from);
             } else {
-                self.bitmap.copy_from_slice(bitmap);
+                copy_short(&mut self.bitmap, bitmap);
             }
             if is_marker {
                 self.barrier = input;

@@ -109,6 +109,9 @@ pub struct Gecko {
     flush: Option<Flush>,
     /// Complete runs, newest first.
     runs: Vec<Run>,
+    /// The newest two neighbours of which the newer is not at a lower level: to be merged. It is asked for at every
+    /// host write, and changes with the runs only ([`Gecko::set_runs`]).
+    crowded: Option<usize>,
     merge: Option<Merge>,
     next_run: u32,
     next_flush: u64,
@@ -137,6 +140,7 @@ impl Gecko {
             flush_requested: false,
             flush: None,
             runs: Vec::new(),
+            crowded: None,
             merge: None,
             next_run: 0,
             next_flush: 1,
@@ -260,9 +264,9 @@ impl Gecko {
         self.level(self.layout.units(run.entries))
     }
 
-    /// The newest two neighbours of which the newer is not at a lower level: to be merged.
-    fn crowded(&self) -> Option<usize> {
-        self.runs.windows(2).position(|pair| self.level_of(&pair[0]) >= self.level_of(&pair[1]))
+    fn set_runs(&mut self, runs: Vec<Run>) {
+        self.crowded = runs.windows(2).position(|pair| self.level_of(&pair[0]) >= self.level_of(&pair[1]));
+        self.runs = runs;
     }
 
     fn is_flush_due(&self) -> bool {
@@ -271,7 +275,7 @@ impl Gecko {
 
     /// Starts the next merge or flush; `false` if nothing is to be done.
     fn start(&mut self, sequence: u64) -> bool {
-        if let Some(newer) = self.crowded() {
+        if let Some(newer) = self.crowded {
             self.start_merge(newer..newer + 2, false);
         } else if self.is_flush_due() {
             self.freeze(sequence);
@@ -326,9 +330,11 @@ impl Gecko {
         let Merge { inputs, flushes, writer, .. } = merge;
         let at = inputs.start;
         let output = writer.finish(&self.layout);
-        for replaced in self.runs.splice(inputs, [output]) {
+        let mut runs = std::mem::take(&mut self.runs);
+        for replaced in runs.splice(inputs, [output]) {
             replaced.places.into_iter().for_each(|place| io.discard(place));
         }
+        self.set_runs(runs);
         if flushes {
             self.flush = None;
         }
@@ -337,7 +343,7 @@ impl Gecko {
             assert_eq!(older.last + 1, output.first, "runs are in the order of their flushes");
         }
         assert!(
-            self.options.merge == MergeMode::Pairwise || at > 0 || self.crowded() != Some(0),
+            self.options.merge == MergeMode::Pairwise || at > 0 || self.crowded != Some(0),
             "a flush that foresees its merges leaves every run at a lower level than the older ones"
         );
     }

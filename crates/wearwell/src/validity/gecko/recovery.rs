@@ -32,7 +32,7 @@ impl Gecko {
         let runs = newest_first(drop_obsolete(complete)?);
         self.forget_ram();
         self.next_flush = runs.first().map_or(1, |run| run.coverage.last + 1);
-        self.runs = runs;
+        self.set_runs(runs);
         Ok(())
     }
 

@@ -1,0 +1,107 @@
+//! Room for bytes of pages, frame by frame, on large memory pages.
+//!
+//! A word of a translation page is read at random out of all of them, so they lie in few large tables and not in an
+//! allocation each: what is saved is the miss in the TLB. Tables double up to a limit, so that a tiny device stays tiny,
+//! and are never moved or given back: freed frames are used again.
+
+use crate::table::Table;
+
+/// The largest table, as a power of two of frames.
+const LARGEST_LOG2: u32 = 13;
+
+/// Number of a frame.
+pub(super) type Frame = u32;
+
+/// Frames of one size. See the module's head.
+#[derive(Clone, Debug)]
+pub(super) struct Frames {
+    frame_bytes: usize,
+    tables: Vec<Table<u8>>,
+    free: Vec<Frame>,
+    next: Frame,
+}
+
+impl Frames {
+    pub(super) fn new(frame_bytes: usize) -> Self {
+        Self { frame_bytes, tables: Vec::new(), free: Vec::new(), next: 0 }
+    }
+
+    /// A frame with arbitrary content.
+    pub(super) fn take(&mut self) -> Frame {
+        if let Some(frame) = self.free.pop() {
+            return frame;
+        }
+        let frame = self.next;
+        self.next += 1;
+        let (table, _) = place_of(frame);
+        if table == self.tables.len() {
+            let frames = 1 << (table as u32).min(LARGEST_LOG2);
+            self.tables.push(Table::zeroed(frames * self.frame_bytes));
+        }
+        frame
+    }
+
+    /// The frame is not needed any more.
+    pub(super) fn put_back(&mut self, frame: Frame) {
+        self.free.push(frame);
+    }
+
+    #[inline]
+    pub(super) fn get(&self, frame: Frame) -> &[u8] {
+        let (table, place) = place_of(frame);
+        let at = place * self.frame_bytes;
+        &self.tables[table].bytes()[at..at + self.frame_bytes]
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, frame: Frame) -> &mut [u8] {
+        let (table, place) = place_of(frame);
+        let at = place * self.frame_bytes;
+        &mut self.tables[table].bytes_mut()[at..at + self.frame_bytes]
+    }
+}
+
+/// Table and place in it: tables of 1, 2, 4 frames and so on, and from the largest on all of one size.
+#[inline]
+fn place_of(frame: Frame) -> (usize, usize) {
+    let counted = frame + 1;
+    if counted >> LARGEST_LOG2 == 0 {
+        let table = counted.ilog2();
+        return (table as usize, (counted - (1 << table)) as usize);
+    }
+    let table = LARGEST_LOG2 - 1 + (counted >> LARGEST_LOG2);
+    (table as usize, (counted & ((1 << LARGEST_LOG2) - 1)) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Frames, LARGEST_LOG2, place_of};
+
+    #[test]
+    fn every_frame_has_a_place_of_its_own() {
+        let mut next = (0, 0);
+        for frame in 0..5 << LARGEST_LOG2 {
+            let (table, place) = place_of(frame);
+            let expected = if (table, place) == next { next } else { (next.0 + 1, 0) };
+            assert_eq!((table, place), expected, "frame {frame}");
+            assert!(place < 1 << (table as u32).min(LARGEST_LOG2), "frame {frame}");
+            next = (table, place + 1);
+        }
+    }
+
+    #[test]
+    fn frames_keep_their_bytes_while_others_come_and_go() {
+        let mut frames = Frames::new(3);
+        let taken: Vec<_> = (0..100).map(|_| frames.take()).collect();
+        for &frame in &taken {
+            frames.get_mut(frame).fill(frame as u8);
+        }
+        taken.iter().step_by(2).for_each(|&frame| frames.put_back(frame));
+        let again: Vec<_> = (0..50).map(|_| frames.take()).collect();
+        for &frame in &again {
+            frames.get_mut(frame).fill(255);
+        }
+        assert!(taken.iter().skip(1).step_by(2).all(|&frame| frames.get(frame) == [frame as u8; 3]));
+        assert!(taken.iter().step_by(2).all(|frame| again.contains(frame)));
+    }
+}

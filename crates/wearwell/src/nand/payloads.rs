@@ -1,0 +1,274 @@
+//! Bytes of pages, as the simulated flash keeps them: each version of a metadata page once.
+//!
+//! A map on flash writes a page of a thousand entries to change one of them. Kept as they are programmed, that is a copy
+//! of the page and an allocation per write, and most of what a replay does. So the newest version takes over the bytes
+//! of the one it was made from, which keeps only the words that were overwritten, and a copy made by GC shares the bytes
+//! of its source. Price: an older version that is read is put together from the newer one, and every page takes room for
+//! its spare area, used or not.
+//!
+//! Invariants: what a page reads is what was programmed there, whatever became of other pages; a slot lives as long as a
+//! page or an older version refers to it.
+
+use super::frames::{Frame, Frames};
+use super::{Geometry, Word};
+use crate::address::{BlockId, Ppn};
+use crate::table::Table;
+
+type Slot = u32;
+
+/// Marks a page without bytes, and a block without a row.
+const NONE: u32 = 0;
+
+#[derive(Clone, Debug)]
+enum Kept {
+    Whole(Frame),
+    /// The bytes of `newer` but for these words.
+    Before {
+        newer: Slot,
+        words: Box<[Word]>,
+    },
+}
+
+#[derive(Clone, Debug)]
+struct Version {
+    kept: Kept,
+    /// Pages with this content, and older versions made from it.
+    users: u32,
+}
+
+/// Bytes by page. See the module's head.
+#[derive(Clone, Debug)]
+pub(super) struct Payloads {
+    block_pages: u32,
+    /// Row of each block that has pages with bytes.
+    row_of: Table<u32>,
+    /// Slots of the pages of a block, row after row; the first row is no block's.
+    rows: Vec<Slot>,
+    free_rows: Vec<u32>,
+    /// Slot 0 is no version.
+    versions: Vec<Option<Version>>,
+    free_slots: Vec<Slot>,
+    /// Page and spare area, zeros where nothing was programmed.
+    frames: Frames,
+}
+
+impl Payloads {
+    pub(super) fn new(geometry: &Geometry) -> Self {
+        let block_pages = geometry.block_pages();
+        Self {
+            block_pages,
+            row_of: Table::zeroed(geometry.blocks() as usize),
+            rows: vec![NONE; block_pages as usize],
+            free_rows: Vec::new(),
+            versions: vec![None],
+            free_slots: Vec::new(),
+            frames: Frames::new((geometry.page_bytes + geometry.spare_bytes) as usize),
+        }
+    }
+
+    /// Whether the page has bytes.
+    pub(super) fn has(&self, page: Place) -> bool {
+        self.slot(page) != NONE
+    }
+
+    /// The page was programmed with `bytes`.
+    pub(super) fn put(&mut self, page: Place, bytes: &[u8]) {
+        let frame = self.frames.take();
+        copy_padded(bytes, self.frames.get_mut(frame));
+        let slot = self.add(Kept::Whole(frame));
+        self.set(page, slot);
+    }
+
+    /// The page was programmed with what `from` holds, if that has bytes.
+    pub(super) fn share(&mut self, page: Place, from: Place) {
+        let slot = self.slot(from);
+        if slot != NONE {
+            self.version_mut(slot).users += 1;
+            self.set(page, slot);
+        }
+    }
+
+    /// The page was programmed with what `base` holds, but for `words`.
+    pub(super) fn put_changed(&mut self, page: Place, base: Place, words: &[Word]) {
+        let old = self.slot(base);
+        assert!(old != NONE, "the bytes of page {} were given up", base.ppn);
+        let Kept::Whole(frame) = self.version(old).kept else { return self.put_apart(page, old, words) };
+        let new = self.add(Kept::Whole(frame));
+        let bytes = self.frames.get_mut(frame);
+        let words = words.iter().map(|&word| word.exchange(bytes)).collect();
+        self.version_mut(old).kept = Kept::Before { newer: new, words };
+        // Beside the page there is the older version.
+        self.version_mut(new).users += 1;
+        self.set(page, new);
+    }
+
+    /// The same where the base is no newest version: the bytes are put together and kept apart.
+    fn put_apart(&mut self, page: Place, base: Slot, words: &[Word]) {
+        let frame = self.frames.take();
+        let mut bytes = vec![0; self.frames.get(frame).len()];
+        self.copy_to(base, &mut bytes);
+        for word in words {
+            word.exchange(&mut bytes);
+        }
+        self.frames.get_mut(frame).copy_from_slice(&bytes);
+        let slot = self.add(Kept::Whole(frame));
+        self.set(page, slot);
+    }
+
+    /// Copies the bytes of a page, with zeros behind what was programmed; `false` if it has none.
+    pub(super) fn read(&self, page: Place, into: &mut [u8]) -> bool {
+        let slot = self.slot(page);
+        if slot != NONE {
+            self.copy_to(slot, into);
+        }
+        slot != NONE
+    }
+
+    /// Reads words of a page; `false` if it has no bytes.
+    #[inline]
+    pub(super) fn read_words(&self, page: Place, words: &mut [Word]) -> bool {
+        let slot = self.slot(page);
+        if slot == NONE {
+            return false;
+        }
+        for word in words {
+            word.value = self.word(slot, word.index);
+        }
+        true
+    }
+
+    /// The bytes of a page will not be read again.
+    pub(super) fn give_up(&mut self, page: Place) {
+        let row = self.row_of.get(page.block as usize);
+        if row != NONE {
+            self.empty(self.at(row, page.offset));
+        }
+    }
+
+    /// The block was erased.
+    pub(super) fn forget(&mut self, block: BlockId) {
+        let row = self.row_of.get(block.index());
+        if row == NONE {
+            return;
+        }
+        for offset in 0..self.block_pages {
+            self.empty(self.at(row, offset));
+        }
+        self.row_of.set(block.index(), NONE);
+        self.free_rows.push(row);
+    }
+
+    fn empty(&mut self, at: usize) {
+        let slot = std::mem::replace(&mut self.rows[at], NONE);
+        self.release(slot);
+    }
+
+    #[inline]
+    fn at(&self, row: u32, offset: u32) -> usize {
+        row as usize * self.block_pages as usize + offset as usize
+    }
+
+    #[inline]
+    fn slot(&self, page: Place) -> Slot {
+        match self.row_of.get(page.block as usize) {
+            NONE => NONE,
+            row => self.rows[self.at(row, page.offset)],
+        }
+    }
+
+    fn set(&mut self, page: Place, slot: Slot) {
+        let mut row = self.row_of.get(page.block as usize);
+        if row == NONE {
+            row = self.free_rows.pop().unwrap_or_else(|| self.new_row());
+            self.row_of.set(page.block as usize, row);
+        }
+        let at = self.at(row, page.offset);
+        self.rows[at] = slot;
+    }
+
+    fn new_row(&mut self) -> u32 {
+        let row = self.rows.len() / self.block_pages as usize;
+        self.rows.resize(self.rows.len() + self.block_pages as usize, NONE);
+        row as u32
+    }
+
+    fn version(&self, slot: Slot) -> &Version {
+        self.versions[slot as usize].as_ref().expect("a slot that is referred to holds a version")
+    }
+
+    fn version_mut(&mut self, slot: Slot) -> &mut Version {
+        self.versions[slot as usize].as_mut().expect("a slot that is referred to holds a version")
+    }
+
+    fn add(&mut self, kept: Kept) -> Slot {
+        let version = Some(Version { kept, users: 1 });
+        if let Some(slot) = self.free_slots.pop() {
+            self.versions[slot as usize] = version;
+            return slot;
+        }
+        self.versions.push(version);
+        (self.versions.len() - 1) as Slot
+    }
+
+    /// One user less; a version without users is dropped, and is one user less of the newer one.
+    fn release(&mut self, mut slot: Slot) {
+        while slot != NONE {
+            let version = self.version_mut(slot);
+            version.users -= 1;
+            if version.users > 0 {
+                return;
+            }
+            let dropped = self.versions[slot as usize].take();
+            self.free_slots.push(slot);
+            slot = match dropped.map(|version| version.kept) {
+                Some(Kept::Before { newer, .. }) => newer,
+                Some(Kept::Whole(frame)) => {
+                    self.frames.put_back(frame);
+                    NONE
+                }
+                None => NONE,
+            };
+        }
+    }
+
+    fn copy_to(&self, slot: Slot, into: &mut [u8]) {
+        match &self.version(slot).kept {
+            Kept::Whole(frame) => copy_padded(self.frames.get(*frame), into),
+            Kept::Before { newer, words } => {
+                self.copy_to(*newer, into);
+                for word in words {
+                    if into.len() >= word.bytes().end {
+                        word.exchange(into);
+                    }
+                }
+            }
+        }
+    }
+
+    fn word(&self, mut slot: Slot, index: u32) -> u32 {
+        loop {
+            match &self.version(slot).kept {
+                Kept::Whole(frame) => return Word::of(self.frames.get(*frame), index).value,
+                Kept::Before { newer, words } => match words.iter().find(|word| word.index == index) {
+                    Some(word) => return word.value,
+                    None => slot = *newer,
+                },
+            }
+        }
+    }
+}
+
+/// A page by block and offset.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) ppn: Ppn,
+    pub(super) block: u32,
+    pub(super) offset: u32,
+}
+
+/// Copies what fits, and zeros behind it.
+fn copy_padded(from: &[u8], into: &mut [u8]) {
+    let (head, rest) = into.split_at_mut(into.len().min(from.len()));
+    head.copy_from_slice(&from[..head.len()]);
+    rest.fill(0);
+}

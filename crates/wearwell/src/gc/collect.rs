@@ -90,15 +90,19 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// The same where page validity is on flash too. Validity comes first: what the map finds goes into its buffer.
+    /// The same where page validity is on flash too. Validity comes first: what the map finds goes into its buffer. Most
+    /// steps of the map only drop a clean entry: then nothing of this has changed.
     fn settle_metadata(&mut self) -> Result<()> {
         loop {
             self.require_metadata_pages()?;
             if self.settle_validity_step()? {
                 continue;
             }
-            if !self.mapping.settle(&mut self.store)? {
-                return self.require_metadata_pages();
+            let written = self.store.sequence();
+            while self.store.sequence() == written {
+                if !self.mapping.settle(&mut self.store)? {
+                    return Ok(());
+                }
             }
             self.call_identified();
         }

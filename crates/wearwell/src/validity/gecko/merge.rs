@@ -56,6 +56,8 @@ pub(super) struct Merged {
     cause: Cause,
     /// Bitmap of the entry that was yielded last.
     pub(super) bitmap: Vec<u8>,
+    /// Whether that entry is a marker.
+    is_marker: bool,
 }
 
 impl Merged {
@@ -73,7 +75,18 @@ impl Merged {
         let cursors: Vec<Cursor> = buffers.chain(runs).collect();
         let heads = cursors.iter().map(Cursor::head).collect();
         let bitmap = vec![0; layout.part_bytes()];
-        Self { cursors, heads, first: 0, others: 0, dry: true, block_end: 0, barrier: 0, cause, bitmap }
+        Self {
+            cursors,
+            heads,
+            first: 0,
+            others: 0,
+            dry: true,
+            block_end: 0,
+            barrier: 0,
+            cause,
+            bitmap,
+            is_marker: false,
+        }
     }
 
     /// The next key; its bitmap is in [`Merged::bitmap`]. After an error the call can be repeated.
@@ -122,12 +135,12 @@ impl Merged {
     /// Joins the entries of a key; `false` if all of them are void.
     #[inline]
     fn take(&mut self, key: u32, layout: &Layout) -> bool {
-        let is_marker = key + layout.slots == self.block_end;
-        let mut found = self.take_from(self.first, is_marker, false, layout);
+        self.is_marker = key + layout.slots == self.block_end;
+        let mut found = self.take_from(self.first, false, layout);
         if self.others == key {
             for input in self.first + 1..self.heads.len() {
                 if self.heads[input] == key {
-                    found |= self.take_from(input, is_marker, found, layout);
+                    found |= self.take_from(input, found, layout);
                 }
             }
             self.others = 0;
@@ -137,7 +150,7 @@ impl Merged {
 
     /// Joins the entry at the head of an input to what was `found` of its key; `false` if it is void.
     #[inline]
-    fn take_from(&mut self, input: usize, is_marker: bool, found: bool, layout: &Layout) -> bool {
+    fn take_from(&mut self, input: usize, found: bool, layout: &Layout) -> bool {
         let cursor = &mut self.cursors[input];
         let counts = input <= self.barrier;
         if counts {
@@ -147,7 +160,7 @@ impl Merged {
             } else {
                 copy_short(&mut self.bitmap, bitmap);
             }
-            if is_marker {
+            if self.is_marker {
                 self.barrier = input;
             }
         }
@@ -214,7 +227,7 @@ impl Merge {
                 self.pending = self.merged.next(io, runs, layout)?;
             }
             let Some(key) = self.pending else { return Ok(true) };
-            if self.drops_markers && key.is_multiple_of(layout.slots) {
+            if self.drops_markers && self.merged.is_marker {
                 self.pending = None;
                 continue;
             }

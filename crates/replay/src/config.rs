@@ -15,7 +15,7 @@ use wearwell::gc::{GcOptions, MetadataGc, RESERVE_BLOCKS, VictimPolicy, WearOpti
 use wearwell::lifetime::{Choice, Configuration, EnergyModel, LifetimeOptions, SchemeKind};
 use wearwell::nand::{FlashTiming, Geometry, preset};
 use wearwell::stats::Work;
-use wearwell::timing::{Suspend, TimingMode, TimingOptions};
+use wearwell::timing::{ControllerWork, Suspend, TimingMode, TimingOptions};
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 
 /// Why a configuration is refused.
@@ -345,7 +345,7 @@ pub struct TimingConfig {
     pub compress_us: f64,
     /// Decompressing a page, microseconds; our assumption, as IL leaves reads out.
     pub decompress_us: f64,
-    /// Reading 64 bytes of NVRAM, nanoseconds (RM, section 5.1).
+    /// Reading 64 bytes of NVRAM, nanoseconds (RM, section 5.1). There is one NVRAM: requests wait for each other there.
     pub nvram_read_ns: f64,
     /// Storing 64 bytes of NVRAM, nanoseconds (RM, section 5.1).
     pub nvram_write_ns: f64,
@@ -916,8 +916,8 @@ impl GcConfig {
 }
 
 impl TimingConfig {
-    /// Time that the controller's own work takes a request.
-    pub fn work_ns(&self, work: &Work) -> u64 {
+    /// What the controller's own work takes a request.
+    pub fn price(&self, work: &Work) -> ControllerWork {
         const LINE_BYTES: f64 = 64.0;
         let hash_us = if work.hashed_pages > 0 { self.hash_us } else { 0.0 };
         let codec_us = work.encoded_deltas as f64 * self.delta_encode_us
@@ -926,7 +926,7 @@ impl TimingConfig {
             + work.decompressed_pages as f64 * self.decompress_us;
         let nvram_ns = work.nvram_read_bytes as f64 / LINE_BYTES * self.nvram_read_ns
             + work.nvram_written_bytes as f64 / LINE_BYTES * self.nvram_write_ns;
-        ((hash_us + codec_us) * 1000.0 + nvram_ns) as u64
+        ControllerWork { own_ns: ((hash_us + codec_us) * 1000.0) as u64, nvram_ns: nvram_ns as u64 }
     }
 
     /// The engine.

@@ -19,7 +19,7 @@ use wearwell::mapping::AnyMapping;
 use wearwell::nand::{Nand as _, Retain, SimNand};
 use wearwell::recovery::StepCost;
 use wearwell::stats::{Stats, Work};
-use wearwell::timing::{Cause, LatencySummary, OpKind, RequestKind, Timing, TimingMode};
+use wearwell::timing::{Cause, ControllerWork, LatencySummary, OpKind, RequestKind, Timing, TimingMode};
 use wearwell::validity::AnyValidity;
 use wearwell::{Device, DeviceOptions, Error};
 
@@ -509,10 +509,10 @@ impl<'a> Run<'a> {
         let kind = self.perform(request)?;
         if let Some(timing) = &mut self.timing {
             let work = self.device.ftl().stats().work;
-            let price = || self.plan.config.timing.work_ns(&work.since(&self.work_before));
-            let overhead_ns = if self.looks_at_content { price() } else { 0 };
+            let price = || self.plan.config.timing.price(&work.since(&self.work_before));
+            let priced = if self.looks_at_content { price() } else { ControllerWork::default() };
             self.work_before = work;
-            timing.submit_with_overhead(kind, self.clock.arrival_ns, overhead_ns, self.device.ops());
+            timing.submit_with_work(kind, self.clock.arrival_ns, priced, self.device.ops());
             self.device.ftl_mut().store_mut().ops.clear();
         }
         Ok(())

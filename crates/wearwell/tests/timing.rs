@@ -11,7 +11,8 @@ use reference::Reference;
 use wearwell::address::PlaneId;
 use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::timing::{
-    Cause, FlashOp, LatencySummary, OpKind, RequestKind, Suspend, Timing, TimingMode, TimingOptions,
+    Cause, ControllerWork, FlashOp, LatencySummary, OpKind, RequestKind, Suspend, Timing, TimingMode,
+    TimingOptions,
 };
 
 const R: u64 = 45_000;
@@ -122,6 +123,28 @@ fn controller_overhead_is_added_once() {
         let script: Script = &[(0, &[]), (100, &[read(0), read(1)])];
         let found = times_in(mode, &geometry(2, 1, 1), options.clone(), script);
         assert_eq!(found, [3000, 100 + R + X + 3000]);
+    }
+}
+
+#[test]
+fn work_of_the_controller_is_side_by_side_and_nvram_one_after_the_other() {
+    for mode in [TimingMode::Timeline, TimingMode::Event] {
+        let mut timing = Timing::new(mode, &geometry(1, 1, 1), FLASH, keeping());
+        let work = |own_ns, nvram_ns| ControllerWork { own_ns, nvram_ns };
+        for (arrival_ns, work) in [
+            (0, work(500, 0)),
+            (0, work(500, 0)),
+            (10, work(0, 1000)),
+            (20, work(7, 1000)),
+            (5000, work(0, 1)),
+        ] {
+            timing.submit_with_work(RequestKind::Write, arrival_ns, work, &[]);
+        }
+        timing.drain();
+        let mut done = timing.take_completions();
+        done.sort();
+        let ends: Vec<u64> = done.iter().map(|completion| completion.at_ns).collect();
+        assert_eq!(ends, [500, 500, 1010, 2017, 5001], "{mode:?}");
     }
 }
 

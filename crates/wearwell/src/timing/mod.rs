@@ -271,10 +271,22 @@ impl Layout {
     }
 }
 
+/// What a request takes of the controller beside the flash, in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ControllerWork {
+    /// Work that requests do side by side (hashing, encoding): it delays the request's own answer.
+    pub own_ns: u64,
+    /// Reads and stores of NVRAM. There is one NVRAM, and its bandwidth is the limit: requests wait for each other, in the
+    /// order of submission.
+    pub nvram_ns: u64,
+}
+
 /// A timing engine. All times are nanoseconds since the start of the run.
 #[derive(Clone, Debug)]
 pub struct Timing {
     engine: Engine,
+    /// When the NVRAM has done what was asked of it so far.
+    nvram_free_ns: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -300,7 +312,7 @@ impl Timing {
             TimingMode::Timeline => Engine::Timeline(Box::new(TimelineEngine::new(layout, flash, &options))),
             TimingMode::Event => Engine::Event(Box::new(EventEngine::new(layout, flash, options))),
         };
-        Self { engine }
+        Self { engine, nvram_free_ns: 0 }
     }
 
     /// Prices one host request and returns its number: 0, 1, 2, .. in order of submission. Latency counts from
@@ -309,23 +321,35 @@ impl Timing {
     /// # Panics
     /// If an operation's `after` reaches before the list or its plane is outside the geometry.
     pub fn submit(&mut self, kind: RequestKind, arrival_ns: u64, ops: &[FlashOp]) -> u64 {
-        self.submit_with_overhead(kind, arrival_ns, 0, ops)
+        self.submit_with_work(kind, arrival_ns, ControllerWork::default(), ops)
     }
 
-    /// As [`Timing::submit`], for a request that also takes the controller `overhead_ns` of its own (hashing, encoding, a
-    /// search of NVRAM): its answer comes that much later, and the flash is not held up.
-    pub fn submit_with_overhead(
+    /// As [`Timing::submit`], for a request that also takes the controller time of its own: its answer comes that much
+    /// later, and the flash is not held up.
+    pub fn submit_with_work(
         &mut self,
         kind: RequestKind,
         arrival_ns: u64,
-        overhead_ns: u64,
+        work: ControllerWork,
         ops: &[FlashOp],
     ) -> u64 {
+        let overhead_ns = work.own_ns + self.book_nvram(arrival_ns, work.nvram_ns);
         match &mut self.engine {
             Engine::None(ledger) => ledger.pass(kind, arrival_ns),
             Engine::Timeline(engine) => engine.submit(kind, arrival_ns, overhead_ns, ops),
             Engine::Event(engine) => engine.submit(kind, arrival_ns, overhead_ns, ops),
         }
+    }
+
+    /// Time from the start of a request until the NVRAM has done `ns` of work for it.
+    #[inline]
+    fn book_nvram(&mut self, arrival_ns: u64, ns: u64) -> u64 {
+        if ns == 0 {
+            return 0;
+        }
+        let start = arrival_ns.max(self.now_ns());
+        self.nvram_free_ns = self.nvram_free_ns.max(start) + ns;
+        self.nvram_free_ns - start
     }
 
     /// Prices flash work that belongs to no host request (idle GC, checkpoints), whatever its causes.

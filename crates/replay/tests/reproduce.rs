@@ -517,6 +517,23 @@ fn records_survive_json() {
     assert_eq!(verdict, "reproduced exactly", "LX-05 is a closed form");
 }
 
+#[test]
+fn every_committed_row_that_differs_has_a_reason() {
+    for paper in Paper::ALL {
+        let record =
+            std::fs::read_to_string(papers_folder().join(paper.name()).join("results.json")).unwrap();
+        let (targets, results) = (paper.targets(), Results::from_json(&record).unwrap());
+        let explained: Vec<&str> =
+            targets.differences.iter().flat_map(|of| of.rows.iter().map(String::as_str)).collect();
+        for row in &explained {
+            assert!(targets.row(row).is_some(), "{paper} explains {row}, which does not exist");
+        }
+        let open: Vec<&str> =
+            render::differing_rows(&targets, &results).filter(|row| !explained.contains(row)).collect();
+        assert!(open.is_empty(), "{paper}: no reason is given for {open:?}");
+    }
+}
+
 /// The pages in the repository are what their records say, and the records' rows are what their experiments say.
 #[test]
 fn committed_pages_are_made_from_their_records() {

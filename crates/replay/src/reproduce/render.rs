@@ -20,12 +20,14 @@ struct Page {
     title: String,
     paragraphs: Vec<String>,
     table: Vec<[String; 7]>,
+    differences: Vec<(String, String)>,
     notes: Vec<(String, String)>,
     experiments: Vec<[String; 4]>,
     not_run: Vec<(String, String)>,
 }
 
 const COLUMNS: [&str; 7] = ["row", "what", "reported", "ours", "ours / reported", "verdict", "remarks"];
+const DIFFERENCES: &str = "Why rows differ";
 const EXPERIMENT_COLUMNS: [&str; 4] = ["experiment", "design", "input", "settings"];
 
 /// The page in Markdown.
@@ -37,6 +39,7 @@ pub fn markdown(targets: &Targets, results: &Results, figures: &[Figure]) -> Str
     parts.extend(
         figures.iter().map(|figure| format!("\n![{}](figures/{})\n", figure.title, figure.file_name())),
     );
+    parts.push(markdown_list(DIFFERENCES, &page.differences));
     parts.push(markdown_list("Contradictions in the paper, and how they are read", &page.notes));
     parts.push(markdown_list("Experiments that were not run", &page.not_run));
     if !page.experiments.is_empty() {
@@ -86,6 +89,7 @@ pub fn html(targets: &Targets, results: &Results, figures: &[Figure]) -> String 
         let title = escaped(figure.title);
         parts.push(format!("<p><img src=\"figures/{}\" alt=\"{title}\"></p>\n", figure.file_name()));
     }
+    parts.push(html_list(DIFFERENCES, &page.differences));
     parts.push(html_list("Contradictions in the paper, and how they are read", &page.notes));
     parts.push(html_list("Experiments that were not run", &page.not_run));
     if !page.experiments.is_empty() {
@@ -138,6 +142,7 @@ fn page(targets: &Targets, results: &Results) -> Page {
         title: format!("{}: reported and ours", targets.paper.title),
         paragraphs: paragraphs(targets, results),
         table: rows().map(|(target, row)| cells(target, row)).collect(),
+        differences: differences(targets, results),
         notes: targets
             .contradictions
             .iter()
@@ -147,6 +152,35 @@ fn page(targets: &Targets, results: &Results) -> Page {
         experiments: results.experiments.iter().map(experiment_cells).collect(),
         not_run: results.not_run.iter().map(|(name, why)| (name.clone(), why.clone())).collect(),
     }
+}
+
+/// Reasons, each with those of its rows that differ; at the end the rows for which none is known.
+fn differences(targets: &Targets, results: &Results) -> Vec<(String, String)> {
+    let differing: Vec<&str> = differing_rows(targets, results).collect();
+    let mut reasons = Vec::new();
+    for difference in &targets.differences {
+        let rows: Vec<&str> = difference.rows.iter().map(String::as_str).collect();
+        let rows: Vec<&str> = rows.into_iter().filter(|row| differing.contains(row)).collect();
+        if !rows.is_empty() {
+            reasons.push((rows.join(", "), difference.why.clone()));
+        }
+    }
+    let explained = |row: &str| targets.differences.iter().any(|of| of.rows.iter().any(|other| other == row));
+    let open: Vec<&str> = differing.into_iter().filter(|row| !explained(row)).collect();
+    if !open.is_empty() {
+        reasons.push((open.join(", "), "no reason is known.".to_owned()));
+    }
+    reasons
+}
+
+/// Rows that are not reproduced, or in the reported direction only.
+pub fn differing_rows<'a>(targets: &'a Targets, results: &'a Results) -> impl Iterator<Item = &'a str> {
+    let differs = |target: &Target, row: &Row| {
+        matches!(row.judge(target).outcome, Outcome::DirectionOnly | Outcome::Missed(_))
+    };
+    let rows = results.rows.iter();
+    rows.filter(move |row| targets.row(&row.id).is_some_and(|target| differs(target, row)))
+        .map(|row| row.id.as_str())
 }
 
 fn paragraphs(targets: &Targets, results: &Results) -> Vec<String> {

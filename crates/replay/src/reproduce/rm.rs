@@ -4,8 +4,8 @@
 //! superblocks and a quarter of the pages in each, and NVRAM or log in proportion. Loads fill nine tenths of what it
 //! exports; their first half ages it. Applications are host models, in closed loop. Performance is requests per second of
 //! device time, so that both the writes saved and the scans of a log count; scaled down, a scan is a sixteenth and a
-//! superblock a quarter as long, so that logs look four times better beside `segments` than at full size. `NoRemap` is the plain page map, to which hosts
-//! copy by reading and writing.
+//! superblock a quarter as long, so that logs look four times better beside `segments` than at full size. `NoRemap` is the
+//! plain page map, to which hosts copy by reading and writing.
 
 use super::experiment::{CURVE_POINTS, Experiment, Run, Runs, Setting, Size, Source};
 use super::verdict::Value;

@@ -84,9 +84,22 @@ pub struct Targets {
     /// Where the paper contradicts itself or leaves something open, and how that is read here.
     #[serde(default)]
     pub contradictions: BTreeMap<String, String>,
+    /// Why rows of ours differ.
+    #[serde(default, rename = "difference")]
+    pub differences: Vec<Difference>,
     /// The rows, in the order of their identities.
     #[serde(rename = "target")]
     pub rows: Vec<Target>,
+}
+
+/// Why some rows of ours differ from the reported ones: what was found when they were compared, not a reading of the paper.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Difference {
+    /// Identities of the rows.
+    pub rows: Vec<String>,
+    /// The reason, and what shows it.
+    pub why: String,
 }
 
 /// Which paper.

@@ -567,12 +567,19 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Background GC in the gap since the last arrival, as far as its operations fit.
+    /// Background GC in the gap since the last arrival, as far as its operations fit: from the time on when the device had
+    /// answered every request.
     fn collect_while_idle(&mut self, since_ns: u64) -> Result<(), Error> {
         if self.plan.resolved.gc.background_blocks == 0 {
             return Ok(());
         }
-        let mut idle_ns = self.clock.arrival_ns - since_ns;
+        let until_ns = self.clock.arrival_ns;
+        let timing = self.timing.as_mut().expect("arrival needs a timing engine");
+        if !timing.complete_until(until_ns) {
+            return Ok(());
+        }
+        let since_ns = since_ns.max(timing.now_ns());
+        let mut idle_ns = until_ns.saturating_sub(since_ns);
         let flash = self.plan.resolved.timing;
         let cost = |kind| match kind {
             OpKind::Read => flash.read_ns,

@@ -258,6 +258,21 @@ fn background_gc_in_idle_time_spares_the_host() {
     assert!(with.write_amplification >= without.write_amplification);
 }
 
+#[test]
+fn a_device_that_is_never_idle_collects_nothing_in_background() {
+    // Between arrivals there is time for an erase, but never an answer to everything before.
+    let of = |background: &str, rate: u32| {
+        let background = format!("gc.background_share={background}");
+        let settings =
+            ["device.over_provisioning=0.28", "timing.mode=event", "precondition.mode=steady", &background];
+        let load = format!("uniform:pages=12000,requests=20000,rate={rate},arrival=bursty,on_ms=1,off_ms=9");
+        let record = measure_generated(&settings, &load, "page-map");
+        (record.erases, record.programs)
+    };
+    assert_eq!(of("0", 100_000), of("0.12", 100_000), "more arrives than the device can do");
+    assert_ne!(of("0", 100), of("0.12", 100), "there is time to collect early");
+}
+
 // Runs that end early.
 
 #[test]

@@ -127,6 +127,20 @@ fn controller_overhead_is_added_once() {
 }
 
 #[test]
+fn a_device_is_idle_from_its_last_answer_on() {
+    for mode in [TimingMode::Timeline, TimingMode::Event] {
+        let mut timing = Timing::new(mode, &geometry(2, 1, 1), FLASH, keeping());
+        assert!(timing.complete_until(5), "nothing was asked");
+        timing.submit(RequestKind::Read, 100, &[read(0)]);
+        timing.submit(RequestKind::Write, 200, &[program(1)]);
+        assert!(!timing.complete_until(200 + X + P - 1), "{mode:?}: the write is not answered");
+        assert_eq!(timing.outstanding(), 1, "{mode:?}");
+        assert!(timing.complete_until(10 * P), "{mode:?}");
+        assert_eq!(timing.now_ns(), 200 + X + P, "{mode:?}: time stops at the answer");
+    }
+}
+
+#[test]
 fn work_of_the_controller_is_side_by_side_and_nvram_one_after_the_other() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = Timing::new(mode, &geometry(1, 1, 1), FLASH, keeping());

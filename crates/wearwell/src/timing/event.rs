@@ -174,6 +174,14 @@ impl EventEngine {
         Some(self.shared.now)
     }
 
+    pub(super) fn complete_until(&mut self, to: u64) -> bool {
+        while self.outstanding > 0 {
+            let Some((class, event)) = self.shared.events.pop_until(to) else { return false };
+            if self.plain { self.handle::<true>(class, event) } else { self.handle::<false>(class, event) }
+        }
+        true
+    }
+
     pub(super) fn drain(&mut self) -> u64 {
         self.run_until(u64::MAX);
         debug_assert_eq!(self.outstanding, 0, "nothing is left behind");

@@ -381,6 +381,16 @@ impl Timing {
         }
     }
 
+    /// Runs until no host request is outstanding, but not beyond `to_ns`; whether none is then. [`Timing::now_ns`] is the
+    /// time when the last one completed, if one did: an idle device is idle from then on.
+    pub fn complete_until(&mut self, to_ns: u64) -> bool {
+        match &mut self.engine {
+            Engine::None(_) => true,
+            Engine::Timeline(engine) => engine.complete_until(to_ns),
+            Engine::Event(engine) => engine.complete_until(to_ns),
+        }
+    }
+
     /// The time up to which the device has been simulated.
     pub fn now_ns(&self) -> u64 {
         match &self.engine {

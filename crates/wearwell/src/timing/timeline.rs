@@ -217,6 +217,13 @@ impl TimelineEngine {
         Some(end)
     }
 
+    pub(super) fn complete_until(&mut self, to: u64) -> bool {
+        while self.unfinished.peek().is_some_and(|end| end.0 <= to) {
+            self.complete_one();
+        }
+        self.unfinished.is_empty()
+    }
+
     pub(super) fn drain(&mut self) -> u64 {
         self.unfinished.clear();
         let lanes = self.lanes.arrays.iter().chain(&self.lanes.channels);

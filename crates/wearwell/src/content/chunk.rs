@@ -19,6 +19,8 @@
 //! Invariants: a chunk has fewer pages than it had members, and at least one live member; its pages are valid, and no
 //! other chunk's; a logical page is pending at most once.
 
+use arrayvec::ArrayVec;
+
 use crate::address::{BlockId, Lpn, Ppn, Unit};
 use crate::content::chunk_directory::{DIRECTORY_BYTES, Directory, FoundChunk, FoundChunks};
 use crate::content::{Content, Fingerprint};
@@ -77,10 +79,11 @@ struct Member {
     is_live: bool,
 }
 
+/// What is known of a stored chunk, in one piece: every fourth write makes one and frees one.
 #[derive(Clone, Debug, Default)]
 struct Chunk {
-    pages: Vec<Ppn>,
-    members: Vec<Member>,
+    pages: ArrayVec<Ppn, CHUNK_MEMBERS>,
+    members: ArrayVec<Member, CHUNK_MEMBERS>,
     compressed_bytes: u32,
     /// Not if a member came without bytes, of which a capture may know sizes only.
     has_bytes: bool,
@@ -388,7 +391,7 @@ impl<N: Nand> Ftl<N> {
         }
         let pool = self.make_room_for_pages(Stream::Chunk, pages as u32)?;
         let stage = self.chunks.as_mut().expect("asked above");
-        let members = std::mem::take(&mut stage.pending);
+        let mut members = std::mem::take(&mut stage.pending);
         let stored = self.append_chunk(&members, pages, bytes, &payload, pool, Cause::Content);
         let stage = self.chunks.as_mut().expect("asked above");
         let number = match stored {
@@ -407,6 +410,8 @@ impl<N: Nand> Ftl<N> {
             self.release(member.lpn, old);
             self.learn_content(member.fingerprint, unit);
         }
+        members.clear();
+        self.chunks.as_mut().expect("asked above").pending = members;
         Ok(())
     }
 
@@ -450,31 +455,30 @@ impl<N: Nand> Ftl<N> {
             compressed_bytes: page.compressed_bytes,
             is_live: true,
         };
-        let members: Vec<Member> = members.iter().map(live).collect();
+        let members: ArrayVec<Member, CHUNK_MEMBERS> = members.iter().map(live).collect();
         // The number of a chunk may be given again: nothing in NVRAM may name the old one.
         self.mapping.store_moves(&mut self.store)?;
         let birth = self.store.sequence() + 1;
         let stage = self.chunks.as_mut().expect("only the chunk stage packs");
         let page_bytes = stage.page_bytes as usize;
         let has_bytes = !payload.is_empty();
-        let pages_of_chunk = Vec::with_capacity(pages);
-        let mut directory = Directory {
+        let has_room = self.store.geometry().spare_bytes as usize >= DIRECTORY_BYTES;
+        let mut directory = (has_bytes && has_room).then(|| Directory {
             birth,
             page: 0,
             pages: pages as u8,
             compressed_bytes,
             members: members.iter().map(|member| (member.lpn, member.fingerprint)).collect(),
-        };
-        let number = stage.allocate(Chunk { pages: pages_of_chunk, members, compressed_bytes, has_bytes });
-        let has_room = self.store.geometry().spare_bytes as usize >= DIRECTORY_BYTES;
+        });
+        let number = stage.allocate(Chunk { pages: ArrayVec::new(), members, compressed_bytes, has_bytes });
         for k in 0..pages {
             let mut page = payload.get(k * page_bytes..).unwrap_or_default().to_vec();
             if has_bytes {
                 page.resize(page_bytes, 0);
+            }
+            if let Some(directory) = &mut directory {
                 directory.page = k as u8;
-                if has_room {
-                    page.extend(directory.encode());
-                }
+                page.extend(directory.encode());
             }
             let content = Content::of_page(&page, Fingerprint::default());
             match self.store.append(Stream::Chunk, pool, number, content, Fingerprint::default(), cause) {

@@ -329,6 +329,15 @@ impl<N: Nand> Store<N> {
         self.frontier_left(stream, pool) + spare_blocks * self.geometry.block_pages()
     }
 
+    /// Whether `pages` pages find room in the one open block of a stream: the usual case, asked before the others.
+    #[inline]
+    pub(crate) fn has_open_room(&self, stream: Stream, pages: u32) -> bool {
+        match self.open_pools[stream as usize].as_slice() {
+            &[pool] => self.frontier_left(stream, pool) >= pages,
+            _ => false,
+        }
+    }
+
     /// Whether `pages` pages find room that follow [`Store::richest_pool`] one by one. O(pools) if room is short.
     pub(crate) fn has_room(&self, stream: Stream, pages: u32) -> bool {
         let mut room = 0;

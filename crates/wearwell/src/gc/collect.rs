@@ -481,9 +481,10 @@ impl<N: Nand> Ftl<N> {
         let first = self.store.geometry().first_page(victim).0;
         let mut batch = std::mem::take(&mut self.collector.batch);
         batch.clear();
+        let held = self.store.held_in(victim);
         for ppn in (first..first + self.store.geometry().block_pages()).map(Ppn) {
             let id = self.store.owner(ppn);
-            if self.owns_metadata(stream, id.0, ppn) || self.store.is_held(ppn) {
+            if self.owns_metadata(stream, id.0, ppn) || held.contains(&ppn) {
                 batch.from.push(ppn);
                 batch.owners.push(id);
             }

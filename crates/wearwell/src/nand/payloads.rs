@@ -25,7 +25,7 @@ enum Kept {
     /// The bytes of `newer` but for these words.
     Before {
         newer: Slot,
-        words: Box<[Word]>,
+        words: Vec<Word>,
     },
 }
 
@@ -48,6 +48,8 @@ pub(super) struct Payloads {
     /// Slot 0 is no version.
     versions: Vec<Option<Version>>,
     free_slots: Vec<Slot>,
+    /// Lists of words that are not used any more, empty: one is needed per version.
+    spare_words: Vec<Vec<Word>>,
     /// Page and spare area, zeros where nothing was programmed.
     frames: Frames,
 }
@@ -62,6 +64,7 @@ impl Payloads {
             free_rows: Vec::new(),
             versions: vec![None],
             free_slots: Vec::new(),
+            spare_words: Vec::new(),
             frames: Frames::new((geometry.page_bytes + geometry.spare_bytes) as usize),
         }
     }
@@ -94,9 +97,10 @@ impl Payloads {
         assert!(old != NONE, "the bytes of page {} were given up", base.ppn);
         let Kept::Whole(frame) = self.version(old).kept else { return self.put_apart(page, old, words) };
         let new = self.add(Kept::Whole(frame));
+        let mut overwritten = self.spare_words.pop().unwrap_or_default();
         let bytes = self.frames.get_mut(frame);
-        let words = words.iter().map(|&word| word.exchange(bytes)).collect();
-        self.version_mut(old).kept = Kept::Before { newer: new, words };
+        overwritten.extend(words.iter().map(|&word| word.exchange(bytes)));
+        self.version_mut(old).kept = Kept::Before { newer: new, words: overwritten };
         // Beside the page there is the older version.
         self.version_mut(new).users += 1;
         self.set(page, new);
@@ -221,7 +225,11 @@ impl Payloads {
             let dropped = self.versions[slot as usize].take();
             self.free_slots.push(slot);
             slot = match dropped.map(|version| version.kept) {
-                Some(Kept::Before { newer, .. }) => newer,
+                Some(Kept::Before { newer, mut words }) => {
+                    words.clear();
+                    self.spare_words.push(words);
+                    newer
+                }
                 Some(Kept::Whole(frame)) => {
                     self.frames.put_back(frame);
                     NONE

@@ -571,6 +571,12 @@ impl<N: Nand> Store<N> {
         self.held.iter().any(|&(_, held)| held == ppn)
     }
 
+    /// Old versions that are held in a block: usually none. O(versions held).
+    pub(crate) fn held_in(&self, block: BlockId) -> Vec<Ppn> {
+        let places = self.held.iter().map(|&(_, ppn)| ppn);
+        places.filter(|&ppn| self.block_of(ppn) == block).collect()
+    }
+
     /// GC moved an old version, if there is one at `from`.
     pub(crate) fn move_held(&mut self, from: Ppn, to: Ppn) -> bool {
         let held = self.held.iter_mut().find(|(_, held)| *held == from);

@@ -3,6 +3,11 @@
 //! A marker in an input voids what older inputs say of its block; what its own input says of the block is newer than
 //! the marker. Bitmaps of equal keys are joined by OR. Every page of a run is read once, in order.
 
+#![expect(
+    clippy::inline_always,
+    reason = "measured: calls and their results were half of what an entry costs"
+)]
+
 use std::ops::Range;
 
 use super::buffer::Frozen;
@@ -90,7 +95,7 @@ impl Merged {
     }
 
     /// The next key; its bitmap is in [`Merged::bitmap`]. After an error the call can be repeated.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -133,7 +138,7 @@ impl Merged {
     }
 
     /// Joins the entries of a key; `false` if all of them are void.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, key: u32, layout: &Layout) -> bool {
         self.is_marker = key + layout.slots == self.block_end;
         let mut found = self.take_from(self.first, false, layout);
@@ -149,7 +154,7 @@ impl Merged {
     }
 
     /// Joins the entry at the head of an input to what was `found` of its key; `false` if it is void.
-    #[inline]
+    #[inline(always)]
     fn take_from(&mut self, input: usize, found: bool, layout: &Layout) -> bool {
         let cursor = &mut self.cursors[input];
         let counts = input <= self.barrier;
@@ -171,6 +176,7 @@ impl Merged {
     }
 
     /// Reads the next page of every input that has none left in RAM.
+    #[cold]
     fn load<N: Nand>(&mut self, io: &mut Store<N>, runs: &[Run], layout: &Layout) -> Result<()> {
         for (cursor, head) in self.cursors.iter_mut().zip(&mut self.heads) {
             if !cursor.is_dry(runs) {

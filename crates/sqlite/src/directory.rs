@@ -103,13 +103,27 @@ impl Directory {
         u64::from(self.block_bytes) + u64::from(chunk) * self.chunk_bytes()
     }
 
-    /// Gives a file room for its first `bytes`. True if the directory changed.
-    pub(crate) fn make_room(&mut self, kind: FileKind, bytes: u64) -> Result<bool, Error> {
+    /// Chunks that a file lacks for its first `bytes`.
+    pub(crate) fn lacking(&self, kind: FileKind, bytes: u64) -> usize {
+        (bytes.div_ceil(self.chunk_bytes()) as usize).saturating_sub(self.entry(kind).chunks.len())
+    }
+
+    /// Says that the device is full unless so many chunks are free.
+    pub(crate) fn require_free(&self, chunks: usize) -> Result<(), Error> {
+        let free = self.is_taken.iter().filter(|&&is_taken| !is_taken).count();
+        if chunks > free { Err(Error::Full { chunks: self.is_taken.len() }) } else { Ok(()) }
+    }
+
+    /// Gives a file room for its first `bytes`, if `kept` free chunks remain. True if the directory changed.
+    pub(crate) fn make_room(&mut self, kind: FileKind, bytes: u64, kept: usize) -> Result<bool, Error> {
         let wanted = bytes.div_ceil(self.chunk_bytes()) as usize;
+        let lacking = self.lacking(kind, bytes);
+        if lacking > 0 {
+            self.require_free(lacking + kept)?;
+        }
         let mut has_changed = false;
         while self.entry(kind).chunks.len() < wanted {
-            let free = self.is_taken.iter().position(|&is_taken| !is_taken);
-            let free = free.ok_or(Error::Full { chunks: self.is_taken.len() })?;
+            let free = self.is_taken.iter().position(|&is_taken| !is_taken).expect("they were counted");
             self.is_taken[free] = true;
             self.entry_mut(kind).chunks.push(free as u16);
             has_changed = true;
@@ -230,10 +244,10 @@ mod tests {
 
     fn used() -> Directory {
         let mut directory = Directory::new(CAPACITY, 4096).expect("it is large enough");
-        assert!(directory.make_room(FileKind::Database, 3 << 16).expect("there is room"));
-        assert!(directory.make_room(FileKind::Wal, 1).expect("there is room"));
-        assert!(directory.make_room(FileKind::Database, (3 << 16) + 1).expect("there is room"));
-        assert!(!directory.make_room(FileKind::Database, 4 << 16).expect("it has it"));
+        assert!(directory.make_room(FileKind::Database, 3 << 16, 0).expect("there is room"));
+        assert!(directory.make_room(FileKind::Wal, 1, 0).expect("there is room"));
+        assert!(directory.make_room(FileKind::Database, (3 << 16) + 1, 0).expect("there is room"));
+        assert!(!directory.make_room(FileKind::Database, 4 << 16, 0).expect("it has it"));
         *directory.entry_mut(FileKind::Wal) =
             Entry { exists: true, len: 77, ..directory.entry(FileKind::Wal).clone() };
         directory.wal_page_bytes = 8192;
@@ -257,17 +271,17 @@ mod tests {
         assert_eq!(directory.place(FileKind::Wal, 1 << 16), None);
         let given_up = directory.give_up(FileKind::Database, 1);
         assert_eq!(given_up, [1, 2, 4]);
-        assert!(directory.make_room(FileKind::Journal, 1).expect("there is room"));
+        assert!(directory.make_room(FileKind::Journal, 1, 0).expect("there is room"));
         assert_eq!(directory.place(FileKind::Journal, 0), Some(4096 + (5 << 16)), "not yet free");
         assert_eq!(directory.release(1), 4096 + (1 << 16));
-        assert!(directory.make_room(FileKind::Journal, 1 << 17).expect("there is room"));
+        assert!(directory.make_room(FileKind::Journal, 1 << 17, 0).expect("there is room"));
         assert_eq!(directory.place(FileKind::Journal, 1 << 16), Some(4096 + (1 << 16)));
     }
 
     #[test]
     fn a_full_device_says_so() {
         let mut directory = used();
-        let error = directory.make_room(FileKind::Journal, CAPACITY).expect_err("there is no such room");
+        let error = directory.make_room(FileKind::Journal, CAPACITY, 0).expect_err("there is no such room");
         assert!(matches!(error, Error::Full { chunks: 24 }), "{error}");
     }
 

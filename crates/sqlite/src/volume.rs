@@ -14,6 +14,7 @@
 //! - After [`Volume::sync`] every file is on the device as it was, the directory last; then the device is flushed.
 //! - A directory that gives up chunks is durable before their contents are trimmed or another file gets them. So the
 //!   deletion of a journal, which commits a transaction, is durable when it returns.
+//! - The log grows only as long as the database would find room for what is in it: a full device can be checkpointed.
 //! - The length of a log is recorded in whole groups, at least what was written: what is no frame fails its checksum.
 
 use std::collections::BTreeMap;
@@ -23,7 +24,7 @@ use serde_json::{Value, json};
 use crate::directory::{Directory, Entry, FileKind};
 use crate::drive::Drive;
 use crate::error::Error;
-use crate::wal::{Piece, WAL_HEADER_BYTES, WalLayout};
+use crate::wal::{FRAME_HEADER_BYTES, Piece, WAL_HEADER_BYTES, WalLayout};
 
 /// Partial pages in memory at most.
 const PARTIAL_PAGES_MAX: usize = 64;
@@ -69,6 +70,8 @@ pub struct Volume {
     /// By first byte on the device.
     partial: BTreeMap<u64, PartialPage>,
     wal_len: u64,
+    /// Bytes of the database once all that is in the log was copied.
+    promised_len: u64,
     wal_read: Option<WalRead>,
     remaps: bool,
     counters: Counters,
@@ -91,6 +94,7 @@ impl Volume {
             directory,
             is_directory_dirty: false,
             partial: BTreeMap::new(),
+            promised_len: 0,
             wal_read: None,
             remaps,
             counters: Counters::default(),
@@ -219,8 +223,8 @@ impl Volume {
     /// Writes bytes of a file.
     pub(crate) fn write(&mut self, kind: FileKind, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.create(kind);
-        if kind == FileKind::Wal && offset == 0 {
-            self.begin_wal(bytes);
+        if kind == FileKind::Wal {
+            self.note_header(offset, bytes)?;
         }
         let mut done = 0;
         while done < bytes.len() {
@@ -233,11 +237,29 @@ impl Volume {
         Ok(())
     }
 
-    /// A log tells the size of its pages in its header.
-    fn begin_wal(&mut self, header: &[u8]) {
-        let Some(&page_bytes) = header.get(8..).and_then(<[u8]>::first_chunk) else { return };
-        let page_bytes = u32::from_be_bytes(page_bytes);
-        if header.len() as u64 == WAL_HEADER_BYTES && page_bytes != self.directory.wal_page_bytes {
+    /// What headers tell: that of a log the size of its pages, that of a frame which page of the database it holds.
+    fn note_header(&mut self, offset: u64, header: &[u8]) -> Result<(), Error> {
+        let number = |at: usize| {
+            let bytes = header.get(at..).and_then(<[u8]>::first_chunk);
+            bytes.map_or(0, |&bytes| u32::from_be_bytes(bytes))
+        };
+        match (offset, header.len() as u64) {
+            (0, WAL_HEADER_BYTES) => self.begin_wal(number(8)),
+            (1.., FRAME_HEADER_BYTES) => {
+                let end = u64::from(number(0)) * u64::from(self.directory.wal_page_bytes);
+                if end > self.promised_len {
+                    self.directory.require_free(self.directory.lacking(FileKind::Database, end))?;
+                    self.promised_len = end;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn begin_wal(&mut self, page_bytes: u32) {
+        self.promised_len = 0;
+        if page_bytes != self.directory.wal_page_bytes {
             self.directory.wal_page_bytes = page_bytes;
             self.wal_len = 0;
             self.is_directory_dirty = true;
@@ -246,7 +268,11 @@ impl Volume {
 
     fn write_piece(&mut self, kind: FileKind, piece: Piece, bytes: &[u8]) -> Result<(), Error> {
         let end = piece.at + bytes.len() as u64;
-        self.is_directory_dirty |= self.directory.make_room(kind, end)?;
+        let kept = match kind {
+            FileKind::Wal => self.directory.lacking(FileKind::Database, self.promised_len),
+            FileKind::Database | FileKind::Journal => 0,
+        };
+        self.is_directory_dirty |= self.directory.make_room(kind, end, kept)?;
         let at = self.directory.place(kind, piece.at).expect("room was made");
         match kind {
             _ if piece.is_partial => self.write_partial(at, bytes),

@@ -22,7 +22,7 @@ fn model(transactions: u64) -> Vec<(i64, Vec<u8>)> {
 
 #[test]
 fn every_journal_mode_keeps_rows() {
-    let expected = model(300);
+    let expected = model(100);
     for mode in ["wal", "delete", "truncate", "persist"] {
         for page_bytes in [512, 4096, 65536] {
             let folder = tempfile::tempdir().expect("there is room for a folder");
@@ -30,7 +30,7 @@ fn every_journal_mode_keeps_rows() {
             let connection = open("modes", &parameters);
             connection.execute_batch(&format!("pragma page_size={page_bytes}")).expect("it is empty");
             set_journal_mode(&connection, mode);
-            churn(&connection, 7, 300);
+            churn(&connection, 7, 100);
             assert_eq!(rows(&connection), expected, "{mode} with pages of {page_bytes}");
             drop(connection);
             let connection = open("modes", &parameters);
@@ -60,7 +60,7 @@ fn modes_may_change_and_the_database_may_shrink() {
 #[test]
 fn every_checkpoint_write_is_recognised() {
     for page_bytes in [4096, 16384] {
-        let connection = open("recognised", "memory=on&size=32MiB&design=remap");
+        let connection = open("recognised", "memory=on&size=32MiB&design=remap&set=remap.dedup=false");
         connection.execute_batch(&format!("pragma page_size={page_bytes}")).expect("it is empty");
         set_journal_mode(&connection, "wal");
         let before = stats(&connection);
@@ -70,7 +70,7 @@ fn every_checkpoint_write_is_recognised() {
         }
         let after = stats(&connection);
         let since = |name| count(&after, "vfs", name) - count(&before, "vfs", name);
-        assert!(since("database_writes") > 500);
+        assert!(since("database_writes") > 150, "{} writes", since("database_writes"));
         assert_eq!(since("checkpoint_copies"), since("database_writes"));
         assert_eq!(since("remaps"), since("database_writes"));
         let pages = since("remaps") * page_bytes / 4096;
@@ -185,6 +185,13 @@ fn a_full_device_is_no_disaster() {
         assert!(kept > 20, "{mode}: {kept} rows");
         assert_eq!(rows(&connection).len(), kept);
         require_integrity(&connection);
+        if mode == "wal" {
+            // The log is given back; there is room in the database for all of it.
+            let busy: i64 = connection
+                .query_row("pragma wal_checkpoint(truncate)", [], |row| row.get(0))
+                .expect("a checkpoint has room");
+            assert_eq!(busy, 0);
+        }
         connection.execute_batch("delete from t where id > 10").expect("what is deleted needs little room");
         require_integrity(&connection);
     }
@@ -260,8 +267,8 @@ fn a_running_server_is_a_device() {
 fn attached_databases_need_a_log() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let connection = open("main", "memory=on&size=32MiB");
-    let other = folder.path().join("other.db");
-    connection.execute("attach ?1 as other", [other.to_str()]).expect("it can be made");
+    let other = format!("file:{}?vfs=unix", folder.path().join("other.db").display());
+    connection.execute("attach ?1 as other", [other]).expect("it can be made");
     let work = "create table if not exists main.t(x); create table if not exists other.t(x);
         begin; insert into main.t values(1); insert into other.t values(1); commit";
     assert!(connection.execute_batch(work).is_err());

@@ -161,7 +161,7 @@ fn torture(journal: &str, synchronous: &str) {
     for cycle in 1..=cycles {
         let lifetime = Duration::from_millis(20 + random.below(500));
         let told = run_and_kill(&format!("{parameters} {journal} {synchronous}"), lifetime);
-        let connection = open("killed", &parameters);
+        let connection = open(&format!("{journal}-{synchronous}"), &parameters);
         require_integrity(&connection);
         let last = last_number(&connection);
         let place = format!("{journal}, synchronous={synchronous}, kill {cycle}: {told} told, {last} stored");

@@ -43,7 +43,7 @@ pub fn open(name: &str, parameters: &str) -> Connection {
 
 /// Parameters of an image that is created if there is none.
 pub fn image(directory: &Path, more: &str) -> String {
-    format!("image={}&size=32MiB{more}", directory.join("image").display())
+    format!("image={}&size=128MiB{more}", directory.join("image").display())
 }
 
 pub fn stats(connection: &Connection) -> Value {

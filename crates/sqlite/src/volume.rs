@@ -11,7 +11,7 @@
 //! log, whose frames may still be read: the remap is a copy, not a move.
 //!
 //! Invariants:
-//! - After [`Volume::sync`] every file is on the device as it was, the directory last; then the device is flushed.
+//! - After a sync every file is on the device as it was, the directory last; then the device is flushed.
 //! - A directory that gives up chunks is durable before their contents are trimmed or another file gets them. So the
 //!   deletion of a journal, which commits a transaction, is durable when it returns.
 //! - The log grows only as long as the database would find room for what is in it: a full device can be checkpointed.

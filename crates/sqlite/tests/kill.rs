@@ -40,7 +40,7 @@ type Model = BTreeMap<i64, Vec<u8>>;
 /// What transaction `number` does: a new body, or none, per slot.
 fn changes(number: u64) -> Vec<(i64, Option<Vec<u8>>)> {
     let mut random = Random::new(number);
-    (0..1 + random.below(6))
+    (0..=random.below(6))
         .map(|_| {
             let slot = random.below(SLOTS).cast_signed();
             let len = 10 + random.below(3000) as usize;

@@ -56,7 +56,7 @@ fn numbers_are_those_of_the_header() {
         (open::WAL, theirs::SQLITE_OPEN_WAL),
         (shm::UNLOCK, theirs::SQLITE_SHM_UNLOCK),
         (shm::SHARED, theirs::SQLITE_SHM_SHARED),
-        (shm::LOCKS as i32, theirs::SQLITE_SHM_NLOCK),
+        (i32::try_from(shm::LOCKS).expect("it is small"), theirs::SQLITE_SHM_NLOCK),
         (ours::FCNTL_PRAGMA, theirs::SQLITE_FCNTL_PRAGMA),
         (ours::IOCAP_POWERSAFE_OVERWRITE, theirs::SQLITE_IOCAP_POWERSAFE_OVERWRITE),
     ];

@@ -98,7 +98,7 @@ pub fn churn(connection: &Connection, seed: u64, transactions: u64) {
     let mut random = Random::new(seed);
     for _ in 0..transactions {
         connection.execute_batch("begin immediate").expect("nobody else writes");
-        for _ in 0..1 + random.below(8) {
+        for _ in 0..=random.below(8) {
             let id = random.below(400).cast_signed();
             let len = 10 + random.below(1500) as usize;
             let body = random.bytes(len);

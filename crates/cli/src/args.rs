@@ -135,7 +135,7 @@ pub(crate) struct LiveArgs {
     #[arg(long, value_name = "PRESET")]
     device: Option<String>,
     /// Bytes that clients see, e.g. 4GiB, 512MiB or 1000000512: the flash is made to fit
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::size_bytes)]
     pub(crate) size: Option<u64>,
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
@@ -215,21 +215,6 @@ impl From<Durability> for wearwell_serve::image::Durability {
             Durability::Host => Self::Host,
         }
     }
-}
-
-/// A number of bytes, with a binary suffix if wanted.
-fn bytes(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match &text[digits.len()..] {
-        "" | "B" => 0,
-        "K" | "KiB" => 10,
-        "M" | "MiB" => 20,
-        "G" | "GiB" => 30,
-        "T" | "TiB" => 40,
-        unit => return Err(format!("unknown unit `{unit}`; one of KiB, MiB, GiB, TiB")),
-    };
-    let count: u64 = digits.parse().map_err(|_| "a number of bytes is expected, as 4GiB".to_owned())?;
-    count.checked_mul(1 << shift).ok_or_else(|| "that is more than 2^64 bytes".to_owned())
 }
 
 /// What `replay`, `compare` and `config` have in common.

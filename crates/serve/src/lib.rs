@@ -23,3 +23,4 @@ pub use connection::IN_FLIGHT_MAX_BYTES;
 pub use device::{BlockDevice, DeviceError, FlashDevice, Medium};
 pub use server::{ServeError, Server};
 pub use socket::Address;
+pub use specification::size_bytes;

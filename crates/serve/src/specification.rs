@@ -73,3 +73,21 @@ fn sized(config: &mut Config, bytes: u64) -> Result<Resolved, ConfigError> {
     config.device.logical_pages = Some(pages);
     config.resolve(footprint_pages)
 }
+
+/// Reads a number of bytes, with a binary suffix if wanted: `4GiB`, `512MiB`, `1000000512`.
+///
+/// # Errors
+/// A sentence.
+pub fn size_bytes(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match &text[digits.len()..] {
+        "" | "B" => 0,
+        "K" | "KiB" => 10,
+        "M" | "MiB" => 20,
+        "G" | "GiB" => 30,
+        "T" | "TiB" => 40,
+        unit => return Err(format!("unknown unit `{unit}`; one of KiB, MiB, GiB, TiB")),
+    };
+    let count: u64 = digits.parse().map_err(|_| "a number of bytes is expected, as 4GiB".to_owned())?;
+    count.checked_mul(1 << shift).ok_or_else(|| "that is more than 2^64 bytes".to_owned())
+}

@@ -1,0 +1,233 @@
+//! `SQLite` filled as `db_bench` does, on designs side by side, with checkpoints by writes and by remaps.
+//!
+//! ```text
+//! cargo run --release -p wearwell-sqlite --example fills [-- SCALE [WORKLOAD...]]
+//! ```
+//!
+//! Every workload runs on each design with the same seed, on a device that database and log fill to three quarters; afterwards the
+//! database is checked (`integrity_check`) and compared row by row with that of the first run. `SCALE` 0.1 writes a tenth of the rows.
+//!
+//! Settings of the paper and of `db_bench_sqlite3`: pages of 4 KiB, `synchronous=NORMAL`, one table with a 16-byte key and a
+//! value that is half random, `REPLACE` by prepared statement, `locking_mode=exclusive`, checkpoints every 1000 pages.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use rand::{Rng as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rusqlite::{Connection, OpenFlags, ffi};
+use serde_json::Value;
+use wearwell_replay::report::grouped;
+
+const SEED: u64 = 1;
+const MIB: u64 = 1 << 20;
+
+struct Workload {
+    name: &'static str,
+    is_random: bool,
+    values: u64,
+    value_bytes: usize,
+    batch: u64,
+}
+
+const WORKLOADS: [Workload; 8] = [
+    Workload { name: "fillseq-100", is_random: false, values: 100_000, value_bytes: 100, batch: 1 },
+    Workload { name: "fillseq-100-batch", is_random: false, values: 100_000, value_bytes: 100, batch: 100 },
+    Workload { name: "fillseq-4000", is_random: false, values: 20_000, value_bytes: 4000, batch: 1 },
+    Workload { name: "fillseq-16k", is_random: false, values: 15_000, value_bytes: 16_384, batch: 1 },
+    Workload { name: "fillrandom-100", is_random: true, values: 100_000, value_bytes: 100, batch: 1 },
+    Workload { name: "fillrandom-100-batch", is_random: true, values: 100_000, value_bytes: 100, batch: 100 },
+    Workload { name: "fillrandom-4000", is_random: true, values: 20_000, value_bytes: 4000, batch: 1 },
+    Workload { name: "fillrandom-16k", is_random: true, values: 16_000, value_bytes: 16_384, batch: 1 },
+];
+
+/// A design and how the database uses it.
+struct Device {
+    name: &'static str,
+    parameters: &'static str,
+}
+
+/// The first is what the others are held against. `remap` alone finds equal contents by itself; that is switched off in the
+/// rows that ask what the host's remaps are worth.
+const DEVICES: [Device; 6] = [
+    Device { name: "remap, remap=off", parameters: "design=remap&set=remap.dedup=false&remap=off" },
+    Device { name: "remap, remap=on", parameters: "design=remap&set=remap.dedup=false&remap=on" },
+    Device {
+        name: "remap, remap=on, NVRAM without end",
+        parameters: "design=remap&set=remap.dedup=false,remap.reverse_map=ideal&remap=on",
+    },
+    Device { name: "remap with dedup, remap=off", parameters: "design=remap&remap=off" },
+    Device { name: "page-map", parameters: "design=page-map&remap=off" },
+    Device { name: "delta", parameters: "design=delta&remap=off" },
+];
+
+fn register() {
+    type EntryPoint = unsafe extern "C" fn(
+        *mut ffi::sqlite3,
+        *mut *mut std::ffi::c_char,
+        *const ffi::sqlite3_api_routines,
+    ) -> std::ffi::c_int;
+    let entry = wearwell_sqlite::auto_extension as *const ();
+    // SAFETY: this is the entry point of an extension.
+    let entry: EntryPoint = unsafe { std::mem::transmute(entry) };
+    // SAFETY: as above.
+    assert_eq!(unsafe { ffi::sqlite3_auto_extension(Some(entry)) }, ffi::SQLITE_OK);
+    drop(Connection::open_in_memory());
+}
+
+fn open(name: &str, device: &Device, size_bytes: u64) -> rusqlite::Result<Connection> {
+    let uri = format!("file:{name}?vfs=wearwell&memory=on&size={size_bytes}&{}", device.parameters);
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_URI;
+    let connection = Connection::open_with_flags(uri, flags)?;
+    connection.execute_batch(
+        "pragma page_size=4096; pragma locking_mode=exclusive; pragma journal_mode=wal; pragma synchronous=normal;
+         pragma wal_autocheckpoint=1000; create table test(key blob, value blob, primary key(key))",
+    )?;
+    Ok(connection)
+}
+
+impl Workload {
+    /// Draws keys and values from the seed and stores them.
+    fn fill(&self, connection: &Connection, values: u64) -> rusqlite::Result<()> {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
+        let mut statement = connection.prepare("replace into test(key, value) values(?1, ?2)")?;
+        for k in 0..values {
+            if self.batch > 1 && k % self.batch == 0 {
+                connection.execute_batch("begin")?;
+            }
+            let key = if self.is_random { random.next_u64() % values } else { k };
+            statement.execute((format!("{key:016}").as_bytes(), value(&mut random, self.value_bytes)))?;
+            if self.batch > 1 && (k % self.batch == self.batch - 1 || k == values - 1) {
+                connection.execute_batch("commit")?;
+            }
+        }
+        connection.query_row("pragma wal_checkpoint(full)", [], |_| Ok(()))
+    }
+}
+
+/// Half random, repeated once: `db_bench` compresses to one half.
+fn value(random: &mut Xoshiro256PlusPlus, bytes: usize) -> Vec<u8> {
+    let mut half = vec![0; bytes.div_ceil(2)];
+    random.fill_bytes(&mut half);
+    half.iter().chain(&half).copied().take(bytes).collect()
+}
+
+fn number(connection: &Connection, pragma: &str) -> rusqlite::Result<u64> {
+    let number: i64 = connection.query_row(&format!("pragma {pragma}"), [], |row| row.get(0))?;
+    Ok(number.cast_unsigned())
+}
+
+fn stats(connection: &Connection) -> rusqlite::Result<Value> {
+    let text: String = connection.query_row("pragma wearwell_stats", [], |row| row.get(0))?;
+    Ok(serde_json::from_str(&text).expect("the VFS answers in JSON"))
+}
+
+/// Whether two databases hold the same rows; compares each.
+fn same_rows(a: &Connection, b: &Connection) -> rusqlite::Result<bool> {
+    let query = "select key, value from test order by key";
+    let (mut a, mut b) = (a.prepare(query)?, b.prepare(query)?);
+    let (mut a, mut b) = (a.query([])?, b.query([])?);
+    loop {
+        match (a.next()?, b.next()?) {
+            (None, None) => return Ok(true),
+            (Some(a), Some(b)) => {
+                for column in 0..2 {
+                    if a.get_ref(column)? != b.get_ref(column)? {
+                        return Ok(false);
+                    }
+                }
+            }
+            _ => return Ok(false),
+        }
+    }
+}
+
+/// A device that database and log fill to three quarters, about as in the paper; from a run without limits.
+fn size_for(workload: &Workload, values: u64) -> rusqlite::Result<u64> {
+    let raw_bytes = values * (workload.value_bytes as u64 + 100);
+    let connection = open("sizing", &DEVICES[0], (4 * raw_bytes + 64 * MIB).next_multiple_of(MIB))?;
+    workload.fill(&connection, values)?;
+    let database_bytes = number(&connection, "page_count")? * number(&connection, "page_size")?;
+    // A log of 1000 pages and what one transaction adds.
+    let log_bytes = 5 * MIB;
+    Ok(((database_bytes + log_bytes) * 4 / 3).next_multiple_of(MIB))
+}
+
+fn count(number: u64) -> String {
+    grouped(number as f64, 0)
+}
+
+fn by_cause(programs: &Value) -> String {
+    let causes: BTreeMap<&str, u64> = programs
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter_map(|(cause, programs)| {
+            Some((cause.as_str(), programs.as_u64().filter(|&programs| programs > 0)?))
+        })
+        .collect();
+    let shown: Vec<String> =
+        causes.iter().map(|(cause, &programs)| format!("{cause} {}", count(programs))).collect();
+    shown.join(", ")
+}
+
+fn run(workload: &Workload, scale: f64) -> rusqlite::Result<()> {
+    let values = ((workload.values as f64 * scale) as u64).max(100);
+    let size_bytes = size_for(workload, values)?;
+    let mut first: Option<(Connection, u64)> = None;
+    for device in &DEVICES {
+        let started = Instant::now();
+        let name = format!("{}-{}", workload.name, device.name.replace([' ', ',', '='], "-"));
+        let connection = open(&name, device, size_bytes)?;
+        workload.fill(&connection, values)?;
+        let stats = stats(&connection)?;
+        let seconds = started.elapsed().as_secs_f64();
+        let of_device = |name: &str| stats["device"][name].as_u64().unwrap_or(0);
+        let programs = of_device("programs");
+        let integrity: String = connection.query_row("pragma integrity_check", [], |row| row.get(0))?;
+        assert_eq!(integrity, "ok", "{name}");
+        let baseline = first.as_ref().map_or(programs, |&(_, programs)| programs);
+        println!(
+            "| {} | {} MiB | {} | {} | {} | {} | {} | {} | {} | {:+.1} % |",
+            workload.name,
+            size_bytes / MIB,
+            device.name,
+            count(of_device("host_page_writes")),
+            count(stats["vfs"]["checkpoint_copies"].as_u64().unwrap_or(0)),
+            count(of_device("bound_pages_by_remap")),
+            count(programs),
+            by_cause(&stats["device"]["programs_by_cause"]),
+            count(of_device("erases")),
+            100.0 * (programs as f64 / baseline as f64 - 1.0),
+        );
+        eprintln!("{name}: {seconds:.1} s");
+        match &first {
+            None => first = Some((connection, programs)),
+            Some((reference, _)) => assert!(same_rows(reference, &connection)?, "{name}: other rows"),
+        }
+    }
+    Ok(())
+}
+
+fn main() -> rusqlite::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let scale = arguments.first().map_or(1.0, |text| text.parse().expect("SCALE is a number, such as 0.1"));
+    let wanted = &arguments[arguments.len().min(1)..];
+    register();
+    println!(
+        "SQLite {}, {scale} of the rows, seed {SEED}; every database passed integrity_check and has the rows of the first.\n",
+        rusqlite::version()
+    );
+    println!(
+        "| workload | device | design | host page writes | checkpoint copies | remapped pages | flash programs | by cause | erases | programs |"
+    );
+    println!("|---|---|---|---:|---:|---:|---:|---|---:|---:|");
+    for workload in WORKLOADS
+        .iter()
+        .filter(|workload| wanted.is_empty() || wanted.iter().any(|name| name == workload.name))
+    {
+        run(workload, scale)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,301 @@
+//! The first page of the device: which files there are, how long they are, and where they lie.
+//!
+//! A device holds the files of one database: the database, its rollback journal, its write-ahead log. Everything behind the
+//! directory page is cut into at most [`CHUNKS_MAX`] *chunks*; a file is a list of chunks. The directory is one page, which the device
+//! writes entirely or not at all, so it is always whole; a checksum proves it.
+//!
+//! Layout, little-endian: `WWSQLITE`, version, bytes of a device page, pages of a chunk, number of chunks, page size of the
+//! log (4 bytes each); per file a flag, the number of its chunks (4 bytes each) and its length (8 bytes); the chunks of all files
+//! (2 bytes each); CRC-32C of all before, in the last 4 bytes of the page.
+//!
+//! Invariant: a chunk has at most one file. A chunk is given up in one sync and can be taken again after it
+//! ([`crate::volume`]): no durable directory names a chunk that another file has written to.
+
+use crate::error::Error;
+
+/// Most chunks of a device; their numbers fit the directory page.
+pub(crate) const CHUNKS_MAX: u64 = 1024;
+/// Fewest pages of a chunk: a slot of the log, the largest database page over the smallest device page, lies in one.
+const CHUNK_PAGES_MIN: u64 = 16;
+const BLOCK_BYTES_MIN: u32 = 4096;
+const MAGIC: [u8; 8] = *b"WWSQLITE";
+const VERSION: u32 = 1;
+const CRC_BYTES: usize = 4;
+
+/// A file of a database.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FileKind {
+    Database,
+    Journal,
+    Wal,
+}
+
+impl FileKind {
+    pub(crate) const ALL: [Self; 3] = [Self::Database, Self::Journal, Self::Wal];
+
+    /// What `SQLite` appends to the name of the database.
+    pub(crate) fn suffix(self) -> &'static str {
+        match self {
+            Self::Database => "",
+            Self::Journal => "-journal",
+            Self::Wal => "-wal",
+        }
+    }
+}
+
+/// What the directory says about a file.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Entry {
+    pub(crate) exists: bool,
+    /// Bytes; of a log, those of the groups it has touched.
+    pub(crate) len: u64,
+    chunks: Vec<u16>,
+}
+
+/// Which files there are, and where they lie.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Directory {
+    block_bytes: u32,
+    chunk_pages: u32,
+    entries: [Entry; FileKind::ALL.len()],
+    is_taken: Vec<bool>,
+    /// Page size of the database whose log is stored, 0 before there was one.
+    pub(crate) wal_page_bytes: u32,
+}
+
+impl Directory {
+    /// The directory of an empty device.
+    pub(crate) fn new(capacity_bytes: u64, block_bytes: u32) -> Result<Self, Error> {
+        let pages = capacity_bytes / u64::from(block_bytes);
+        if block_bytes < BLOCK_BYTES_MIN || pages < 4 * CHUNK_PAGES_MIN {
+            return Err(Error::Unsuitable { capacity_bytes, block_bytes });
+        }
+        let chunk_pages = pages.div_ceil(CHUNKS_MAX).next_power_of_two().max(CHUNK_PAGES_MIN);
+        let chunks = ((pages - 1) / chunk_pages).min(CHUNKS_MAX) as usize;
+        Ok(Self {
+            block_bytes,
+            chunk_pages: chunk_pages as u32,
+            entries: Default::default(),
+            is_taken: vec![false; chunks],
+            wal_page_bytes: 0,
+        })
+    }
+
+    pub(crate) fn entry(&self, kind: FileKind) -> &Entry {
+        &self.entries[kind as usize]
+    }
+
+    pub(crate) fn entry_mut(&mut self, kind: FileKind) -> &mut Entry {
+        &mut self.entries[kind as usize]
+    }
+
+    pub(crate) fn chunk_bytes(&self) -> u64 {
+        u64::from(self.chunk_pages) * u64::from(self.block_bytes)
+    }
+
+    /// Where a byte of a file's pages lies on the device, if it has been given room.
+    pub(crate) fn place(&self, kind: FileKind, at: u64) -> Option<u64> {
+        let chunk = *self.entry(kind).chunks.get((at / self.chunk_bytes()) as usize)?;
+        Some(self.start(chunk) + at % self.chunk_bytes())
+    }
+
+    fn start(&self, chunk: u16) -> u64 {
+        u64::from(self.block_bytes) + u64::from(chunk) * self.chunk_bytes()
+    }
+
+    /// Chunks that a file lacks for its first `bytes`.
+    pub(crate) fn lacking(&self, kind: FileKind, bytes: u64) -> usize {
+        (bytes.div_ceil(self.chunk_bytes()) as usize).saturating_sub(self.entry(kind).chunks.len())
+    }
+
+    /// Says that the device is full unless so many chunks are free.
+    pub(crate) fn require_free(&self, chunks: usize) -> Result<(), Error> {
+        let free = self.is_taken.iter().filter(|&&is_taken| !is_taken).count();
+        if chunks > free { Err(Error::Full { chunks: self.is_taken.len() }) } else { Ok(()) }
+    }
+
+    /// Gives a file room for its first `bytes`, if `kept` free chunks remain. True if the directory changed.
+    pub(crate) fn make_room(&mut self, kind: FileKind, bytes: u64, kept: usize) -> Result<bool, Error> {
+        let wanted = bytes.div_ceil(self.chunk_bytes()) as usize;
+        let lacking = self.lacking(kind, bytes);
+        if lacking > 0 {
+            self.require_free(lacking + kept)?;
+        }
+        let mut has_changed = false;
+        while self.entry(kind).chunks.len() < wanted {
+            let free = self.is_taken.iter().position(|&is_taken| !is_taken).expect("they were counted");
+            self.is_taken[free] = true;
+            self.entry_mut(kind).chunks.push(free as u16);
+            has_changed = true;
+        }
+        Ok(has_changed)
+    }
+
+    /// Takes from a file what lies behind its first `bytes`. The chunks stay out of use until [`Directory::release`].
+    pub(crate) fn give_up(&mut self, kind: FileKind, bytes: u64) -> Vec<u16> {
+        let kept = bytes.div_ceil(self.chunk_bytes()) as usize;
+        let chunks = &mut self.entry_mut(kind).chunks;
+        chunks.split_off(kept.min(chunks.len()))
+    }
+
+    /// Makes a chunk free that was given up, and says where it lies.
+    pub(crate) fn release(&mut self, chunk: u16) -> u64 {
+        self.is_taken[usize::from(chunk)] = false;
+        self.start(chunk)
+    }
+
+    /// The directory page.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        let head =
+            [VERSION, self.block_bytes, self.chunk_pages, self.is_taken.len() as u32, self.wal_page_bytes];
+        bytes.extend(head.iter().flat_map(|number| number.to_le_bytes()));
+        for entry in &self.entries {
+            bytes.extend(u32::from(entry.exists).to_le_bytes());
+            bytes.extend((entry.chunks.len() as u32).to_le_bytes());
+            bytes.extend(entry.len.to_le_bytes());
+        }
+        let chunks = self.entries.iter().flat_map(|entry| &entry.chunks);
+        bytes.extend(chunks.flat_map(|chunk| chunk.to_le_bytes()));
+        bytes.resize(self.block_bytes as usize - CRC_BYTES, 0);
+        bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+        bytes
+    }
+
+    /// Reads a directory page of a device. `None`: the device is empty.
+    pub(crate) fn decode(page: &[u8], capacity_bytes: u64) -> Result<Option<Self>, Error> {
+        if page.iter().all(|&byte| byte == 0) {
+            return Ok(None);
+        }
+        if !page.starts_with(&MAGIC) {
+            return Err(Error::Foreign);
+        }
+        let (body, crc) = page.split_at(page.len() - CRC_BYTES);
+        if crc32c::crc32c(body).to_le_bytes() != crc {
+            return Err(Error::Damaged("its checksum is wrong"));
+        }
+        let mut numbers = Numbers(&body[MAGIC.len()..]);
+        if numbers.u32() != VERSION {
+            return Err(Error::Damaged("it was written by another version"));
+        }
+        let mut directory = Self::new(capacity_bytes, page.len() as u32)?;
+        let geometry = [page.len() as u32, directory.chunk_pages, directory.is_taken.len() as u32];
+        if geometry != [numbers.u32(), numbers.u32(), numbers.u32()] {
+            return Err(Error::Damaged("it belongs to a device of another size"));
+        }
+        directory.wal_page_bytes = numbers.u32();
+        directory.adopt(&mut numbers)?;
+        Ok(Some(directory))
+    }
+
+    fn adopt(&mut self, numbers: &mut Numbers<'_>) -> Result<(), Error> {
+        let counts = FileKind::ALL.map(|kind| {
+            let entry = self.entry_mut(kind);
+            entry.exists = numbers.u32() != 0;
+            let count = numbers.u32();
+            entry.len = numbers.u64();
+            count
+        });
+        if counts.iter().map(|&count| count as usize).sum::<usize>() > self.is_taken.len() {
+            return Err(Error::Damaged("files have more chunks than the device"));
+        }
+        for (kind, count) in FileKind::ALL.into_iter().zip(counts) {
+            for _ in 0..count {
+                let chunk = numbers.u16();
+                match self.is_taken.get_mut(usize::from(chunk)) {
+                    Some(is_taken) if !*is_taken => *is_taken = true,
+                    _ => return Err(Error::Damaged("a chunk has two files, or does not exist")),
+                }
+                self.entry_mut(kind).chunks.push(chunk);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Little-endian numbers in a row; zeros behind the end.
+struct Numbers<'a>(&'a [u8]);
+
+impl Numbers<'_> {
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let Some((first, rest)) = self.0.split_first_chunk() else { return [0; N] };
+        self.0 = rest;
+        *first
+    }
+
+    fn u16(&mut self) -> u16 {
+        u16::from_le_bytes(self.take())
+    }
+
+    fn u32(&mut self) -> u32 {
+        u32::from_le_bytes(self.take())
+    }
+
+    fn u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.take())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAPACITY: u64 = 4096 * 400;
+
+    fn used() -> Directory {
+        let mut directory = Directory::new(CAPACITY, 4096).expect("it is large enough");
+        assert!(directory.make_room(FileKind::Database, 3 << 16, 0).expect("there is room"));
+        assert!(directory.make_room(FileKind::Wal, 1, 0).expect("there is room"));
+        assert!(directory.make_room(FileKind::Database, (3 << 16) + 1, 0).expect("there is room"));
+        assert!(!directory.make_room(FileKind::Database, 4 << 16, 0).expect("it has it"));
+        *directory.entry_mut(FileKind::Wal) =
+            Entry { exists: true, len: 77, ..directory.entry(FileKind::Wal).clone() };
+        directory.wal_page_bytes = 8192;
+        directory
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let directory = used();
+        let page = directory.encode();
+        assert_eq!(page.len(), 4096);
+        assert_eq!(Directory::decode(&page, CAPACITY).expect("it is whole"), Some(directory));
+    }
+
+    #[test]
+    fn files_do_not_share_bytes() {
+        let mut directory = used();
+        assert_eq!(directory.place(FileKind::Database, 0), Some(4096));
+        assert_eq!(directory.place(FileKind::Wal, 5), Some(4096 + (3 << 16) + 5));
+        assert_eq!(directory.place(FileKind::Database, 3 << 16), Some(4096 + (4 << 16)));
+        assert_eq!(directory.place(FileKind::Wal, 1 << 16), None);
+        let given_up = directory.give_up(FileKind::Database, 1);
+        assert_eq!(given_up, [1, 2, 4]);
+        assert!(directory.make_room(FileKind::Journal, 1, 0).expect("there is room"));
+        assert_eq!(directory.place(FileKind::Journal, 0), Some(4096 + (5 << 16)), "not yet free");
+        assert_eq!(directory.release(1), 4096 + (1 << 16));
+        assert!(directory.make_room(FileKind::Journal, 1 << 17, 0).expect("there is room"));
+        assert_eq!(directory.place(FileKind::Journal, 1 << 16), Some(4096 + (1 << 16)));
+    }
+
+    #[test]
+    fn a_full_device_says_so() {
+        let mut directory = used();
+        let error = directory.make_room(FileKind::Journal, CAPACITY, 0).expect_err("there is no such room");
+        assert!(matches!(error, Error::Full { chunks: 24 }), "{error}");
+    }
+
+    #[test]
+    fn damage_is_found() {
+        let page = used().encode();
+        for byte in [8, 30, 60, 90, 4095] {
+            let mut damaged = page.clone();
+            damaged[byte] ^= 1;
+            let error = Directory::decode(&damaged, CAPACITY).expect_err("a bit is flipped");
+            assert!(matches!(error, Error::Damaged(_)), "byte {byte}: {error}");
+        }
+        assert!(matches!(Directory::decode(&[7; 4096], CAPACITY), Err(Error::Foreign)));
+        assert!(matches!(Directory::decode(&page, 2 * CAPACITY), Err(Error::Damaged(_))));
+        assert_eq!(Directory::decode(&[0; 4096], CAPACITY).expect("it is empty"), None);
+    }
+}

@@ -1,0 +1,207 @@
+//! The part of `SQLite`'s C interface that a loadable VFS needs: structures and numbers, as `sqlite3.h` and `sqlite3ext.h`
+//! declare them.
+//!
+//! Written out rather than taken from a binding crate: bindings for extensions ask for the newest `SQLite` they know, while a
+//! VFS needs nothing that is not in every version since 3.8. The table of routines only ever grows at its end, so an
+//! entry is found by its index. `tests/layout.rs` holds all of it against the bundled `SQLite`'s own header.
+
+use std::ffi::{c_char, c_int, c_void};
+
+/// `sqlite3_file`: a VFS's file begins with it.
+#[repr(C)]
+#[derive(Debug)]
+pub struct File {
+    /// Null until the file is open.
+    pub methods: *const IoMethods,
+}
+
+/// `sqlite3_io_methods`, version 2: with shared memory, without memory mapping.
+#[repr(C)]
+#[derive(Debug)]
+#[allow(missing_docs, reason = "names of sqlite3.h")]
+pub struct IoMethods {
+    pub version: c_int,
+    pub close: unsafe extern "C" fn(*mut File) -> c_int,
+    pub read: unsafe extern "C" fn(*mut File, *mut c_void, c_int, i64) -> c_int,
+    pub write: unsafe extern "C" fn(*mut File, *const c_void, c_int, i64) -> c_int,
+    pub truncate: unsafe extern "C" fn(*mut File, i64) -> c_int,
+    pub sync: unsafe extern "C" fn(*mut File, c_int) -> c_int,
+    pub file_size: unsafe extern "C" fn(*mut File, *mut i64) -> c_int,
+    pub lock: unsafe extern "C" fn(*mut File, c_int) -> c_int,
+    pub unlock: unsafe extern "C" fn(*mut File, c_int) -> c_int,
+    pub check_reserved_lock: unsafe extern "C" fn(*mut File, *mut c_int) -> c_int,
+    pub file_control: unsafe extern "C" fn(*mut File, c_int, *mut c_void) -> c_int,
+    pub sector_size: unsafe extern "C" fn(*mut File) -> c_int,
+    pub device_characteristics: unsafe extern "C" fn(*mut File) -> c_int,
+    pub shm_map: unsafe extern "C" fn(*mut File, c_int, c_int, c_int, *mut *mut c_void) -> c_int,
+    pub shm_lock: unsafe extern "C" fn(*mut File, c_int, c_int, c_int) -> c_int,
+    pub shm_barrier: unsafe extern "C" fn(*mut File),
+    pub shm_unmap: unsafe extern "C" fn(*mut File, c_int) -> c_int,
+}
+
+/// `sqlite3_vfs`, version 2.
+#[repr(C)]
+#[derive(Debug)]
+#[allow(missing_docs, reason = "names of sqlite3.h")]
+pub struct Vfs {
+    pub version: c_int,
+    pub file_bytes: c_int,
+    pub path_bytes_max: c_int,
+    pub next: *mut Vfs,
+    pub name: *const c_char,
+    pub app_data: *mut c_void,
+    pub open: unsafe extern "C" fn(*mut Vfs, *const c_char, *mut File, c_int, *mut c_int) -> c_int,
+    pub delete: unsafe extern "C" fn(*mut Vfs, *const c_char, c_int) -> c_int,
+    pub access: unsafe extern "C" fn(*mut Vfs, *const c_char, c_int, *mut c_int) -> c_int,
+    pub full_pathname: unsafe extern "C" fn(*mut Vfs, *const c_char, c_int, *mut c_char) -> c_int,
+    pub dl_open: Option<unsafe extern "C" fn(*mut Vfs, *const c_char) -> *mut c_void>,
+    pub dl_error: Option<unsafe extern "C" fn(*mut Vfs, c_int, *mut c_char)>,
+    pub dl_sym: Option<unsafe extern "C" fn(*mut Vfs, *mut c_void, *const c_char) -> *mut c_void>,
+    pub dl_close: Option<unsafe extern "C" fn(*mut Vfs, *mut c_void)>,
+    pub randomness: unsafe extern "C" fn(*mut Vfs, c_int, *mut c_char) -> c_int,
+    pub sleep: unsafe extern "C" fn(*mut Vfs, c_int) -> c_int,
+    pub current_time: unsafe extern "C" fn(*mut Vfs, *mut f64) -> c_int,
+    pub last_error: Option<unsafe extern "C" fn(*mut Vfs, c_int, *mut c_char) -> c_int>,
+    pub current_time_i64: Option<unsafe extern "C" fn(*mut Vfs, *mut i64) -> c_int>,
+}
+
+/// Places of routines in `sqlite3_api_routines`, counted in pointers.
+#[allow(missing_docs, reason = "names of sqlite3ext.h")]
+pub mod routine {
+    pub const MPRINTF: usize = 69;
+    pub const VFS_FIND: usize = 141;
+    pub const VFS_REGISTER: usize = 142;
+    pub const LOG: usize = 167;
+    pub const URI_PARAMETER: usize = 189;
+}
+
+/// Result codes.
+#[allow(missing_docs, reason = "names of sqlite3.h")]
+pub mod code {
+    use super::c_int;
+
+    pub const OK: c_int = 0;
+    pub const ERROR: c_int = 1;
+    pub const BUSY: c_int = 5;
+    pub const NOMEM: c_int = 7;
+    pub const IOERR: c_int = 10;
+    pub const NOTFOUND: c_int = 12;
+    pub const FULL: c_int = 13;
+    pub const CANTOPEN: c_int = 14;
+    pub const MISUSE: c_int = 21;
+    pub const OK_LOAD_PERMANENTLY: c_int = 1 << 8;
+    pub const IOERR_READ: c_int = IOERR | 1 << 8;
+    pub const IOERR_SHORT_READ: c_int = IOERR | 2 << 8;
+    pub const IOERR_WRITE: c_int = IOERR | 3 << 8;
+    pub const IOERR_FSYNC: c_int = IOERR | 4 << 8;
+    pub const IOERR_TRUNCATE: c_int = IOERR | 6 << 8;
+    pub const IOERR_DELETE: c_int = IOERR | 10 << 8;
+    pub const IOERR_DELETE_NOENT: c_int = IOERR | 23 << 8;
+}
+
+/// Flags of `xOpen`.
+#[allow(missing_docs, reason = "names of sqlite3.h")]
+pub mod open {
+    use super::c_int;
+
+    pub const CREATE: c_int = 0x4;
+    pub const MAIN_DB: c_int = 0x100;
+    pub const MAIN_JOURNAL: c_int = 0x800;
+    pub const SUPER_JOURNAL: c_int = 0x4000;
+    pub const WAL: c_int = 0x8_0000;
+}
+
+/// Flags of `xShmLock`.
+#[allow(missing_docs, reason = "names of sqlite3.h")]
+pub mod shm {
+    use super::c_int;
+
+    pub const UNLOCK: c_int = 1;
+    pub const SHARED: c_int = 4;
+    /// Locks of a wal-index.
+    pub const LOCKS: usize = 8;
+}
+
+/// `SQLITE_FCNTL_PRAGMA`.
+pub const FCNTL_PRAGMA: c_int = 14;
+/// `SQLITE_IOCAP_POWERSAFE_OVERWRITE`: a write never harms bytes outside its range.
+pub const IOCAP_POWERSAFE_OVERWRITE: c_int = 0x1000;
+
+/// `SQLite`'s routines, as it hands them to an extension.
+#[derive(Clone, Copy, Debug)]
+pub struct Routines(*const *const c_void);
+
+// SAFETY: the table is a constant of the SQLite library and is only read.
+unsafe impl Send for Routines {}
+// SAFETY: as above.
+unsafe impl Sync for Routines {}
+
+impl Routines {
+    /// The routines behind the third argument of an extension's entry point.
+    ///
+    /// # Safety
+    /// `table` points to an `sqlite3_api_routines` that lives as long as the process.
+    pub unsafe fn new(table: *const c_void) -> Self {
+        Self(table.cast())
+    }
+
+    /// The routine at an index, as the function that it is.
+    ///
+    /// # Safety
+    /// `F` is the type of pointers to the function at that index.
+    unsafe fn at<F: Copy>(self, index: usize) -> F {
+        const { assert!(size_of::<F>() == size_of::<*const c_void>()) };
+        // SAFETY: the table has the index, since it is in every version that has URI parameters; the caller knows the type.
+        unsafe { std::mem::transmute_copy(&*self.0.add(index)) }
+    }
+
+    /// `sqlite3_vfs_find`.
+    ///
+    /// # Safety
+    /// `name` is null or ends with a zero.
+    pub unsafe fn vfs_find(self, name: *const c_char) -> *mut Vfs {
+        type Find = unsafe extern "C" fn(*const c_char) -> *mut Vfs;
+        // SAFETY: this is the type of the routine; the caller promises what it asks for.
+        unsafe { self.at::<Find>(routine::VFS_FIND)(name) }
+    }
+
+    /// `sqlite3_vfs_register`.
+    ///
+    /// # Safety
+    /// `vfs` lives as long as the process, and nobody else changes it.
+    pub unsafe fn vfs_register(self, vfs: *mut Vfs, is_default: bool) -> c_int {
+        type Register = unsafe extern "C" fn(*mut Vfs, c_int) -> c_int;
+        // SAFETY: as in `vfs_find`.
+        unsafe { self.at::<Register>(routine::VFS_REGISTER)(vfs, c_int::from(is_default)) }
+    }
+
+    /// `sqlite3_uri_parameter`: null if the name has no such parameter.
+    ///
+    /// # Safety
+    /// `file` is the name of a database as `xOpen` got it; `parameter` ends with a zero.
+    pub unsafe fn uri_parameter(self, file: *const c_char, parameter: *const c_char) -> *const c_char {
+        type Parameter = unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char;
+        // SAFETY: as in `vfs_find`.
+        unsafe { self.at::<Parameter>(routine::URI_PARAMETER)(file, parameter) }
+    }
+
+    /// `sqlite3_log` of a text.
+    ///
+    /// # Safety
+    /// `text` ends with a zero.
+    pub unsafe fn log(self, code: c_int, text: *const c_char) {
+        type Log = unsafe extern "C" fn(c_int, *const c_char, ...);
+        // SAFETY: as in `vfs_find`; the format takes one text.
+        unsafe { self.at::<Log>(routine::LOG)(code, c"%s".as_ptr(), text) }
+    }
+
+    /// A copy of a text that `SQLite` can free; null without memory.
+    ///
+    /// # Safety
+    /// `text` ends with a zero.
+    pub unsafe fn copy_of(self, text: *const c_char) -> *mut c_char {
+        type Print = unsafe extern "C" fn(*const c_char, ...) -> *mut c_char;
+        // SAFETY: as in `vfs_find`; the format takes one text.
+        unsafe { self.at::<Print>(routine::MPRINTF)(c"%s".as_ptr(), text) }
+    }
+}

@@ -1,0 +1,197 @@
+//! Who may read and write: `SQLite`'s two kinds of locks, among the connections of one process.
+//!
+//! A device has one process, so locks are counters. [`Locks`] are those of a database file (shared, reserved, pending,
+//! exclusive), [`ShmLocks`] the eight of a wal-index.
+
+use std::ffi::c_int;
+
+use crate::ffi::shm;
+
+/// Levels of a database lock, with `SQLite`'s numbers.
+pub(crate) mod level {
+    use super::c_int;
+
+    pub(crate) const NONE: c_int = 0;
+    pub(crate) const SHARED: c_int = 1;
+    pub(crate) const RESERVED: c_int = 2;
+    pub(crate) const PENDING: c_int = 3;
+    pub(crate) const EXCLUSIVE: c_int = 4;
+}
+
+/// Somebody else holds a lock that stands against the wanted one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Busy;
+
+/// Locks of a database file, over all connections.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Locks {
+    /// Connections at [`level::SHARED`] or above.
+    readers: u32,
+    /// Level of the one connection above [`level::SHARED`], if there is one.
+    writer: c_int,
+}
+
+impl Locks {
+    /// Raises a connection's level. It may stop at [`level::PENDING`], which keeps new readers out.
+    pub(crate) fn raise(&mut self, held: &mut c_int, wanted: c_int) -> Result<(), Busy> {
+        if *held >= wanted {
+            return Ok(());
+        }
+        let is_other_writer = self.writer != level::NONE && *held < level::RESERVED;
+        match wanted {
+            level::SHARED if self.writer >= level::PENDING => return Err(Busy),
+            level::SHARED => self.readers += 1,
+            _ if is_other_writer => return Err(Busy),
+            level::RESERVED => self.writer = wanted,
+            _ => {
+                let is_alone = self.readers == 1;
+                self.writer = if is_alone { level::EXCLUSIVE } else { level::PENDING };
+                *held = self.writer;
+                return if is_alone { Ok(()) } else { Err(Busy) };
+            }
+        }
+        *held = wanted;
+        Ok(())
+    }
+
+    /// Lowers a connection's level to shared or none.
+    pub(crate) fn lower(&mut self, held: &mut c_int, wanted: c_int) {
+        if *held <= wanted {
+            return;
+        }
+        if *held >= level::RESERVED {
+            self.writer = level::NONE;
+        }
+        if wanted == level::NONE {
+            self.readers -= 1;
+        }
+        *held = wanted;
+    }
+
+    /// Whether some connection is about to write.
+    pub(crate) fn is_reserved(self) -> bool {
+        self.writer >= level::RESERVED
+    }
+}
+
+/// What one connection holds of a wal-index: a bit per lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct ShmHeld {
+    shared: u8,
+    exclusive: u8,
+}
+
+/// Locks of a wal-index, over all connections.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct ShmLocks {
+    readers: [u32; shm::LOCKS],
+    exclusive: u8,
+}
+
+impl ShmLocks {
+    /// Takes or gives back `count` locks from `first`, as `xShmLock` says.
+    pub(crate) fn change(
+        &mut self,
+        held: &mut ShmHeld,
+        first: usize,
+        count: usize,
+        flags: c_int,
+    ) -> Result<(), Busy> {
+        let locks = first..(first + count).min(shm::LOCKS);
+        if flags & shm::UNLOCK != 0 {
+            locks.for_each(|lock| self.give_back(held, lock));
+            return Ok(());
+        }
+        let is_shared = flags & shm::SHARED != 0;
+        if locks.clone().any(|lock| !self.is_free(*held, lock, is_shared)) {
+            return Err(Busy);
+        }
+        for lock in locks {
+            let bit = 1 << lock;
+            if !is_shared {
+                held.exclusive |= bit;
+                self.exclusive |= bit;
+            } else if held.shared & bit == 0 {
+                held.shared |= bit;
+                self.readers[lock] += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_free(&self, held: ShmHeld, lock: usize, is_shared: bool) -> bool {
+        let bit = 1 << lock;
+        let is_written_by_another = self.exclusive & bit != 0 && held.exclusive & bit == 0;
+        let other_readers = self.readers[lock] - u32::from(held.shared & bit != 0);
+        !is_written_by_another && (is_shared || other_readers == 0)
+    }
+
+    fn give_back(&mut self, held: &mut ShmHeld, lock: usize) {
+        let bit = 1 << lock;
+        if held.shared & bit != 0 {
+            self.readers[lock] -= 1;
+        }
+        if held.exclusive & bit != 0 {
+            self.exclusive &= !bit;
+        }
+        held.shared &= !bit;
+        held.exclusive &= !bit;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::level::{EXCLUSIVE, NONE, PENDING, RESERVED, SHARED};
+    use super::*;
+
+    #[test]
+    fn one_writer_waits_for_readers_and_keeps_new_ones_out() {
+        let (mut locks, mut a, mut b, mut c) = (Locks::default(), NONE, NONE, NONE);
+        assert_eq!(locks.raise(&mut a, SHARED), Ok(()));
+        assert_eq!(locks.raise(&mut b, SHARED), Ok(()));
+        assert_eq!(locks.raise(&mut a, RESERVED), Ok(()));
+        assert!(locks.is_reserved());
+        assert_eq!(locks.raise(&mut b, RESERVED), Err(Busy));
+        assert_eq!(locks.raise(&mut a, EXCLUSIVE), Err(Busy));
+        assert_eq!((a, locks.raise(&mut c, SHARED)), (PENDING, Err(Busy)));
+        locks.lower(&mut b, NONE);
+        assert_eq!(locks.raise(&mut a, EXCLUSIVE), Ok(()));
+        assert_eq!((a, locks.raise(&mut b, SHARED)), (EXCLUSIVE, Err(Busy)));
+        locks.lower(&mut a, SHARED);
+        assert!(!locks.is_reserved());
+        assert_eq!(locks.raise(&mut b, SHARED), Ok(()));
+        locks.lower(&mut a, NONE);
+        locks.lower(&mut b, NONE);
+        assert_eq!(locks, Locks::default());
+    }
+
+    /// A hot journal is rolled back from shared to exclusive at once.
+    #[test]
+    fn a_reader_may_become_exclusive_at_once() {
+        let (mut locks, mut a, mut b) = (Locks::default(), NONE, NONE);
+        assert_eq!(locks.raise(&mut a, SHARED), Ok(()));
+        assert_eq!(locks.raise(&mut b, SHARED), Ok(()));
+        assert_eq!(locks.raise(&mut a, EXCLUSIVE), Err(Busy));
+        assert_eq!(locks.raise(&mut b, EXCLUSIVE), Err(Busy));
+        locks.lower(&mut b, NONE);
+        assert_eq!(locks.raise(&mut a, EXCLUSIVE), Ok(()));
+    }
+
+    #[test]
+    fn a_lock_has_one_writer_or_many_readers() {
+        const EXCLUSIVE_LOCK: c_int = 8;
+        const LOCK: c_int = 2;
+        let (mut locks, mut a, mut b) = (ShmLocks::default(), ShmHeld::default(), ShmHeld::default());
+        let mut change = |held: &mut ShmHeld, first, count, flags| locks.change(held, first, count, flags);
+        assert_eq!(change(&mut a, 3, 1, LOCK | shm::SHARED), Ok(()));
+        assert_eq!(change(&mut a, 3, 1, LOCK | shm::SHARED), Ok(()));
+        assert_eq!(change(&mut b, 3, 1, LOCK | shm::SHARED), Ok(()));
+        assert_eq!(change(&mut b, 0, 8, LOCK | EXCLUSIVE_LOCK), Err(Busy));
+        assert_eq!(change(&mut b, 4, 4, LOCK | EXCLUSIVE_LOCK), Ok(()));
+        assert_eq!(change(&mut a, 4, 1, LOCK | shm::SHARED), Err(Busy));
+        assert_eq!(change(&mut a, 3, 1, shm::UNLOCK | shm::SHARED), Ok(()));
+        assert_eq!(change(&mut b, 4, 4, shm::UNLOCK | EXCLUSIVE_LOCK), Ok(()));
+        assert_eq!(change(&mut b, 3, 1, shm::UNLOCK | shm::SHARED), Ok(()));
+        assert_eq!(change(&mut a, 0, 8, LOCK | EXCLUSIVE_LOCK), Ok(()));
+    }
+}

@@ -1,0 +1,157 @@
+//! What the parameters of a database's URI say.
+//!
+//! ```text
+//! file:NAME?vfs=wearwell&image=DIR                         an image; with size= it is created when there is none
+//! file:NAME?vfs=wearwell&memory=on&size=256MiB             flash in memory, gone with the last connection
+//! file:NAME?vfs=wearwell&nbd=SOCKET&control=SOCKET         the device of a running `wearwell serve`
+//! ```
+//!
+//! Further: `design=`, `size=`, `durability=`, `set=key=value,key=value` for a new device, `remap=off` for writes where remaps would do.
+
+use std::path::PathBuf;
+
+use wearwell_replay::config::Config;
+use wearwell_serve::image::{self, Durability};
+use wearwell_serve::{memory, size_bytes};
+
+use crate::error::Error;
+
+/// Design of a new device that asks for none.
+pub const DEFAULT_DESIGN: &str = "remap";
+
+/// Names of the parameters.
+pub(crate) const NAMES: [&str; 9] =
+    ["image", "memory", "nbd", "control", "design", "size", "durability", "set", "remap"];
+
+/// Where the device is.
+#[derive(Clone, Debug)]
+pub enum Backend {
+    /// Flash in memory.
+    Memory(memory::Specification),
+    /// An image in this process.
+    Image {
+        /// Its directory.
+        directory: PathBuf,
+        /// What is made if there is none.
+        new: Option<image::Specification>,
+    },
+    /// A running server.
+    Server {
+        /// Its NBD socket.
+        nbd: PathBuf,
+        /// Its control socket.
+        control: PathBuf,
+    },
+}
+
+/// How a database is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The device.
+    pub backend: Backend,
+    /// Whether checkpoint copies become remaps.
+    pub remap: bool,
+    /// What tells its device from others: two connections share a device if this is equal.
+    pub identity: String,
+}
+
+impl Options {
+    /// Reads parameters by name.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`], [`Error::Config`].
+    pub fn read(parameter: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
+        let refuse = |sentence: &str| Err(Error::Parameter(sentence.to_owned()));
+        let remap = is_on("remap", parameter("remap").as_deref(), true)?;
+        let is_memory = is_on("memory", parameter("memory").as_deref(), false)?;
+        let size = parameter("size").map(|text| size_bytes(&text)).transpose();
+        let size = size.map_err(|sentence| Error::Parameter(format!("size: {sentence}")))?;
+        let design = parameter("design").unwrap_or_else(|| DEFAULT_DESIGN.to_owned());
+        let settings: Vec<String> =
+            parameter("set").iter().flat_map(|text| text.split(',')).map(str::to_owned).collect();
+        let config = Config::from_parts(None, &settings)?;
+        let backend = match (is_memory, parameter("image"), parameter("nbd"), parameter("control")) {
+            (true, None, None, None) => Backend::Memory(memory::Specification::new(&design, config, size)?),
+            (false, Some(directory), None, None) => {
+                let durability = durability(parameter("durability").as_deref())?;
+                let specification = image::Specification { design, config, size_bytes: size, durability };
+                Backend::Image { directory: directory.into(), new: size.map(|_| specification) }
+            }
+            (false, None, Some(nbd), Some(control)) => {
+                Backend::Server { nbd: nbd.into(), control: control.into() }
+            }
+            (false, None, Some(_), None) | (false, None, None, Some(_)) => {
+                return refuse("a running server needs both its sockets: nbd=SOCKET&control=SOCKET");
+            }
+            _ => {
+                return refuse(
+                    "which device? exactly one of image=DIR, memory=on&size=256MiB, nbd=SOCKET&control=SOCKET in the \
+                     database's URI",
+                );
+            }
+        };
+        let identity: Vec<String> = NAMES.iter().map(|&name| parameter(name).unwrap_or_default()).collect();
+        Ok(Self { backend, remap, identity: identity.join("&") })
+    }
+}
+
+fn is_on(name: &str, value: Option<&str>, default: bool) -> Result<bool, Error> {
+    match value {
+        None => Ok(default),
+        Some("on" | "1" | "true" | "yes") => Ok(true),
+        Some("off" | "0" | "false" | "no") => Ok(false),
+        Some(other) => Err(Error::Parameter(format!("{name} is on or off, not `{other}`"))),
+    }
+}
+
+fn durability(value: Option<&str>) -> Result<Durability, Error> {
+    match value {
+        None | Some("process") => Ok(Durability::Process),
+        Some("host") => Ok(Durability::Host),
+        Some(other) => Err(Error::Parameter(format!("durability is process or host, not `{other}`"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(parameters: &[(&str, &str)]) -> Result<Options, Error> {
+        Options::read(|name| {
+            let found = parameters.iter().find(|&&(key, _)| key == name);
+            found.map(|&(_, value)| value.to_owned())
+        })
+    }
+
+    #[test]
+    fn every_backend_is_named() {
+        let image = read(&[("image", "x"), ("remap", "off")]).expect("it is complete");
+        assert!(matches!(image.backend, Backend::Image { new: None, .. }) && !image.remap);
+        let new = read(&[("image", "x"), ("size", "64MiB")]).expect("it is complete");
+        assert!(matches!(new.backend, Backend::Image { new: Some(_), .. }) && new.remap);
+        let set = ("set", "remap.dedup=false,remap.sparse_counts=true");
+        let memory = read(&[("memory", "on"), ("size", "64MiB"), set]).expect("it is complete");
+        let Backend::Memory(specification) = memory.backend else { panic!("it is another backend") };
+        assert!(!specification.config.remap.dedup && specification.config.remap.sparse_counts);
+        let server = read(&[("nbd", "a"), ("control", "b")]).expect("it is complete");
+        assert!(matches!(server.backend, Backend::Server { .. }));
+    }
+
+    #[test]
+    fn what_is_unclear_is_refused() {
+        let refused: [&[(&str, &str)]; 8] = [
+            &[],
+            &[("memory", "on")],
+            &[("memory", "maybe"), ("size", "64MiB")],
+            &[("image", "x"), ("nbd", "y"), ("control", "z")],
+            &[("nbd", "y")],
+            &[("image", "x"), ("size", "64 potatoes")],
+            &[("image", "x"), ("durability", "forever")],
+            &[("memory", "on"), ("size", "64MiB"), ("set", "remap.dedupe=false")],
+        ];
+        for parameters in refused {
+            let error = read(parameters).expect_err("it is unclear");
+            assert!(error.to_string().len() > 20, "{parameters:?}: {error}");
+        }
+    }
+}

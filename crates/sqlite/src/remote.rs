@@ -1,0 +1,266 @@
+//! The device of a running server: reads, writes, trims and flushes over NBD, remaps over its control socket.
+//!
+//! One request at a time, each answered before the next is sent, so that a remap finds every write before it done. Servers
+//! let any number of clients in; a lock file beside the NBD socket keeps a second process from taking the same device for its
+//! database.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+use serde_json::{Value, json};
+use wearwell_serve::DeviceError;
+
+use crate::drive::Drive;
+use crate::error::Error;
+
+/// Longest payload of a request.
+const PAYLOAD_MAX_BYTES: usize = 1 << 20;
+/// How long a server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+const ENOSPC: u32 = 28;
+
+mod option {
+    pub(super) const GO: u32 = 7;
+    pub(super) const ACK: u32 = 1;
+    pub(super) const INFO: u32 = 3;
+}
+
+/// Commands.
+#[derive(Clone, Copy)]
+enum Command {
+    Read = 0,
+    Write = 1,
+    Disconnect = 2,
+    Flush = 3,
+    Trim = 4,
+}
+
+/// Connections to a server.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    nbd: Wire,
+    control: BufReader<UnixStream>,
+    control_place: String,
+    capacity_bytes: u64,
+    block_bytes: u32,
+    /// Locked as long as it is open.
+    _lock: File,
+}
+
+impl Remote {
+    pub(crate) fn connect(nbd: &Path, control: &Path) -> Result<Self, Error> {
+        let lock = lock_beside(nbd)?;
+        let mut wire = Wire::connect(nbd)?;
+        wire.negotiate()?;
+        let control_place = control.display().to_string();
+        let stream =
+            connect(control).map_err(|source| Error::Server { place: control_place.clone(), source })?;
+        let control = BufReader::new(stream);
+        let mut remote =
+            Self { nbd: wire, control, control_place, capacity_bytes: 0, block_bytes: 0, _lock: lock };
+        let stats = remote.stats()?;
+        let number = |name: &str| stats[name].as_u64();
+        match (number("capacity_bytes"), number("page_bytes").and_then(|bytes| bytes.try_into().ok())) {
+            (Some(capacity_bytes), Some(block_bytes)) => Ok(Self { capacity_bytes, block_bytes, ..remote }),
+            _ => Err(Error::Answer { place: remote.control_place, answer: "no size".into() }),
+        }
+    }
+
+    /// Asks the control socket; an answer that is no success is an error.
+    fn ask(&mut self, command: &Value) -> Result<Value, Error> {
+        let mut line = String::new();
+        let asked =
+            writeln!(self.control.get_mut(), "{command}").and_then(|()| self.control.read_line(&mut line));
+        asked.map_err(|source| Error::Server { place: self.control_place.clone(), source })?;
+        let answer: Value = serde_json::from_str(&line)
+            .map_err(|_| Error::Answer { place: self.control_place.clone(), answer: format!("`{line}`") })?;
+        if answer["ok"] == true {
+            return Ok(answer);
+        }
+        Err(DeviceError::Failed(answer["error"].as_str().unwrap_or("no reason given").to_owned()).into())
+    }
+}
+
+impl Drive for Remote {
+    fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes
+    }
+
+    fn block_bytes(&self) -> u32 {
+        self.block_bytes
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
+        for (at, part) in (offset..).step_by(PAYLOAD_MAX_BYTES).zip(into.chunks_mut(PAYLOAD_MAX_BYTES)) {
+            self.nbd.call(Command::Read, at, part.len(), &[])?;
+            self.nbd.receive(part)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        for (at, part) in (offset..).step_by(PAYLOAD_MAX_BYTES).zip(bytes.chunks(PAYLOAD_MAX_BYTES)) {
+            self.nbd.call(Command::Write, at, part.len(), part)?;
+        }
+        Ok(())
+    }
+
+    fn trim(&mut self, offset: u64, len: u64) -> Result<(), Error> {
+        const AT_ONCE: u64 = 1 << 30;
+        for at in (0..len).step_by(AT_ONCE as usize) {
+            self.nbd.call(Command::Trim, offset + at, (len - at).min(AT_ONCE) as usize, &[])?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        self.nbd.call(Command::Flush, 0, 0, &[])
+    }
+
+    fn remap(&mut self, target: u64, source: u64, len: u64) -> Result<(), Error> {
+        let ranges = [json!({ "target": target, "source": source, "len": len })];
+        self.ask(&json!({ "command": "remap", "ranges": ranges, "mode": "copy" })).map(drop)
+    }
+
+    fn stats(&mut self) -> Result<Value, Error> {
+        self.ask(&json!({ "command": "stats" }))
+    }
+
+    fn close(mut self: Box<Self>) -> Result<(), Error> {
+        let flushed = self.flush();
+        self.nbd.disconnect();
+        flushed
+    }
+}
+
+/// Locks the file that says who uses the device behind a socket.
+fn lock_beside(socket: &Path) -> Result<File, Error> {
+    let mut path = OsString::from(socket);
+    path.push(".sqlite-lock");
+    let place = Path::new(&path).display().to_string();
+    let file = File::options().create(true).append(true).open(&path);
+    let file = file.map_err(|source| Error::Server { place: place.clone(), source })?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| Error::Locked { place })?;
+    Ok(file)
+}
+
+fn connect(path: &Path) -> io::Result<UnixStream> {
+    let stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+/// An NBD connection with simple replies.
+#[derive(Debug)]
+struct Wire {
+    stream: UnixStream,
+    place: String,
+    cookie: u64,
+}
+
+impl Wire {
+    fn connect(path: &Path) -> Result<Self, Error> {
+        let place = path.display().to_string();
+        let stream = connect(path).map_err(|source| Error::Server { place: place.clone(), source })?;
+        Ok(Self { stream, place, cookie: 0 })
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let sent = self.stream.write_all(bytes);
+        sent.map_err(|source| Error::Server { place: self.place.clone(), source })
+    }
+
+    fn receive(&mut self, into: &mut [u8]) -> Result<(), Error> {
+        let received = self.stream.read_exact(into);
+        received.map_err(|source| Error::Server { place: self.place.clone(), source })
+    }
+
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+        let mut bytes = [0; N];
+        self.receive(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn strange(&self, answer: impl Into<String>) -> Error {
+        Error::Answer { place: self.place.clone(), answer: answer.into() }
+    }
+
+    /// Chooses the export without a name. Who asks for no block sizes may name single bytes.
+    fn negotiate(&mut self) -> Result<(), Error> {
+        const FIXED_NO_ZEROES: [u8; 4] = 3_u32.to_be_bytes();
+        if &self.take::<16>()? != b"NBDMAGICIHAVEOPT" {
+            return Err(self.strange("something else than NBD"));
+        }
+        self.take::<2>()?;
+        self.send(&FIXED_NO_ZEROES)?;
+        // No name, no requests of information.
+        let data = [0; 4 + 2];
+        let head = [&b"IHAVEOPT"[..], &option::GO.to_be_bytes(), &(data.len() as u32).to_be_bytes()].concat();
+        self.send(&[&head[..], &data].concat())?;
+        self.take_option_replies()
+    }
+
+    /// Information that was not asked for is skipped: the control socket tells the same.
+    fn take_option_replies(&mut self) -> Result<(), Error> {
+        const MOST_BYTES: u32 = 1 << 16;
+        loop {
+            self.take::<12>()?;
+            let kind = u32::from_be_bytes(self.take()?);
+            let len = u32::from_be_bytes(self.take()?);
+            if len > MOST_BYTES {
+                return Err(self.strange("an option of more than 64 KiB"));
+            }
+            self.receive(&mut vec![0; len as usize])?;
+            match kind {
+                option::ACK => return Ok(()),
+                option::INFO => {}
+                _ => return Err(self.strange(format!("option reply {kind:#x}"))),
+            }
+        }
+    }
+
+    /// Sends a request and takes the head of its reply.
+    fn call(&mut self, command: Command, offset: u64, len: usize, payload: &[u8]) -> Result<(), Error> {
+        self.request(command, offset, len as u32, payload)?;
+        let magic = u32::from_be_bytes(self.take()?);
+        let errno = u32::from_be_bytes(self.take()?);
+        let cookie = u64::from_be_bytes(self.take()?);
+        if magic != 0x6744_6698 || cookie != self.cookie {
+            return Err(self.strange("something else than the reply to the request"));
+        }
+        match errno {
+            0 => Ok(()),
+            ENOSPC => Err(DeviceError::Full("the device has no room left".into()).into()),
+            errno => Err(DeviceError::Failed(format!(
+                "the server refuses {len} bytes at byte {offset}: {}",
+                io::Error::from_raw_os_error(errno.cast_signed())
+            ))
+            .into()),
+        }
+    }
+
+    fn request(&mut self, command: Command, offset: u64, len: u32, payload: &[u8]) -> Result<(), Error> {
+        self.cookie += 1;
+        let head = [
+            &0x2560_9513_u32.to_be_bytes()[..],
+            &[0; 2],
+            &(command as u16).to_be_bytes(),
+            &self.cookie.to_be_bytes(),
+            &offset.to_be_bytes(),
+            &len.to_be_bytes(),
+        ]
+        .concat();
+        self.send(&[&head, payload].concat())
+    }
+
+    fn disconnect(&mut self) {
+        // The server sees the end of the connection in any case.
+        let _ = self.request(Command::Disconnect, 0, 0, &[]);
+    }
+}

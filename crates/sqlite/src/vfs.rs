@@ -1,0 +1,567 @@
+//! The functions that `SQLite` calls.
+//!
+//! Each turns its C arguments into Rust ones, asks [`Database`], and turns the outcome into a result code. The sentence of an
+//! error goes to `sqlite3_log`, and to the standard error stream if a database cannot be opened, since `SQLite` itself only says
+//! "unable to open database file" then. Nothing unwinds into C: a panic of the engine becomes an I/O error, and the database
+//! refuses everything afterwards.
+//!
+//! What every function relies on, from `sqlite3.h`: a file is used by one thread at a time, between its `xOpen` and its
+//! `xClose`; a `sqlite3_file` has the `szOsFile` bytes that the VFS asked for; names end with a zero.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, OnceLock};
+
+use crate::database::Database;
+use crate::directory::FileKind;
+use crate::error::Error;
+use crate::ffi::{self, IoMethods, Routines, Vfs, code};
+use crate::locks::{Busy, ShmHeld, level};
+use crate::options::Options;
+use crate::shm::Region;
+
+/// Name of the VFS, as URIs say it.
+pub const VFS_NAME: &CStr = c"wearwell";
+/// Pragma that returns the counters as JSON.
+const STATS_PRAGMA: &CStr = c"wearwell_stats";
+const PATH_BYTES_MAX: c_int = 1024;
+
+/// What `SQLite` gave at the start.
+struct Host {
+    routines: Routines,
+    /// The VFS that does what this one leaves alone: temporary files, randomness, time.
+    default: *mut Vfs,
+}
+
+// SAFETY: the default VFS lives as long as the process, and may be called by any thread.
+unsafe impl Send for Host {}
+// SAFETY: as above.
+unsafe impl Sync for Host {}
+
+static HOST: OnceLock<Host> = OnceLock::new();
+
+fn host() -> &'static Host {
+    HOST.get().expect("SQLite calls a VFS after it was registered")
+}
+
+/// Entry point of the extension, by the name that `SQLite` derives from `libwearwell_sqlite`. Registers the VFS for the process; the
+/// library stays loaded.
+///
+/// # Safety
+/// `table` is what `SQLite` hands to an extension.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sqlite3_wearwellsqlite_init(
+    _database: *mut c_void,
+    _message: *mut *mut c_char,
+    table: *const c_void,
+) -> c_int {
+    // SAFETY: the table is SQLite's.
+    let routines = unsafe { Routines::new(table) };
+    // SAFETY: the name ends with a zero.
+    if !unsafe { routines.vfs_find(VFS_NAME.as_ptr()) }.is_null() {
+        return code::OK_LOAD_PERMANENTLY;
+    }
+    // SAFETY: null asks for the default.
+    let default = unsafe { routines.vfs_find(ptr::null()) };
+    if default.is_null() {
+        return code::ERROR;
+    }
+    HOST.get_or_init(|| Host { routines, default });
+    // SAFETY: the default VFS was just found.
+    let vfs = Box::leak(Box::new(vfs_over(unsafe { &*default })));
+    // SAFETY: it is leaked, and nobody else has it.
+    match unsafe { routines.vfs_register(vfs, false) } {
+        code::OK => code::OK_LOAD_PERMANENTLY,
+        refused => refused,
+    }
+}
+
+/// Entry point for programs that have this crate linked in: to be handed to `sqlite3_auto_extension`, which takes no other
+/// answer than success.
+///
+/// # Safety
+/// As of [`sqlite3_wearwellsqlite_init`].
+pub unsafe extern "C" fn auto_extension(
+    database: *mut c_void,
+    message: *mut *mut c_char,
+    table: *const c_void,
+) -> c_int {
+    // SAFETY: promised by the caller.
+    match unsafe { sqlite3_wearwellsqlite_init(database, message, table) } {
+        code::OK_LOAD_PERMANENTLY => code::OK,
+        refused => refused,
+    }
+}
+
+fn vfs_over(default: &Vfs) -> Vfs {
+    const OPEN_FILE_BYTES: c_int = (size_of::<OpenFile>() as u32).cast_signed();
+    Vfs {
+        version: 2,
+        file_bytes: default.file_bytes.max(OPEN_FILE_BYTES),
+        path_bytes_max: PATH_BYTES_MAX.max(default.path_bytes_max),
+        next: ptr::null_mut(),
+        name: VFS_NAME.as_ptr(),
+        app_data: ptr::null_mut(),
+        open,
+        delete,
+        access,
+        full_pathname,
+        dl_open: default.dl_open.map(|_| dl_open as _),
+        dl_error: default.dl_error.map(|_| dl_error as _),
+        dl_sym: default.dl_sym.map(|_| dl_sym as _),
+        dl_close: default.dl_close.map(|_| dl_close as _),
+        randomness,
+        sleep,
+        current_time,
+        last_error: None,
+        current_time_i64: default.current_time_i64.map(|_| current_time_i64 as _),
+    }
+}
+
+/// An open file of a database.
+struct Handle {
+    database: Arc<Database>,
+    kind: FileKind,
+    level: c_int,
+    shm: ShmHeld,
+    has_shm: bool,
+}
+
+/// What lies behind an `sqlite3_file` of this VFS.
+#[repr(C)]
+struct OpenFile {
+    base: ffi::File,
+    handle: *mut Handle,
+}
+
+static METHODS: IoMethods = IoMethods {
+    version: 2,
+    close,
+    read,
+    write,
+    truncate,
+    sync,
+    file_size,
+    lock,
+    unlock,
+    check_reserved_lock,
+    file_control,
+    sector_size,
+    device_characteristics,
+    shm_map,
+    shm_lock,
+    shm_barrier,
+    shm_unmap,
+};
+
+/// Tells `SQLite`'s log why, and returns the code: that of a full device, or the one of the operation.
+fn report(error: &Error, operation: c_int) -> c_int {
+    let code = match error {
+        Error::Full { .. } | Error::Device(wearwell_serve::DeviceError::Full(_)) => code::FULL,
+        _ => operation,
+    };
+    if let Ok(text) = CString::new(format!("wearwell: {error}")) {
+        // SAFETY: the text ends with a zero.
+        unsafe { host().routines.log(code, text.as_ptr()) };
+    }
+    code
+}
+
+/// Runs what a function does; its errors and panics become a result code.
+fn guarded(operation: c_int, body: impl FnOnce() -> Result<c_int, Error>) -> c_int {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(code)) => code,
+        Ok(Err(error)) => report(&error, operation),
+        Err(_) => report(&Error::Broken, operation),
+    }
+}
+
+/// A text of `SQLite`'s.
+///
+/// # Safety
+/// `text` is null, or ends with a zero and stays as it is for `'a`.
+unsafe fn text<'a>(text: *const c_char) -> &'a str {
+    if text.is_null() {
+        return "";
+    }
+    // SAFETY: promised by the caller.
+    unsafe { CStr::from_ptr(text) }.to_str().unwrap_or("")
+}
+
+/// The handle of an open file.
+///
+/// # Safety
+/// `file` was opened by [`open`] for a file on a device, is not closed, and is used by this thread alone.
+unsafe fn handle<'a>(file: *mut ffi::File) -> &'a mut Handle {
+    // SAFETY: such a file is the beginning of an `OpenFile` whose handle lives until `close`.
+    unsafe { &mut *(*file.cast::<OpenFile>()).handle }
+}
+
+unsafe extern "C" fn open(
+    _vfs: *mut Vfs,
+    name: *const c_char,
+    file: *mut ffi::File,
+    flags: c_int,
+    flags_out: *mut c_int,
+) -> c_int {
+    let kind = match flags {
+        _ if flags & ffi::open::MAIN_DB != 0 => FileKind::Database,
+        _ if flags & ffi::open::MAIN_JOURNAL != 0 => FileKind::Journal,
+        _ if flags & ffi::open::WAL != 0 => FileKind::Wal,
+        _ if flags & ffi::open::SUPER_JOURNAL != 0 => return report(&Error::SuperJournal, code::CANTOPEN),
+        // A temporary file is none of the database's: the default VFS keeps it, with methods of its own.
+        // SAFETY: the file has room for one of the default VFS.
+        _ => return unsafe { ((*host().default).open)(host().default, name, file, flags, flags_out) },
+    };
+    // SAFETY: an xOpen may leave a file without methods, which is not closed then.
+    unsafe { (*file).methods = ptr::null() };
+    let opened = catch_unwind(|| {
+        // SAFETY: the name of a database ends with a zero, and has the parameters of its URI.
+        let path = unsafe { text(name) };
+        // SAFETY: as above.
+        open_kind(kind, path, |key| unsafe { parameter(name, key) }, flags & ffi::open::CREATE != 0)
+    });
+    let handle = match opened.unwrap_or(Err(Error::Broken)) {
+        Ok(Some(handle)) => Box::into_raw(Box::new(handle)),
+        Ok(None) => return code::CANTOPEN,
+        Err(error) => {
+            eprintln!("wearwell: {error}");
+            return report(&error, code::CANTOPEN);
+        }
+    };
+    // SAFETY: the file has the bytes of an `OpenFile`; nobody else has it yet.
+    unsafe {
+        file.cast::<OpenFile>().write(OpenFile { base: ffi::File { methods: &raw const METHODS }, handle });
+    };
+    if !flags_out.is_null() {
+        // SAFETY: it points to a number if it is not null.
+        unsafe { *flags_out = flags };
+    }
+    code::OK
+}
+
+/// A parameter of a database's URI.
+///
+/// # Safety
+/// `name` is a name that `xOpen` got.
+unsafe fn parameter(name: *const c_char, key: &str) -> Option<String> {
+    let key = CString::new(key).ok()?;
+    // SAFETY: the name is one of `xOpen`, the key ends with a zero.
+    let value = unsafe { host().routines.uri_parameter(name, key.as_ptr()) };
+    // SAFETY: a parameter ends with a zero.
+    (!value.is_null()).then(|| unsafe { text(value) }.to_owned())
+}
+
+/// `None`: there is no such file, and none is to be made.
+fn open_kind(
+    kind: FileKind,
+    path: &str,
+    parameter: impl Fn(&str) -> Option<String>,
+    creates: bool,
+) -> Result<Option<Handle>, Error> {
+    let database = match kind {
+        FileKind::Database => Database::open(path, &Options::read(parameter)?)?,
+        FileKind::Journal | FileKind::Wal => {
+            let base = path.strip_suffix(kind.suffix()).unwrap_or(path);
+            let Some(database) = Database::find(base) else { return Ok(None) };
+            database
+        }
+    };
+    let is_there = database.state().map(|mut state| {
+        if creates {
+            state.volume.create(kind);
+        }
+        state.volume.exists(kind)
+    });
+    if !matches!(is_there, Ok(true)) {
+        database.release()?;
+        return is_there.map(|_| None);
+    }
+    Ok(Some(Handle { database, kind, level: level::NONE, shm: ShmHeld::default(), has_shm: false }))
+}
+
+unsafe extern "C" fn close(file: *mut ffi::File) -> c_int {
+    guarded(code::IOERR, || {
+        // SAFETY: the file is open, and nobody uses it after this.
+        let mut handle = unsafe { Box::from_raw((*file.cast::<OpenFile>()).handle) };
+        unmap(&mut handle);
+        if let Ok(mut state) = handle.database.state() {
+            state.locks.lower(&mut handle.level, level::NONE);
+        }
+        handle.database.release()?;
+        Ok(code::OK)
+    })
+}
+
+unsafe extern "C" fn read(file: *mut ffi::File, into: *mut c_void, len: c_int, offset: i64) -> c_int {
+    guarded(code::IOERR_READ, || {
+        // SAFETY: the file is open; SQLite gives a buffer of `len` bytes.
+        let (handle, into) =
+            unsafe { (handle(file), std::slice::from_raw_parts_mut(into.cast::<u8>(), len as usize)) };
+        let is_whole = handle.database.state()?.volume.read(handle.kind, offset as u64, into)?;
+        Ok(if is_whole { code::OK } else { code::IOERR_SHORT_READ })
+    })
+}
+
+unsafe extern "C" fn write(file: *mut ffi::File, from: *const c_void, len: c_int, offset: i64) -> c_int {
+    guarded(code::IOERR_WRITE, || {
+        // SAFETY: the file is open; SQLite gives `len` bytes.
+        let (handle, from) =
+            unsafe { (handle(file), std::slice::from_raw_parts(from.cast::<u8>(), len as usize)) };
+        handle.database.state()?.volume.write(handle.kind, offset as u64, from)?;
+        Ok(code::OK)
+    })
+}
+
+unsafe extern "C" fn truncate(file: *mut ffi::File, len: i64) -> c_int {
+    guarded(code::IOERR_TRUNCATE, || {
+        // SAFETY: the file is open.
+        let handle = unsafe { handle(file) };
+        handle.database.state()?.volume.truncate(handle.kind, len as u64)?;
+        Ok(code::OK)
+    })
+}
+
+unsafe extern "C" fn sync(file: *mut ffi::File, _flags: c_int) -> c_int {
+    guarded(code::IOERR_FSYNC, || {
+        // SAFETY: the file is open.
+        let handle = unsafe { handle(file) };
+        handle.database.state()?.volume.sync()?;
+        Ok(code::OK)
+    })
+}
+
+unsafe extern "C" fn file_size(file: *mut ffi::File, len: *mut i64) -> c_int {
+    guarded(code::IOERR, || {
+        // SAFETY: the file is open.
+        let handle = unsafe { handle(file) };
+        let found = handle.database.state()?.volume.len(handle.kind);
+        // SAFETY: SQLite gives a number to write to.
+        unsafe { *len = found.cast_signed() };
+        Ok(code::OK)
+    })
+}
+
+fn code_of(outcome: Result<(), Busy>) -> c_int {
+    if outcome.is_ok() { code::OK } else { code::BUSY }
+}
+
+unsafe extern "C" fn lock(file: *mut ffi::File, wanted: c_int) -> c_int {
+    guarded(code::IOERR, || {
+        // SAFETY: the file is open.
+        let handle = unsafe { handle(file) };
+        Ok(code_of(handle.database.state()?.locks.raise(&mut handle.level, wanted)))
+    })
+}
+
+unsafe extern "C" fn unlock(file: *mut ffi::File, wanted: c_int) -> c_int {
+    guarded(code::IOERR, || {
+        // SAFETY: the file is open.
+        let handle = unsafe { handle(file) };
+        handle.database.state()?.locks.lower(&mut handle.level, wanted);
+        Ok(code::OK)
+    })
+}
+
+unsafe extern "C" fn check_reserved_lock(file: *mut ffi::File, is_reserved: *mut c_int) -> c_int {
+    guarded(code::IOERR, || {
+        // SAFETY: the file is open.
+        let found = unsafe { handle(file) }.database.state()?.locks.is_reserved();
+        // SAFETY: SQLite gives a number to write to.
+        unsafe { *is_reserved = c_int::from(found) };
+        Ok(code::OK)
+    })
+}
+
+unsafe extern "C" fn file_control(file: *mut ffi::File, operation: c_int, argument: *mut c_void) -> c_int {
+    if operation != ffi::FCNTL_PRAGMA {
+        return code::NOTFOUND;
+    }
+    let texts = argument.cast::<*mut c_char>();
+    // SAFETY: a pragma comes as an array of texts: answer, name, argument, ...
+    let name = unsafe { text(*texts.add(1)) };
+    if !name.eq_ignore_ascii_case(STATS_PRAGMA.to_str().unwrap_or_default()) {
+        return code::NOTFOUND;
+    }
+    guarded(code::ERROR, || {
+        // SAFETY: the file is open.
+        let stats = unsafe { handle(file) }.database.state()?.volume.stats()?;
+        let answer = CString::new(stats.to_string()).unwrap_or_default();
+        // SAFETY: the answer ends with a zero; SQLite frees the copy.
+        unsafe { *texts = host().routines.copy_of(answer.as_ptr()) };
+        Ok(code::OK)
+    })
+}
+
+unsafe extern "C" fn sector_size(file: *mut ffi::File) -> c_int {
+    // SAFETY: the file is open.
+    let state = unsafe { handle(file) }.database.state();
+    state.map_or(4096, |state| state.volume.block_bytes().cast_signed())
+}
+
+unsafe extern "C" fn device_characteristics(_file: *mut ffi::File) -> c_int {
+    // A page is never a mix of two writes: bytes beside those that are written stay what they are.
+    ffi::IOCAP_POWERSAFE_OVERWRITE
+}
+
+unsafe extern "C" fn shm_map(
+    file: *mut ffi::File,
+    index: c_int,
+    bytes: c_int,
+    extends: c_int,
+    start: *mut *mut c_void,
+) -> c_int {
+    guarded(code::IOERR, || {
+        // SAFETY: the file is open.
+        let handle = unsafe { handle(file) };
+        let mut state = handle.database.state()?;
+        if !handle.has_shm {
+            handle.has_shm = true;
+            state.shm_users += 1;
+        }
+        while state.regions.len() <= index as usize && extends != 0 {
+            let Some(region) = Region::new(bytes as usize) else { return Ok(code::NOMEM) };
+            state.regions.push(region);
+        }
+        let found = state.regions.get(index as usize);
+        let found = found.map_or(ptr::null_mut(), |region| region.start().as_ptr().cast());
+        // SAFETY: SQLite gives a pointer to write to.
+        unsafe { *start = found };
+        Ok(code::OK)
+    })
+}
+
+unsafe extern "C" fn shm_lock(file: *mut ffi::File, first: c_int, count: c_int, flags: c_int) -> c_int {
+    guarded(code::IOERR, || {
+        // SAFETY: the file is open.
+        let handle = unsafe { handle(file) };
+        let mut state = handle.database.state()?;
+        Ok(code_of(state.shm_locks.change(&mut handle.shm, first as usize, count as usize, flags)))
+    })
+}
+
+unsafe extern "C" fn shm_barrier(_file: *mut ffi::File) {
+    fence(Ordering::SeqCst);
+}
+
+unsafe extern "C" fn shm_unmap(file: *mut ffi::File, _deletes: c_int) -> c_int {
+    // SAFETY: the file is open.
+    unmap(unsafe { handle(file) });
+    code::OK
+}
+
+/// Lets go of the wal-index; with its last user it is gone.
+fn unmap(handle: &mut Handle) {
+    let Ok(mut state) = handle.database.state() else { return };
+    let _ = state.shm_locks.change(&mut handle.shm, 0, ffi::shm::LOCKS, ffi::shm::UNLOCK);
+    if std::mem::take(&mut handle.has_shm) {
+        state.shm_users -= 1;
+        if state.shm_users == 0 {
+            state.regions.clear();
+        }
+    }
+}
+
+unsafe extern "C" fn delete(_vfs: *mut Vfs, name: *const c_char, _syncs_directory: c_int) -> c_int {
+    guarded(code::IOERR_DELETE, || {
+        // SAFETY: a name ends with a zero.
+        let Some((database, kind)) = Database::find_file(unsafe { text(name) }) else {
+            return Ok(code::IOERR_DELETE_NOENT);
+        };
+        let was_there = database.state().and_then(|mut state| state.volume.delete(kind));
+        database.release()?;
+        Ok(if was_there? { code::OK } else { code::IOERR_DELETE_NOENT })
+    })
+}
+
+unsafe extern "C" fn access(_vfs: *mut Vfs, name: *const c_char, _flags: c_int, found: *mut c_int) -> c_int {
+    guarded(code::IOERR, || {
+        // SAFETY: a name ends with a zero.
+        let file = Database::find_file(unsafe { text(name) });
+        let is_there = match file {
+            Some((database, kind)) => {
+                let is_there = database.state().map(|state| {
+                    // As for SQLite's own VFS, an empty file is none.
+                    state.volume.exists(kind) && state.volume.len(kind) > 0
+                });
+                database.release()?;
+                is_there?
+            }
+            None => false,
+        };
+        // SAFETY: SQLite gives a number to write to.
+        unsafe { *found = c_int::from(is_there) };
+        Ok(code::OK)
+    })
+}
+
+/// Names of databases are only names: they stay as they are.
+unsafe extern "C" fn full_pathname(
+    _vfs: *mut Vfs,
+    name: *const c_char,
+    room: c_int,
+    into: *mut c_char,
+) -> c_int {
+    // SAFETY: a name ends with a zero.
+    let name = unsafe { CStr::from_ptr(name) }.to_bytes_with_nul();
+    if name.len() > room as usize {
+        return code::CANTOPEN;
+    }
+    // SAFETY: SQLite gives `room` bytes, which are enough, and which are not those of the name.
+    unsafe { ptr::copy_nonoverlapping(name.as_ptr().cast(), into, name.len()) };
+    code::OK
+}
+
+unsafe extern "C" fn dl_open(_vfs: *mut Vfs, name: *const c_char) -> *mut c_void {
+    // SAFETY: the arguments are passed on; the function is only set if the default VFS has it. So below.
+    unsafe { (*host().default).dl_open.map_or(ptr::null_mut(), |open| open(host().default, name)) }
+}
+
+unsafe extern "C" fn dl_error(_vfs: *mut Vfs, bytes: c_int, message: *mut c_char) {
+    // SAFETY: as in `dl_open`.
+    unsafe {
+        if let Some(error) = (*host().default).dl_error {
+            error(host().default, bytes, message);
+        }
+    }
+}
+
+unsafe extern "C" fn dl_sym(_vfs: *mut Vfs, library: *mut c_void, name: *const c_char) -> *mut c_void {
+    // SAFETY: as in `dl_open`.
+    unsafe {
+        (*host().default).dl_sym.map_or(ptr::null_mut(), |symbol| symbol(host().default, library, name))
+    }
+}
+
+unsafe extern "C" fn dl_close(_vfs: *mut Vfs, library: *mut c_void) {
+    // SAFETY: as in `dl_open`.
+    unsafe {
+        if let Some(close) = (*host().default).dl_close {
+            close(host().default, library);
+        }
+    }
+}
+
+unsafe extern "C" fn randomness(_vfs: *mut Vfs, bytes: c_int, into: *mut c_char) -> c_int {
+    // SAFETY: the arguments are passed on. So below.
+    unsafe { ((*host().default).randomness)(host().default, bytes, into) }
+}
+
+unsafe extern "C" fn sleep(_vfs: *mut Vfs, microseconds: c_int) -> c_int {
+    // SAFETY: as in `randomness`.
+    unsafe { ((*host().default).sleep)(host().default, microseconds) }
+}
+
+unsafe extern "C" fn current_time(_vfs: *mut Vfs, days: *mut f64) -> c_int {
+    // SAFETY: as in `randomness`.
+    unsafe { ((*host().default).current_time)(host().default, days) }
+}
+
+unsafe extern "C" fn current_time_i64(_vfs: *mut Vfs, milliseconds: *mut i64) -> c_int {
+    // SAFETY: as in `dl_open`.
+    unsafe {
+        (*host().default).current_time_i64.map_or(code::ERROR, |time| time(host().default, milliseconds))
+    }
+}

@@ -1,0 +1,430 @@
+//! The files of a database on a device, and checkpoint copies as remaps.
+//!
+//! Database pages and payloads of the log are written through, whole pages to whole pages. What `SQLite` writes in smaller
+//! pieces (headers of the log and its frames, the rollback journal) is collected in *partial* pages until a sync, as a
+//! drive's volatile cache would. The price: what was not synced is lost with the process, also where a file
+//! system's page cache would have kept it; `SQLite` promises nothing about it.
+//!
+//! **Recognition.** A checkpoint reads a page from the log and writes the same buffer to the database. So the last payload that
+//! was read is remembered, with its bytes; if the next write to the database is equal to it, byte by byte, and that place of the log
+//! was not written in between, the write is a remap of the database's pages to those of the log. They stay valid in the
+//! log, whose frames may still be read: the remap is a copy, not a move.
+//!
+//! Invariants:
+//! - After a sync every file is on the device as it was, the directory last; then the device is flushed.
+//! - A directory that gives up chunks is durable before their contents are trimmed or another file gets them. So the
+//!   deletion of a journal, which commits a transaction, is durable when it returns.
+//! - The log grows only as long as the database would find room for what is in it: a full device can be checkpointed.
+//! - The length of a log is recorded in whole groups, at least what was written: what is no frame fails its checksum.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::directory::{Directory, Entry, FileKind};
+use crate::drive::Drive;
+use crate::error::Error;
+use crate::wal::{FRAME_HEADER_BYTES, Piece, WAL_HEADER_BYTES, WalLayout};
+
+/// Partial pages in memory at most.
+const PARTIAL_PAGES_MAX: usize = 64;
+
+/// What was done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Writes of frame payloads.
+    pub wal_frame_writes: u64,
+    /// Writes to the database, those that became remaps included.
+    pub database_writes: u64,
+    /// Writes to the database that were recognised as copies from the log.
+    pub checkpoint_copies: u64,
+    /// Those that were remapped.
+    pub remaps: u64,
+    /// Pages written that hold headers of the log or parts of the rollback journal.
+    pub partial_page_writes: u64,
+    /// Writes of the directory page.
+    pub directory_writes: u64,
+    /// Syncs.
+    pub syncs: u64,
+}
+
+/// A payload as it was read from the log.
+#[derive(Debug)]
+struct WalRead {
+    /// Where it lies on the device.
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct PartialPage {
+    bytes: Box<[u8]>,
+    is_dirty: bool,
+}
+
+/// The files of a database on a device.
+pub struct Volume {
+    drive: Box<dyn Drive>,
+    directory: Directory,
+    is_directory_dirty: bool,
+    /// By first byte on the device.
+    partial: BTreeMap<u64, PartialPage>,
+    wal_len: u64,
+    /// Bytes of the database once all that is in the log was copied.
+    promised_len: u64,
+    wal_read: Option<WalRead>,
+    remaps: bool,
+    counters: Counters,
+}
+
+impl Volume {
+    /// Reads the directory of a device; an empty one gets a new directory.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`], [`Error::Damaged`], [`Error::Unsuitable`], those of the device.
+    pub fn open(mut drive: Box<dyn Drive>, remaps: bool) -> Result<Self, Error> {
+        let (capacity_bytes, block_bytes) = (drive.capacity_bytes(), drive.block_bytes());
+        let empty = Directory::new(capacity_bytes, block_bytes)?;
+        let mut page = vec![0; block_bytes as usize];
+        drive.read(0, &mut page)?;
+        let directory = Directory::decode(&page, capacity_bytes)?.unwrap_or(empty);
+        Ok(Self {
+            wal_len: directory.entry(FileKind::Wal).len,
+            drive,
+            directory,
+            is_directory_dirty: false,
+            partial: BTreeMap::new(),
+            promised_len: 0,
+            wal_read: None,
+            remaps,
+            counters: Counters::default(),
+        })
+    }
+
+    /// What was done since it was opened.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Counters of the files and of the device.
+    ///
+    /// # Errors
+    /// Those of [`Drive::stats`].
+    pub fn stats(&mut self) -> Result<Value, Error> {
+        let Counters {
+            wal_frame_writes,
+            database_writes,
+            checkpoint_copies,
+            remaps,
+            partial_page_writes,
+            directory_writes,
+            syncs,
+        } = self.counters;
+        Ok(json!({
+            "vfs": {
+                "remap": self.remaps,
+                "wal_frame_writes": wal_frame_writes,
+                "database_writes": database_writes,
+                "checkpoint_copies": checkpoint_copies,
+                "remaps": remaps,
+                "partial_page_writes": partial_page_writes,
+                "directory_writes": directory_writes,
+                "syncs": syncs,
+            },
+            "device": self.drive.stats()?,
+        }))
+    }
+
+    pub(crate) fn block_bytes(&self) -> u32 {
+        self.drive.block_bytes()
+    }
+
+    pub(crate) fn exists(&self, kind: FileKind) -> bool {
+        self.directory.entry(kind).exists
+    }
+
+    pub(crate) fn create(&mut self, kind: FileKind) {
+        if !self.exists(kind) {
+            self.directory.entry_mut(kind).exists = true;
+            self.is_directory_dirty = true;
+        }
+    }
+
+    pub(crate) fn len(&self, kind: FileKind) -> u64 {
+        match kind {
+            FileKind::Wal => self.wal_len,
+            FileKind::Database | FileKind::Journal => self.directory.entry(kind).len,
+        }
+    }
+
+    /// Reads bytes of a file; zeros behind its end. Returns whether all of them are in the file.
+    pub(crate) fn read(&mut self, kind: FileKind, offset: u64, into: &mut [u8]) -> Result<bool, Error> {
+        let inside = self.len(kind).saturating_sub(offset).min(into.len() as u64) as usize;
+        let (body, behind) = into.split_at_mut(inside);
+        behind.fill(0);
+        let mut done = 0;
+        while done < body.len() {
+            let place = self.piece(kind, offset + done as u64);
+            let piece = place.unwrap_or(Piece { at: u64::MAX, len: u64::MAX, is_partial: true });
+            let end = body.len().min(done.saturating_add(piece.len.min(usize::MAX as u64) as usize));
+            self.read_piece(kind, piece, &mut body[done..end])?;
+            done = end;
+        }
+        Ok(inside == into.len())
+    }
+
+    fn read_piece(&mut self, kind: FileKind, piece: Piece, into: &mut [u8]) -> Result<(), Error> {
+        let Some(at) = self.directory.place(kind, piece.at) else {
+            into.fill(0);
+            return Ok(());
+        };
+        self.drive.read(at, into)?;
+        self.overlay_partial(at, into);
+        let is_payload = kind == FileKind::Wal && !piece.is_partial && piece.len == into.len() as u64;
+        if is_payload && self.is_whole_pages(into.len()) {
+            self.wal_read = Some(WalRead { at, bytes: into.to_vec() });
+        }
+        Ok(())
+    }
+
+    /// Bytes of partial pages are newer than those of the device.
+    fn overlay_partial(&self, at: u64, into: &mut [u8]) {
+        let block_bytes = u64::from(self.block_bytes());
+        let end = at + into.len() as u64;
+        for (&page_at, page) in self.partial.range(at / block_bytes * block_bytes..end) {
+            let (from, to) = (at.max(page_at), end.min(page_at + block_bytes));
+            let bytes = &page.bytes[(from - page_at) as usize..(to - page_at) as usize];
+            into[(from - at) as usize..(to - at) as usize].copy_from_slice(bytes);
+        }
+    }
+
+    fn is_whole_pages(&self, len: usize) -> bool {
+        len > 0 && len.is_multiple_of(self.block_bytes() as usize)
+    }
+
+    fn wal_layout(&self) -> Option<WalLayout> {
+        let page_bytes = self.directory.wal_page_bytes;
+        (page_bytes > 0).then(|| WalLayout::new(page_bytes, self.block_bytes()))
+    }
+
+    /// The run of a file's pages that begins at a byte of the file. `None`: behind the header of a log without one.
+    fn piece(&self, kind: FileKind, offset: u64) -> Option<Piece> {
+        let chunk_bytes = self.directory.chunk_bytes();
+        match kind {
+            FileKind::Wal => self.wal_layout().map(|layout| layout.piece(offset)),
+            FileKind::Database | FileKind::Journal => Some(Piece {
+                at: offset,
+                len: chunk_bytes - offset % chunk_bytes,
+                is_partial: kind == FileKind::Journal,
+            }),
+        }
+    }
+
+    /// Writes bytes of a file.
+    pub(crate) fn write(&mut self, kind: FileKind, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.create(kind);
+        if kind == FileKind::Wal {
+            self.note_header(offset, bytes)?;
+        }
+        let mut done = 0;
+        while done < bytes.len() {
+            let piece = self.piece(kind, offset + done as u64).ok_or(Error::HeaderlessWal)?;
+            let end = bytes.len().min(done + piece.len as usize);
+            self.write_piece(kind, piece, &bytes[done..end])?;
+            done = end;
+        }
+        self.grow(kind, offset + bytes.len() as u64);
+        Ok(())
+    }
+
+    /// What headers tell: that of a log the size of its pages, that of a frame which page of the database it holds.
+    fn note_header(&mut self, offset: u64, header: &[u8]) -> Result<(), Error> {
+        let number = |at: usize| {
+            let bytes = header.get(at..).and_then(<[u8]>::first_chunk);
+            bytes.map_or(0, |&bytes| u32::from_be_bytes(bytes))
+        };
+        match (offset, header.len() as u64) {
+            (0, WAL_HEADER_BYTES) => self.begin_wal(number(8)),
+            (1.., FRAME_HEADER_BYTES) => {
+                let end = u64::from(number(0)) * u64::from(self.directory.wal_page_bytes);
+                if end > self.promised_len {
+                    self.directory.require_free(self.directory.lacking(FileKind::Database, end))?;
+                    self.promised_len = end;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn begin_wal(&mut self, page_bytes: u32) {
+        self.promised_len = 0;
+        if page_bytes != self.directory.wal_page_bytes {
+            self.directory.wal_page_bytes = page_bytes;
+            self.wal_len = 0;
+            self.is_directory_dirty = true;
+        }
+    }
+
+    fn write_piece(&mut self, kind: FileKind, piece: Piece, bytes: &[u8]) -> Result<(), Error> {
+        let end = piece.at + bytes.len() as u64;
+        let kept = match kind {
+            FileKind::Wal => self.directory.lacking(FileKind::Database, self.promised_len),
+            FileKind::Database | FileKind::Journal => 0,
+        };
+        self.is_directory_dirty |= self.directory.make_room(kind, end, kept)?;
+        let at = self.directory.place(kind, piece.at).expect("room was made");
+        match kind {
+            _ if piece.is_partial => self.write_partial(at, bytes),
+            FileKind::Database => self.write_database(at, bytes),
+            FileKind::Journal | FileKind::Wal => self.write_payload(at, bytes),
+        }
+    }
+
+    fn write_payload(&mut self, at: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.counters.wal_frame_writes += 1;
+        if self.wal_read.as_ref().is_some_and(|read| read.at == at) {
+            self.wal_read = None;
+        }
+        self.drive.write(at, bytes)
+    }
+
+    fn write_database(&mut self, at: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.counters.database_writes += 1;
+        let source = self.wal_read.as_ref().filter(|read| read.bytes == bytes).map(|read| read.at);
+        let Some(source) = source.filter(|_| at.is_multiple_of(u64::from(self.block_bytes()))) else {
+            return self.drive.write(at, bytes);
+        };
+        self.counters.checkpoint_copies += 1;
+        if !self.remaps {
+            return self.drive.write(at, bytes);
+        }
+        self.counters.remaps += 1;
+        self.drive.remap(at, source, bytes.len() as u64)
+    }
+
+    /// Lays bytes over pages that are collected in memory.
+    fn write_partial(&mut self, at: u64, bytes: &[u8]) -> Result<(), Error> {
+        let block_bytes = u64::from(self.block_bytes());
+        let mut done = 0;
+        while done < bytes.len() {
+            let from = at + done as u64;
+            let page_at = from / block_bytes * block_bytes;
+            let end = bytes.len().min((page_at + block_bytes - at) as usize);
+            let page = self.partial_page(page_at)?;
+            let within = (from - page_at) as usize;
+            page.bytes[within..within + end - done].copy_from_slice(&bytes[done..end]);
+            page.is_dirty = true;
+            done = end;
+        }
+        Ok(())
+    }
+
+    fn partial_page(&mut self, page_at: u64) -> Result<&mut PartialPage, Error> {
+        if !self.partial.contains_key(&page_at) {
+            if self.partial.len() >= PARTIAL_PAGES_MAX {
+                self.write_out()?;
+                self.partial.clear();
+            }
+            let mut bytes: Box<[u8]> = vec![0; self.block_bytes() as usize].into();
+            self.drive.read(page_at, &mut bytes)?;
+            self.partial.insert(page_at, PartialPage { bytes, is_dirty: false });
+        }
+        Ok(self.partial.get_mut(&page_at).expect("it is there or was put there"))
+    }
+
+    /// Writes all partial pages; they stay in memory, where the next headers will be laid over them.
+    fn write_out(&mut self) -> Result<(), Error> {
+        for (&at, page) in self.partial.iter_mut().filter(|(_, page)| page.is_dirty) {
+            self.drive.write(at, &page.bytes)?;
+            page.is_dirty = false;
+            self.counters.partial_page_writes += 1;
+        }
+        Ok(())
+    }
+
+    fn grow(&mut self, kind: FileKind, end: u64) {
+        if end > self.len(kind) {
+            self.set_len(kind, end);
+        }
+    }
+
+    fn set_len(&mut self, kind: FileKind, len: u64) {
+        let recorded = if kind == FileKind::Wal {
+            self.wal_len = len;
+            self.wal_layout().map_or(0, |layout| layout.len(layout.groups(len)))
+        } else {
+            len
+        };
+        let entry = self.directory.entry_mut(kind);
+        self.is_directory_dirty |= entry.len != recorded;
+        entry.len = recorded;
+    }
+
+    /// Makes a file longer or shorter.
+    pub(crate) fn truncate(&mut self, kind: FileKind, len: u64) -> Result<(), Error> {
+        self.set_len(kind, len);
+        let stored = match self.wal_layout().filter(|_| kind == FileKind::Wal) {
+            Some(layout) => layout.stored_bytes(len),
+            None => len,
+        };
+        self.give_up(kind, stored)
+    }
+
+    /// Deletes a file; returns whether there was one.
+    pub(crate) fn delete(&mut self, kind: FileKind) -> Result<bool, Error> {
+        if !self.exists(kind) {
+            return Ok(false);
+        }
+        let given_up = self.directory.give_up(kind, 0);
+        *self.directory.entry_mut(kind) = Entry::default();
+        if kind == FileKind::Wal {
+            self.wal_len = 0;
+        }
+        self.is_directory_dirty = true;
+        self.free(given_up)?;
+        Ok(true)
+    }
+
+    fn give_up(&mut self, kind: FileKind, bytes: u64) -> Result<(), Error> {
+        let given_up = self.directory.give_up(kind, bytes);
+        if given_up.is_empty() { Ok(()) } else { self.free(given_up) }
+    }
+
+    /// Makes a directory without these chunks durable, then lets go of what they hold.
+    fn free(&mut self, chunks: Vec<u16>) -> Result<(), Error> {
+        self.write_directory()?;
+        self.drive.flush()?;
+        let chunk_bytes = self.directory.chunk_bytes();
+        for chunk in chunks {
+            let at = self.directory.release(chunk);
+            self.partial.retain(|page_at, _| !(at..at + chunk_bytes).contains(page_at));
+            self.wal_read = None;
+            self.drive.trim(at, chunk_bytes)?;
+        }
+        Ok(())
+    }
+
+    fn write_directory(&mut self) -> Result<(), Error> {
+        self.drive.write(0, &self.directory.encode())?;
+        self.is_directory_dirty = false;
+        self.counters.directory_writes += 1;
+        Ok(())
+    }
+
+    /// Makes everything written durable.
+    pub(crate) fn sync(&mut self) -> Result<(), Error> {
+        self.counters.syncs += 1;
+        self.write_out()?;
+        if self.is_directory_dirty {
+            self.write_directory()?;
+        }
+        self.drive.flush()
+    }
+
+    /// Syncs, and ends the use of the device in good order.
+    pub(crate) fn close(mut self) -> Result<(), Error> {
+        let synced = self.sync();
+        self.drive.close().and(synced)
+    }
+}

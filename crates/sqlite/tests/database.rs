@@ -1,0 +1,279 @@
+//! A database on a device is the database that `SQLite` wrote, in every journal mode and on every backend.
+
+mod common;
+
+use common::{churn, count, image, open, require_integrity, rows, set_journal_mode, stats, try_open};
+use rusqlite::{Connection, ErrorCode};
+use wearwell_replay::config::Config;
+use wearwell_serve::{Address, FlashDevice, Server, memory};
+
+fn checkpoint(connection: &Connection) {
+    let busy: i64 =
+        connection.query_row("pragma wal_checkpoint(full)", [], |row| row.get(0)).expect("it is a pragma");
+    assert_eq!(busy, 0);
+}
+
+/// The same work in the default VFS.
+fn model(transactions: u64) -> Vec<(i64, Vec<u8>)> {
+    let plain = Connection::open_in_memory().expect("there is memory");
+    churn(&plain, 7, transactions);
+    rows(&plain)
+}
+
+#[test]
+fn every_journal_mode_keeps_rows() {
+    let expected = model(100);
+    for mode in ["wal", "delete", "truncate", "persist"] {
+        for page_bytes in [512, 4096, 65536] {
+            let folder = tempfile::tempdir().expect("there is room for a folder");
+            let parameters = image(folder.path(), "");
+            let connection = open("modes", &parameters);
+            connection.execute_batch(&format!("pragma page_size={page_bytes}")).expect("it is empty");
+            set_journal_mode(&connection, mode);
+            churn(&connection, 7, 100);
+            assert_eq!(rows(&connection), expected, "{mode} with pages of {page_bytes}");
+            drop(connection);
+            let connection = open("modes", &parameters);
+            require_integrity(&connection);
+            assert_eq!(rows(&connection), expected, "{mode} with pages of {page_bytes}, opened again");
+        }
+    }
+}
+
+#[test]
+fn modes_may_change_and_the_database_may_shrink() {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let parameters = image(folder.path(), "");
+    let connection = open("changes", &parameters);
+    for mode in ["wal", "persist", "wal", "truncate", "wal", "delete"] {
+        set_journal_mode(&connection, mode);
+        churn(&connection, 7, 60);
+        connection.execute_batch("delete from t where id % 3 = 0; vacuum").expect("there is room");
+        require_integrity(&connection);
+    }
+    let expected = rows(&connection);
+    drop(connection);
+    assert_eq!(rows(&open("changes", &parameters)), expected);
+}
+
+/// All but the writes that made the database before it had a log.
+#[test]
+fn every_checkpoint_write_is_recognised() {
+    for page_bytes in [4096, 16384] {
+        let connection = open("recognised", "memory=on&size=32MiB&design=remap&set=remap.dedup=false");
+        connection.execute_batch(&format!("pragma page_size={page_bytes}")).expect("it is empty");
+        set_journal_mode(&connection, "wal");
+        let before = stats(&connection);
+        for seed in 0..5 {
+            churn(&connection, seed, 60);
+            checkpoint(&connection);
+        }
+        let after = stats(&connection);
+        let since = |name| count(&after, "vfs", name) - count(&before, "vfs", name);
+        assert!(since("database_writes") > 150, "{} writes", since("database_writes"));
+        assert_eq!(since("checkpoint_copies"), since("database_writes"));
+        assert_eq!(since("remaps"), since("database_writes"));
+        let pages = since("remaps") * page_bytes / 4096;
+        assert_eq!(count(&after, "device", "bound_pages_by_remap"), pages, "the engine remapped all of them");
+    }
+}
+
+/// A page below the device's cannot be remapped, and is not.
+#[test]
+fn small_pages_are_written() {
+    let connection = open("small", "memory=on&size=32MiB&design=remap");
+    connection.execute_batch("pragma page_size=1024").expect("it is empty");
+    set_journal_mode(&connection, "wal");
+    churn(&connection, 7, 100);
+    checkpoint(&connection);
+    assert_eq!(count(&stats(&connection), "vfs", "remaps"), 0);
+    assert_eq!(rows(&connection), model(100));
+    require_integrity(&connection);
+}
+
+#[test]
+fn remap_on_and_off_give_the_same_database() {
+    for design in ["page-map", "remap", "delta", "integrated"] {
+        let run = |remap: &str| {
+            let set = if design == "remap" { "&set=remap.dedup=false" } else { "" };
+            let parameters = format!("memory=on&size=32MiB&design={design}&remap={remap}{set}");
+            let connection = open("both", &parameters);
+            set_journal_mode(&connection, "wal");
+            churn(&connection, 7, 400);
+            checkpoint(&connection);
+            require_integrity(&connection);
+            (rows(&connection), stats(&connection))
+        };
+        let ((on_rows, on), (off_rows, off)) = (run("on"), run("off"));
+        assert_eq!(on_rows, off_rows, "{design}");
+        assert_eq!(on_rows, model(400), "{design}");
+        assert_eq!(count(&on, "vfs", "checkpoint_copies"), count(&off, "vfs", "checkpoint_copies"));
+        assert_eq!(count(&off, "vfs", "remaps"), 0);
+        assert_eq!(count(&on, "vfs", "remaps"), count(&on, "vfs", "checkpoint_copies"));
+        if design == "remap" {
+            let programs = |stats| count(stats, "device", "programs");
+            let removed = programs(&off) - programs(&on);
+            assert!(removed >= count(&on, "vfs", "remaps"), "a remap saves its program: {removed}");
+        }
+    }
+}
+
+#[test]
+fn connections_of_a_process_share_a_database() {
+    let parameters = "memory=on&size=32MiB";
+    let writer = open("shared", parameters);
+    set_journal_mode(&writer, "wal");
+    churn(&writer, 1, 20);
+    let reader = open("shared", parameters);
+    let before = rows(&writer);
+    reader.execute_batch("begin").expect("nobody is in the way");
+    assert_eq!(rows(&reader), before);
+    churn(&writer, 2, 100);
+    let _ = writer.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(()));
+    assert_eq!(rows(&reader), before, "a transaction sees one state");
+    reader.execute_batch("commit").expect("it was open");
+    assert_eq!(rows(&reader), rows(&writer));
+}
+
+#[test]
+fn threads_take_turns() {
+    const THREADS: u64 = 4;
+    const ROWS: u64 = 200;
+    for mode in ["wal", "delete"] {
+        let parameters = "memory=on&size=32MiB";
+        let name = format!("threads-{mode}");
+        let first = open(&name, parameters);
+        set_journal_mode(&first, mode);
+        first.execute_batch("create table t(id integer primary key, body blob)").expect("it is new");
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let name = &name;
+                scope.spawn(move || {
+                    let connection = open(name, parameters);
+                    connection.busy_timeout(std::time::Duration::from_secs(60)).expect("it can be set");
+                    for row in 0..ROWS {
+                        let id = (row * THREADS + thread).cast_signed();
+                        let body = vec![thread as u8; 900];
+                        let put = connection.execute("insert into t values(?1, ?2)", (id, body));
+                        put.expect("a busy database is waited for");
+                    }
+                });
+            }
+        });
+        require_integrity(&first);
+        let found = rows(&first);
+        assert_eq!(found.len() as u64, THREADS * ROWS);
+        assert!(found.iter().all(|(id, body)| body == &vec![(id.cast_unsigned() % THREADS) as u8; 900]));
+    }
+}
+
+/// `SQLite` says that the disk is full, rolls back, and goes on.
+#[test]
+fn a_full_device_is_no_disaster() {
+    for mode in ["wal", "delete"] {
+        let connection = open("full", "memory=on&size=4MiB");
+        set_journal_mode(&connection, mode);
+        connection.execute_batch("create table t(id integer primary key, body blob)").expect("it is new");
+        let mut kept = 0_usize;
+        let error = loop {
+            match connection.execute("insert into t values(?1, zeroblob(20000))", [kept as u32]) {
+                Ok(_) => kept += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.sqlite_error_code(), Some(ErrorCode::DiskFull), "{mode}: {error}");
+        assert!(kept > 20, "{mode}: {kept} rows");
+        assert_eq!(rows(&connection).len(), kept);
+        require_integrity(&connection);
+        if mode == "wal" {
+            // The log is given back; there is room in the database for all of it.
+            let busy: i64 = connection
+                .query_row("pragma wal_checkpoint(truncate)", [], |row| row.get(0))
+                .expect("a checkpoint has room");
+            assert_eq!(busy, 0);
+        }
+        connection.execute_batch("delete from t where id > 10").expect("what is deleted needs little room");
+        require_integrity(&connection);
+    }
+}
+
+#[test]
+fn what_cannot_be_opened_is_refused() {
+    let refused = |parameters: &str| {
+        let error = try_open("refused", parameters).expect_err(parameters);
+        assert_eq!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen), "{parameters}: {error}");
+    };
+    refused("");
+    refused("memory=on");
+    refused("memory=on&size=16KiB");
+    refused("image=/nowhere/at/all");
+    refused("nbd=/nowhere&control=/nowhere");
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let parameters = image(folder.path(), "");
+    let first = open("first", &parameters);
+    first.execute_batch("create table t(x)").expect("it is new");
+    refused(&parameters);
+    // The same name is another device.
+    assert!(try_open("first", "memory=on&size=32MiB").is_err());
+    assert!(try_open("first", &parameters).is_ok());
+}
+
+#[test]
+fn a_device_with_other_data_is_refused() {
+    use wearwell_serve::BlockDevice as _;
+    use wearwell_serve::image::{self, Image, OpenOptions};
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let parameters = image(folder.path(), "");
+    drop(open("foreign", &parameters));
+    let image = Image::open(&folder.path().join("image"), OpenOptions::default()).expect("it was closed");
+    let identity = image.identity();
+    let mut device = FlashDevice::new(image.device, identity).expect("it keeps bytes");
+    device.write(0, &[7; 4096]).expect("there is room");
+    image::close(device.into_device()).expect("it can be closed");
+    assert!(try_open("foreign", &parameters).is_err());
+}
+
+#[test]
+fn a_running_server_is_a_device() {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let config = Config::from_parts(None, &["remap.dedup=false".to_owned()]).expect("it is valid");
+    let specification = memory::Specification::new("remap", config, Some(32 << 20)).expect("it is possible");
+    let device = specification.build().expect("it fits");
+    let mut server: Server<FlashDevice<_>> = Server::start(device, "drive", "a test drive");
+    let socket = |name: &str| folder.path().join(name);
+    server.open_nbd(&Address::Unix(socket("nbd"))).expect("the path is free");
+    server.open_control(&Address::Unix(socket("control"))).expect("the path is free");
+    let parameters = format!("nbd={}&control={}", socket("nbd").display(), socket("control").display());
+
+    let connection = open("served", &parameters);
+    set_journal_mode(&connection, "wal");
+    churn(&connection, 7, 200);
+    checkpoint(&connection);
+    let found = stats(&connection);
+    assert!(count(&found, "vfs", "remaps") > 100);
+    assert_eq!(count(&found, "device", "bound_pages_by_remap"), count(&found, "vfs", "remaps"));
+    assert!(try_open("again", &parameters).is_err(), "a device has one database");
+    drop(connection);
+    let connection = open("served", &parameters);
+    require_integrity(&connection);
+    assert_eq!(rows(&connection), model(200));
+    drop(connection);
+    let mut device = server.stop().expect("the engine is sound").into_device();
+    device.ftl_mut().check().expect("every law holds");
+}
+
+/// Transactions over several databases need a file that is not kept on a device, unless there is a log.
+#[test]
+fn attached_databases_need_a_log() {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let connection = open("main", "memory=on&size=32MiB");
+    let other = format!("file:{}?vfs=unix", folder.path().join("other.db").display());
+    connection.execute("attach ?1 as other", [other]).expect("it can be made");
+    let work = "create table if not exists main.t(x); create table if not exists other.t(x);
+        begin; insert into main.t values(1); insert into other.t values(1); commit";
+    assert!(connection.execute_batch(work).is_err());
+    // SQLite may have rolled back already.
+    let _ = connection.execute_batch("rollback");
+    set_journal_mode(&connection, "wal");
+    connection.execute_batch(work).expect("a log needs no super-journal");
+}

@@ -428,3 +428,58 @@ impl Volume {
         self.drive.close().and(synced)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive;
+    use crate::options::Options;
+
+    const PAGE_BYTES: usize = 4096;
+    /// Of the first frame's payload in a log.
+    const PAYLOAD: u64 = WAL_HEADER_BYTES + FRAME_HEADER_BYTES;
+
+    /// A log of one frame, whose page was read.
+    fn after_reading(page: &[u8]) -> Volume {
+        let parameters = [("memory", "on"), ("size", "32MiB"), ("set", "remap.dedup=false")];
+        let value =
+            |name: &str| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string());
+        let options = Options::read(value).expect("they are complete");
+        let drive = drive::open(&options).expect("it is possible");
+        let mut volume = Volume::open(drive, true).expect("it is new");
+        let mut header = [0; WAL_HEADER_BYTES as usize];
+        header[8..12].copy_from_slice(&(PAGE_BYTES as u32).to_be_bytes());
+        volume.write(FileKind::Wal, 0, &header).expect("there is room");
+        volume
+            .write(FileKind::Wal, WAL_HEADER_BYTES, &[0; FRAME_HEADER_BYTES as usize])
+            .expect("there is room");
+        volume.write(FileKind::Wal, PAYLOAD, page).expect("there is room");
+        volume.read(FileKind::Wal, PAYLOAD, &mut [0; PAGE_BYTES]).expect("it was written");
+        volume
+    }
+
+    fn require_stored(mut volume: Volume, page: &[u8], remaps: u64) {
+        volume.write(FileKind::Database, 0, page).expect("there is room");
+        let mut found = [0; PAGE_BYTES];
+        volume.read(FileKind::Database, 0, &mut found).expect("it was written");
+        assert!(found == page, "other bytes than those written");
+        assert_eq!(volume.counters().remaps, remaps);
+    }
+
+    #[test]
+    fn a_copy_is_remapped() {
+        require_stored(after_reading(&[1; PAGE_BYTES]), &[1; PAGE_BYTES], 1);
+    }
+
+    #[test]
+    fn other_bytes_are_written() {
+        require_stored(after_reading(&[1; PAGE_BYTES]), &[2; PAGE_BYTES], 0);
+    }
+
+    #[test]
+    fn a_frame_that_changed_since_is_no_source() {
+        let mut volume = after_reading(&[1; PAGE_BYTES]);
+        volume.write(FileKind::Wal, PAYLOAD, &[3; PAGE_BYTES]).expect("there is room");
+        require_stored(volume, &[1; PAGE_BYTES], 0);
+    }
+}

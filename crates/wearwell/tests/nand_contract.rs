@@ -283,3 +283,38 @@ fn without_bytes_a_medium_keeps_descriptors_and_all_metadata() {
     assert_eq!(read(&mut nand, 4), Ok(vec![3; 512]));
     assert!(!nand.keeps_bytes());
 }
+
+/// Numbers of a geometry may come from a damaged file: none of them is multiplied before it was compared.
+#[test]
+fn a_geometry_of_any_numbers_is_accepted_or_refused() {
+    use wearwell::nand::GeometryError;
+    let sizes = [0, 1, 2, 3, 1 << 8, 1 << 16, 0x4000_0200, 1 << 31, u32::MAX];
+    let mut accepted = 0;
+    for code in 0..sizes.len().pow(5) {
+        let size = |place: u32| sizes[code / sizes.len().pow(place) % sizes.len()];
+        let geometry = Geometry {
+            channels: size(0),
+            dies_per_channel: size(1),
+            planes_per_die: size(2),
+            blocks_per_plane: size(3),
+            pages_per_block: size(4),
+            page_bytes: 4096,
+            spare_bytes: 64,
+            superblock_planes: 1,
+        };
+        match geometry.checked() {
+            Ok(geometry) => {
+                let pages: u64 = (0..5).map(|place| size(place) as u64).product();
+                assert_eq!(geometry.pages(), pages, "{geometry:?}");
+                accepted += 1;
+            }
+            Err(GeometryError::Zero { .. }) => assert!((0..5).any(|place| size(place) == 0)),
+            Err(GeometryError::BlockTooLarge { pages }) => assert_eq!(pages, size(4) as u64),
+            Err(GeometryError::TooManyPages { pages }) => {
+                assert!(pages >= 1 << 32, "{pages} pages are not too many");
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(accepted > 100, "{accepted} geometries are possible");
+}

@@ -90,16 +90,20 @@ impl Geometry {
         if !self.page_bytes.is_power_of_two() || !(512..=65536).contains(&self.page_bytes) {
             return Err(GeometryError::PageBytes { page_bytes: self.page_bytes });
         }
-        let planes = self.channels as u128 * self.dies_per_channel as u128 * self.planes_per_die as u128;
-        let pages = planes * self.blocks_per_plane as u128 * self.pages_per_block as u128;
-        if pages > 1 << 32 {
-            return Err(GeometryError::TooManyPages { pages: u64::try_from(pages).unwrap_or(u64::MAX) });
-        }
-        if !planes.is_multiple_of(self.superblock_planes as u128) {
-            return Err(GeometryError::Superblock {
-                superblock_planes: self.superblock_planes,
-                planes: planes as u32,
-            });
+        // Any numbers may stand in a file: products are compared before they are used.
+        let product = |counts: &[u32]| {
+            counts.iter().try_fold(1u64, |product, &n| product.checked_mul(n as u64)).unwrap_or(u64::MAX)
+        };
+        let Self { channels, dies_per_channel, planes_per_die, blocks_per_plane, pages_per_block, .. } = self;
+        let planes = product(&[channels, dies_per_channel, planes_per_die]);
+        let blocks = planes.saturating_mul(blocks_per_plane as u64);
+        let pages = blocks.saturating_mul(pages_per_block as u64);
+        let (Ok(planes), Ok(_), true) = (u32::try_from(planes), u32::try_from(blocks), pages <= 1 << 32)
+        else {
+            return Err(GeometryError::TooManyPages { pages });
+        };
+        if !planes.is_multiple_of(self.superblock_planes) {
+            return Err(GeometryError::Superblock { superblock_planes: self.superblock_planes, planes });
         }
         let block = self.superblock_planes as u64 * self.pages_per_block as u64;
         if block > u16::MAX as u64 {

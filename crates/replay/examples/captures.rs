@@ -17,7 +17,11 @@ use wearwell_replay::trace::OpenOptions;
 const DESIGNS: [&str; 5] = ["page-map", "recyclable", "remap", "delta", "integrated"];
 
 fn measure(config: &Config, input: &Input, design: &str) -> Result<RunRecord, Box<dyn std::error::Error>> {
-    Ok(Plan::new(config, input)?.run(design, &mut |_| Continue(()))?)
+    let record = Plan::new(config, input)?.run(design, &mut |_| Continue(()))?;
+    match record.partial_reason {
+        Some(reason) => Err(format!("{design} ended early: {reason}").into()),
+        None => Ok(record),
+    }
 }
 
 fn print_row(name: &str, record: &RunRecord, baseline: &RunRecord) {

@@ -503,6 +503,10 @@ impl<N: Nand> Ftl<N> {
             into.fill(0);
             return Ok(false);
         };
+        if self.delta.as_ref().is_some_and(|stage| stage.has_delta_bytes(lpn)) {
+            // A base of which only a description is kept counts as zeros, as it did when the delta was made.
+            into.fill(0);
+        }
         self.read_unit(unit, into, Cause::Host)?;
         if self.delta.is_some() {
             self.read_delta(lpn, into, Cause::Host)?;

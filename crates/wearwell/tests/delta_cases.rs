@@ -562,3 +562,46 @@ fn a_full_device_serves_without_merging() {
     (0..most as u64).for_each(|lpn| drive.expect(lpn, held[lpn as usize]));
     assert!(drive.device.ftl().stats().programs[Cause::Gc as usize] > 0);
 }
+
+/// A capture may have the bytes of some pages and sizes of the others: whatever is packed and merged together, a page that
+/// was written with bytes reads as it was written.
+#[test]
+fn bytes_survive_beside_pages_that_are_only_described() {
+    let design = DeltaDesign { scan_interval_writes: 16, area_share: 1.0, ..DeltaDesign::default() };
+    for seed in 0..20 {
+        let nand = SimNand::new(flat_geometry([1, 16, 8, PAGE as u32]), Retain::ALL);
+        let mut device =
+            Device::new(nand, LOGICAL, &delta(GcOptions::default(), design, None), DeviceOptions::default())
+                .expect("it fits");
+        let mut written = vec![None; LOGICAL as usize];
+        for step in 0..2000u64 {
+            let draw = mix(seed << 32 | step);
+            let lpn = (draw >> 8) % 12 + if draw.is_multiple_of(5) { 30 } else { 0 };
+            let offset = lpn * PAGE as u64;
+            let data = match draw % 3 {
+                0 => {
+                    let descriptor = Descriptor { delta_bytes: 300, ..Descriptor::of(Fingerprint(step + 1)) };
+                    written[lpn as usize] = None;
+                    device.write(offset, PAGE as u64, HostData::Descriptors(&[descriptor]))
+                }
+                _ => {
+                    let bytes = page(lpn, step % 50, 200);
+                    let done = device.write(offset, PAGE as u64, HostData::Bytes(&bytes));
+                    written[lpn as usize] = Some(bytes);
+                    done
+                }
+            };
+            data.expect("there is room");
+            if step % 16 > 0 {
+                continue;
+            }
+            let asked = (draw >> 40) % 12;
+            let mut read = vec![0xa5; PAGE];
+            device.read(asked * PAGE as u64, PAGE as u64, &mut read).expect("it is not damaged");
+            if let Some(bytes) = &written[asked as usize] {
+                assert!(read == *bytes, "page {asked}, seed {seed}, step {step}");
+            }
+        }
+        assert!(device.ftl().stats().delta_writes > 300, "seed {seed}");
+    }
+}

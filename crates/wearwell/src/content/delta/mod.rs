@@ -106,6 +106,8 @@ pub(crate) struct DeltaPlace {
     page: Option<Ppn>,
     bytes: u16,
     fingerprint: Fingerprint,
+    /// Not if only its size is known: a capture may keep the bytes of some pages and describe the others.
+    has_bytes: bool,
 }
 
 /// A flash page of deltas, as its header would tell.
@@ -264,6 +266,11 @@ impl DeltaStage {
         self.places.get(&lpn).map(|place| place.fingerprint)
     }
 
+    /// Whether the bytes of a logical page have to be put together from a base and a delta.
+    pub(crate) fn has_delta_bytes(&self, lpn: Lpn) -> bool {
+        self.places.get(&lpn).is_some_and(|place| place.has_bytes)
+    }
+
     /// Number of flash pages of deltas.
     pub(crate) fn delta_pages(&self) -> u64 {
         self.pages.len() as u64
@@ -376,7 +383,8 @@ impl<N: Nand> Ftl<N> {
         let at = self.open_page_for(delta.bytes as usize)?;
         self.drop_delta(lpn);
         let stage = self.delta.as_mut().expect("asked above");
-        stage.places.insert(lpn, DeltaPlace { page: None, bytes: delta.bytes, fingerprint });
+        let has_bytes = matches!(content, Content::Bytes(_));
+        stage.places.insert(lpn, DeltaPlace { page: None, bytes: delta.bytes, fingerprint, has_bytes });
         stage.buffer.push(at, delta);
         self.store.stats.host_page_writes += 1;
         self.store.stats.delta_writes += 1;
@@ -495,10 +503,10 @@ impl<N: Nand> Ftl<N> {
         let Some(ppn) = place.page else {
             let staged = stage.buffer.get(lpn).expect("a delta without a page is staged");
             let payload = &staged.payload[..staged.payload.len().saturating_sub(tag_bytes)];
-            return if page.is_empty() { Ok(()) } else { apply(page, payload, lpn) };
+            return if page.is_empty() || !place.has_bytes { Ok(()) } else { apply(page, payload, lpn) };
         };
         stage.statistics.double_reads += u64::from(cause == Cause::Host);
-        if page.is_empty() {
+        if page.is_empty() || !place.has_bytes {
             return self.store.read(ppn, &mut [], cause).map(drop);
         }
         let mut bytes = vec![0; page.len()];
@@ -573,6 +581,7 @@ impl<N: Nand> Ftl<N> {
     ) -> Result<()> {
         let fingerprint =
             self.delta.as_ref().and_then(|stage| stage.fingerprint(lpn)).expect("asked by the caller");
+        let has_bytes = self.delta.as_ref().is_some_and(|stage| stage.has_delta_bytes(lpn));
         let mut page = self.blank_page();
         match was_read {
             Some(content) if content.len() == page.len() => page.copy_from_slice(content),
@@ -581,7 +590,7 @@ impl<N: Nand> Ftl<N> {
                 self.read_delta(lpn, &mut page, cause)?;
             }
         }
-        let content = Content::of_page(&page, fingerprint);
+        let content = Content::of_page(if has_bytes { &page } else { &[] }, fingerprint);
         let ppn = self.store.append(stream, pool, lpn.0, content, fingerprint, cause)?;
         self.mapping.relocate(lpn, ppn.into());
         // A delta of the new base must not meet the old one.
@@ -624,7 +633,7 @@ impl<N: Nand> Ftl<N> {
                 let stage = self.delta.as_mut().expect("only the delta stage recovers deltas");
                 let bytes = range.len() as u16;
                 let fingerprint = Fingerprint::default();
-                stage.places.insert(lpn, DeltaPlace { page: None, bytes, fingerprint });
+                stage.places.insert(lpn, DeltaPlace { page: None, bytes, fingerprint, has_bytes: true });
                 stage.settle(lpn, ppn);
             }
             if self.delta.as_ref().is_some_and(|stage| stage.is_live(ppn)) {

@@ -65,7 +65,7 @@ impl OpenPage {
         true
     }
 
-    /// The page as it goes to flash. Without payloads only the header is meaningful.
+    /// The page as it goes to flash. A delta without payload leaves its place empty.
     pub fn encode(&self, page_bytes: usize) -> Vec<u8> {
         let mut page = Vec::with_capacity(page_bytes);
         page.extend_from_slice(&(self.deltas.len() as u16).to_le_bytes());
@@ -75,7 +75,11 @@ impl OpenPage {
             page.extend_from_slice(&delta.lpn.0.to_le_bytes());
             page.extend_from_slice(&(end as u16).to_le_bytes());
         }
-        self.deltas.iter().for_each(|delta| page.extend_from_slice(&delta.payload));
+        for delta in &self.deltas {
+            let end = page.len() + delta.bytes as usize;
+            page.extend_from_slice(&delta.payload);
+            page.resize(end, 0);
+        }
         assert!(page.len() <= page_bytes, "{} bytes of deltas in a page of {page_bytes}", page.len());
         page.resize(page_bytes, 0);
         page

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# A capture of F2FS (live/vm/f2fs_capture.sh) on the device of Remap-SSD, a sixty-fourth of its size: with the cleaner's moves as reads and
+# A capture of F2FS (live/vm/f2fs_capture.sh) on the device of Remap-SSD, a thirty-second of its size: with the cleaner's moves as reads and
 # writes, and as remaps under each reverse map. Prints a row per scheme and what RM-39..42 ask. docs/f2fs.md explains the figures.
-#   WEARWELL=target/release/wearwell examples/f2fs_replay.sh [traces/f2fs.wwt]
-# PAGES is the pages per block (64: 512 MiB exported), LOG_MIB the NVRAM or log (the paper's 80 MB for 32 GiB, to scale).
+#   WEARWELL=target/release/wearwell examples/f2fs_replay.sh [traces/f2fs.wwt [option of replay...]]
+# PAGES is the pages per block (128: 1 GiB exported), LOG_MIB the NVRAM or log (the paper's 80 MB for 32 GiB, to scale).
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 WEARWELL=${WEARWELL:-wearwell}
 TRACE=${1:-$HERE/../traces/f2fs.wwt}
-PAGES=${PAGES:-64}
+# What else the device is, `--precondition fill` for example.
+OTHER=("${@:2}")
+PAGES=${PAGES:-128}
 LOG_MIB=${LOG_MIB:-$(awk "BEGIN { print 80 * $PAGES / 4096 }")}
 for program in "$WEARWELL" python3; do
     command -v "$program" >/dev/null || { echo "$0: \`$program\` is not there; WEARWELL=target/release/wearwell names ours" >&2; exit 1; }
@@ -18,7 +20,7 @@ trap 'rm -rf "$WORK"' EXIT
 
 replay() { # name, design, what else
     "$WEARWELL" replay "$TRACE" --quiet --design "$2" --device rm-36g --timing event --arrival closed --seed 1 \
-        --set device.blocks_per_plane=144 --set "device.pages_per_block=$PAGES" --json "$WORK/$1" "${@:3}"
+        --set device.blocks_per_plane=144 --set "device.pages_per_block=$PAGES" --json "$WORK/$1" "${OTHER[@]}" "${@:3}"
 }
 
 scheme() { # name, reverse map

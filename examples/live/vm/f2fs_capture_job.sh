@@ -1,7 +1,7 @@
-# The part of f2fs_capture.sh that runs in the machine: MiB of the volume, MiB of files, overwrites per load.
+# The part of f2fs_capture.sh that runs in the machine: MiB of the volume, MiB of files, overwrites per load, and per fsync.
 set -euo pipefail
 . /tmp/host/device.sh
-SIZE_MIB=$1 FILES_MIB=$2 OVERWRITES=$3
+SIZE_MIB=$1 FILES_MIB=$2 OVERWRITES=$3 SYNC_EVERY=$4
 TRACING=/sys/kernel/tracing
 mount -t tracefs tracefs "$TRACING"
 modprobe f2fs
@@ -22,7 +22,7 @@ print(json.loads(control.makefile().readline())["host_page_writes"])' "$CONTROL"
 
 load() { # name
     fio --name="$1" --directory="$MOUNT" --filename_format='file.$filenum' --nrfiles=40 --filesize="$((FILES_MIB / 40))M" \
-        --ioengine=psync --rw=randwrite --random_distribution=zipf:0.9 --bs=4k --number_ios="$OVERWRITES" --io_size=100T --fsync=16 \
+        --ioengine=psync --rw=randwrite --random_distribution=zipf:0.9 --bs=4k --number_ios="$OVERWRITES" --io_size=100T --fsync="$SYNC_EVERY" \
         --randseed="$2" --fallocate=none >"/tmp/$1.log" 2>&1 || { cat "/tmp/$1.log"; exit 1; }
 }
 

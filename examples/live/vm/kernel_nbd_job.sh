@@ -1,8 +1,8 @@
-# The part of kernel_nbd.sh that runs in the machine: kills per file system, file systems, designs.
+# The part of kernel_nbd.sh that runs in the machine: kills per file system, file systems, whether to lie, designs.
 set -euo pipefail
 . /tmp/host/device.sh
-KILLS=$1 FILESYSTEMS=$2
-shift 2
+KILLS=$1 FILESYSTEMS=$2 LIAR=$3
+shift 3
 BYTES=$((600 << 20)) VERIFIED=$((48 << 20))
 
 # A flush that is honest and requests that need none: the kernel must know of both.
@@ -52,6 +52,7 @@ cut_off() { # number, file system
     local writer load file hash
     rm -rf "$MOUNT/load"
     mkdir -p "$MOUNT/ack" "$MOUNT/load"
+    [ -z "$LIAR" ] || { sync && rm -rf /tmp/older && cp -r --sparse=always "$IMAGE" /tmp/older; }
     stress-ng --temp-path "$MOUNT/load" --hdd 1 --hdd-bytes 8m --hdd-opts fsync -t 90s >/dev/null 2>&1 &
     load=$!
     write_files "$1" 2>/dev/null & writer=$!
@@ -62,6 +63,8 @@ cut_off() { # number, file system
     umount "$MOUNT" 2>/dev/null || umount -l "$MOUNT"
     disconnect
     audit 1
+    # An image that forgets the last cycle.
+    [ -z "$LIAR" ] || { rm -rf "$IMAGE" && cp -r --sparse=always /tmp/older "$IMAGE"; }
     attach
     mount -t "$2" "$DEVICE" "$MOUNT" || { fault "$2 cannot be mounted after kill $1"; return 1; }
     while read -r file hash; do

@@ -8,21 +8,11 @@
 # VM_CACHE keeps the kernel, 110 MB that are downloaded once from Debian. VM_KERNEL is a package of another kernel, VM_MEMORY_MIB and
 # VM_SECONDS are limits. VM_ACCEL=kvm is faster where KVM works.
 
-require() { # programs
-    for program in "$@"; do
-        command -v "$program" >/dev/null && continue
-        echo "$0: \`$program\` is not installed: run examples/live/install.sh" >&2
-        exit 1
-    done
-}
-
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-WEARWELL=${WEARWELL:-wearwell}
+. "$HERE/../common.sh"
 VM_CACHE=${VM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wearwell-vm}
-WORK=$(mktemp -d)
 SHARE=$WORK/share
 MACHINE=
-trap 'if [ -n "$MACHINE" ]; then kill "$MACHINE" 2>/dev/null || true; fi; rm -rf "$WORK"' EXIT
 require qemu-system-x86_64 busybox depmod modprobe cpio zstd xz apt-get dpkg-deb "$WEARWELL"
 
 # The kernel and its modules, from Debian's package.

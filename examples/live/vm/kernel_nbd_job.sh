@@ -48,11 +48,15 @@ write_files() { # number of the kill
     done
 }
 
+# An image that forgets what came behind the first kill. It is copied while nobody writes to it: else it would be refused as damaged.
+lie() {
+    if [ -d /tmp/older ]; then rm -rf "$IMAGE" && cp -r --sparse=always /tmp/older "$IMAGE"; else cp -r --sparse=always "$IMAGE" /tmp/older; fi
+}
+
 cut_off() { # number, file system
     local writer load file hash
     rm -rf "$MOUNT/load"
     mkdir -p "$MOUNT/ack" "$MOUNT/load"
-    [ -z "$LIAR" ] || { sync && rm -rf /tmp/older && cp -r --sparse=always "$IMAGE" /tmp/older; }
     stress-ng --temp-path "$MOUNT/load" --hdd 1 --hdd-bytes 8m --hdd-opts fsync -t 90s >/dev/null 2>&1 &
     load=$!
     write_files "$1" 2>/dev/null & writer=$!
@@ -63,8 +67,7 @@ cut_off() { # number, file system
     umount "$MOUNT" 2>/dev/null || umount -l "$MOUNT"
     disconnect
     audit 1
-    # An image that forgets the last cycle.
-    [ -z "$LIAR" ] || { rm -rf "$IMAGE" && cp -r --sparse=always /tmp/older "$IMAGE"; }
+    [ -z "$LIAR" ] || lie
     attach
     mount -t "$2" "$DEVICE" "$MOUNT" || { fault "$2 cannot be mounted after kill $1"; return 1; }
     while read -r file hash; do
@@ -81,6 +84,7 @@ for DESIGN in "$@"; do
     echo "$DESIGN: attached by $(uname -r) as write back with FUA and discard; fio verified, discarded: $FAULTS faults so far"
     for FS in $FILESYSTEMS; do
         : >/tmp/acked
+        rm -rf /tmp/older
         make_fs "$FS"
         mount -t "$FS" "$DEVICE" "$MOUNT"
         load_once

@@ -182,7 +182,7 @@ fn every_page_that_f2fs_moved_is_programmed_without_remaps_and_bound_with_them()
         assert!(!record.partial, "{:?}", record.partial_reason);
         assert_eq!((record.host_page_remaps, record.phases.len()), (MOVED, 3));
     }
-    assert_eq!(remapped.parts["bound_pages_by_remap"], MOVED as f64);
+    assert_eq!(remapped.parts["bound_pages_by_remap"] as u64, MOVED);
     assert_eq!(written.programs_by_cause["host"] - remapped.programs_by_cause["host"], MOVED);
     // The cleaner works by force in the second phase: its copies are what that phase is about.
     let cleaning = |record: &RunRecord| record.phases[1].programs - record.phases[0].programs;

@@ -3,7 +3,7 @@
 require() { # programs
     for program in "$@"; do
         command -v "$program" >/dev/null && continue
-        echo "$0: \`$program\` is not installed: run examples/live/install.sh" >&2
+        echo "$0: \`$program\` is not there: run examples/live/install.sh; WEARWELL=target/release/wearwell names ours" >&2
         exit 1
     done
 }
@@ -25,6 +25,8 @@ clean_up() {
     if [ -n "${LOOP:-}" ]; then losetup -d "$LOOP" 2>/dev/null || true; fi
     if [ -n "$SERVER" ]; then kill "$SERVER" 2>/dev/null || true; fi
     mountpoint -q "$WORK/fuse" && fusermount3 -uz "$WORK/fuse"
+    # A virtual machine (vm/vm.sh).
+    if [ -n "${MACHINE:-}" ]; then kill "$MACHINE" 2>/dev/null || true; fi
     rm -rf "$WORK"
 }
 trap clean_up EXIT

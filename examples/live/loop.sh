@@ -33,6 +33,10 @@ posix_fadvise = 0
 copy_file_range = 0
 END
 
+# 40 MB in files of any length.
+mkdir "$WORK/tree"
+for number in {1..400}; do head -c $((number * 511)) /dev/urandom >"$WORK/tree/$number"; done
+
 for design in "${DESIGNS[@]}"; do
     start_server "$design" 128MiB
     attach
@@ -42,9 +46,13 @@ for design in "${DESIGNS[@]}"; do
     cmp -n 134217728 "$LOOP" /dev/zero
     mkfs.ext4 -q -F "$LOOP"
     mount -t ext4 -o discard "$LOOP" "$WORK/mount"
-    cp -r /usr/include "$WORK/mount/"
-    rm -rf "$WORK/mount/include/linux"
+    cp -r "$WORK/tree" "$WORK/mount/"
+    rm -rf "$WORK"/mount/tree/*[13579]
     fstrim "$WORK/mount"
+    umount "$WORK/mount"
+    mount -t ext4 "$LOOP" "$WORK/mount"
+    for file in "$WORK"/mount/tree/*; do cmp "$file" "$WORK/tree/${file##*/}"; done
+    [ "$(ls "$WORK/mount/tree" | wc -l)" = 200 ]
     umount "$WORK/mount"
     e2fsck -fn "$LOOP"
     detach

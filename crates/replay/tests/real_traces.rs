@@ -161,3 +161,30 @@ fn golden_counts_of_recycling_on_the_bundled_trace() {
 fn golden_counts_of_dftl_on_the_bundled_trace() {
     assert_golden("dftl", [298_068, 0, 391_246, 324_676, 5_034]);
 }
+
+// The bundled capture of F2FS, whose cleaner's moves are copies.
+
+fn f2fs(design: &str, settings: &[&str]) -> RunRecord {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/f2fs.wwt");
+    let device = ["device.preset=rm-36g", "device.blocks_per_plane=144", "device.pages_per_block=128"];
+    let config = config_of(&[&device[..], settings].concat());
+    measure(&config, &Input::Trace { path, options: OpenOptions::default() }, design)
+}
+
+/// What F2FS itself counted as moved ("fs gc data") when the capture was made.
+const MOVED: u64 = 134_575;
+
+#[test]
+fn every_page_that_f2fs_moved_is_programmed_without_remaps_and_bound_with_them() {
+    let written = f2fs("page-map", &[]);
+    let remapped = f2fs("remap", &["remap.dedup=false", "remap.size_mib=2.5"]);
+    for record in [&written, &remapped] {
+        assert!(!record.partial, "{:?}", record.partial_reason);
+        assert_eq!((record.host_page_remaps, record.phases.len()), (MOVED, 3));
+    }
+    assert_eq!(remapped.parts["bound_pages_by_remap"] as u64, MOVED);
+    assert_eq!(written.programs_by_cause["host"] - remapped.programs_by_cause["host"], MOVED);
+    // The cleaner works by force in the second phase: its copies are what that phase is about.
+    let cleaning = |record: &RunRecord| record.phases[1].programs - record.phases[0].programs;
+    assert!(cleaning(&remapped) * 4 < cleaning(&written));
+}

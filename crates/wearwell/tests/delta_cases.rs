@@ -578,20 +578,15 @@ fn bytes_survive_beside_pages_that_are_only_described() {
             let draw = mix(seed << 32 | step);
             let lpn = (draw >> 8) % 12 + if draw.is_multiple_of(5) { 30 } else { 0 };
             let offset = lpn * PAGE as u64;
-            let data = match draw % 3 {
-                0 => {
-                    let descriptor = Descriptor { delta_bytes: 300, ..Descriptor::of(Fingerprint(step + 1)) };
-                    written[lpn as usize] = None;
-                    device.write(offset, PAGE as u64, HostData::Descriptors(&[descriptor]))
-                }
-                _ => {
-                    let bytes = page(lpn, step % 50, 200);
-                    let done = device.write(offset, PAGE as u64, HostData::Bytes(&bytes));
-                    written[lpn as usize] = Some(bytes);
-                    done
-                }
+            let outcome = if draw.is_multiple_of(3) {
+                let descriptor = Descriptor { delta_bytes: 300, ..Descriptor::of(Fingerprint(step + 1)) };
+                written[lpn as usize] = None;
+                device.write(offset, PAGE as u64, HostData::Descriptors(&[descriptor]))
+            } else {
+                let bytes = written[lpn as usize].insert(page(lpn, step % 50, 200));
+                device.write(offset, PAGE as u64, HostData::Bytes(bytes))
             };
-            data.expect("there is room");
+            outcome.expect("there is room");
             if step % 16 > 0 {
                 continue;
             }

@@ -9,6 +9,7 @@
 //! [`EngineThread::join`] says so.
 
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 
 use crate::device::{BlockDevice, DeviceError};
@@ -41,10 +42,12 @@ impl<D: BlockDevice> Engine<D> {
     /// Starts the thread.
     pub fn start(device: D) -> (Self, EngineThread<D>) {
         let (queue, jobs) = mpsc::channel();
-        let thread = thread::Builder::new().name("engine".into()).spawn(move || run(device, &jobs));
+        let life = Arc::new(());
+        let alive = Arc::downgrade(&life);
+        let thread = thread::Builder::new().name("engine".into()).spawn(move || run(device, &jobs, life));
         let thread = thread.expect("the system has room for a thread when the server starts");
         let engine = Self { queue };
-        (engine.clone(), EngineThread { engine, thread })
+        (engine.clone(), EngineThread { engine, alive, thread })
     }
 
     /// Queues a job.
@@ -76,6 +79,7 @@ impl<D: BlockDevice> Engine<D> {
 #[derive(Debug)]
 pub struct EngineThread<D> {
     engine: Engine<D>,
+    alive: Weak<()>,
     thread: JoinHandle<(D, Result<(), DeviceError>)>,
 }
 
@@ -90,13 +94,18 @@ impl<D: BlockDevice> EngineThread<D> {
         self.thread.join().map_err(|_| Stopped)
     }
 
-    /// Whether the thread has ended by itself.
+    /// Whether the thread has ended by itself. True before the first request is refused for that reason.
     pub fn has_failed(&self) -> bool {
-        self.thread.is_finished()
+        self.alive.strong_count() == 0
     }
 }
 
-fn run<D: BlockDevice>(mut device: D, jobs: &Receiver<Message<D>>) -> (D, Result<(), DeviceError>) {
+/// `_life` ends with this function, before the queue that `jobs` borrows.
+fn run<D: BlockDevice>(
+    mut device: D,
+    jobs: &Receiver<Message<D>>,
+    _life: Arc<()>,
+) -> (D, Result<(), DeviceError>) {
     while let Ok(Message::Job(job)) = jobs.recv() {
         job(&mut device);
     }

@@ -694,7 +694,6 @@ impl Config {
         let name = self.device.preset.as_deref().unwrap_or(AUTO);
         let device = if name == AUTO { auto_device(footprint_pages) } else { named_device(name)? };
         let geometry = self.layout(&device.geometry).checked()?;
-        require_planes(&geometry)?;
         let fit = self.device.fit.or((name == AUTO && self.device.logical_pages.is_none()).then_some(0.9));
         let spare = self.device.over_provisioning.unwrap_or(device.over_provisioning);
         let exported = exported_share(spare, self.device.over_provisioning_of.unwrap_or_default())?;
@@ -987,16 +986,6 @@ fn auto_device(footprint_pages: u64) -> preset::Device {
         ..model.geometry
     };
     preset::Device { name: AUTO, geometry, gc_free_share: 0.0, ..model }
-}
-
-/// Every plane has queues and frontiers of its own, so that their number is bounded far below that of pages.
-fn require_planes(geometry: &Geometry) -> Result<(), ConfigError> {
-    const MOST: u64 = 1 << 16;
-    let dies = u64::from(geometry.channels) * u64::from(geometry.dies_per_channel);
-    match dies.saturating_mul(u64::from(geometry.planes_per_die)) {
-        planes if planes <= MOST => Ok(()),
-        planes => Err(ConfigError::Value(format!("geometry: {planes} planes; at most {MOST} make a device"))),
-    }
 }
 
 /// Share of the physical pages that is exported.

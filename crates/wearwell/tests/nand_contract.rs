@@ -287,7 +287,7 @@ fn without_bytes_a_medium_keeps_descriptors_and_all_metadata() {
 /// Numbers of a geometry may come from a damaged file: none of them is multiplied before it was compared.
 #[test]
 fn a_geometry_of_any_numbers_is_accepted_or_refused() {
-    use wearwell::nand::GeometryError;
+    use wearwell::nand::{GeometryError, PLANES_MAX};
     let sizes = [0, 1, 2, 3, 1 << 8, 1 << 16, 0x4000_0200, 1 << 31, u32::MAX];
     let mut accepted = 0;
     for code in 0..sizes.len().pow(5) {
@@ -311,7 +311,13 @@ fn a_geometry_of_any_numbers_is_accepted_or_refused() {
             Err(GeometryError::Zero { .. }) => assert!((0..5).any(|place| size(place) == 0)),
             Err(GeometryError::BlockTooLarge { pages }) => assert_eq!(pages, size(4) as u64),
             Err(GeometryError::TooManyPages { pages }) => {
-                assert!(pages >= 1 << 32, "{pages} pages are not too many");
+                assert!(pages > 1 << 32, "{pages} pages are not too many");
+            }
+            Err(GeometryError::TooManyBlocks { blocks }) => assert_eq!(blocks, 1 << 32),
+            Err(GeometryError::TooManyPlanes { planes }) => {
+                let counted: u64 = (0..3).map(|place| size(place) as u64).product();
+                assert_eq!(planes, counted);
+                assert!(planes > u64::from(PLANES_MAX), "{planes} planes are not too many");
             }
             Err(other) => panic!("{other}"),
         }

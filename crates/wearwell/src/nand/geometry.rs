@@ -28,6 +28,9 @@ pub struct Geometry {
     pub superblock_planes: u32,
 }
 
+/// Planes of a device at most.
+pub const PLANES_MAX: u32 = 1 << 16;
+
 /// Why a geometry is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -51,6 +54,22 @@ pub enum GeometryError {
     TooManyPages {
         /// The refused count.
         pages: u64,
+    },
+    /// More blocks than a 32-bit block number can name.
+    #[error(
+        "geometry: {blocks} blocks; block numbers have 32 bits, so at most 4294967295 blocks fit: use more pages per block"
+    )]
+    TooManyBlocks {
+        /// The refused count.
+        blocks: u64,
+    },
+    /// Every plane has queues and frontiers of its own, so that their number is bounded far below that of pages.
+    #[error(
+        "geometry: {planes} planes; at most {PLANES_MAX} make a device: use fewer channels, dies or planes"
+    )]
+    TooManyPlanes {
+        /// The refused count.
+        planes: u64,
     },
     /// The superblock does not divide the planes.
     #[error("geometry: superblock_planes is {superblock_planes}, which does not divide the {planes} planes")]
@@ -90,20 +109,25 @@ impl Geometry {
         if !self.page_bytes.is_power_of_two() || !(512..=65536).contains(&self.page_bytes) {
             return Err(GeometryError::PageBytes { page_bytes: self.page_bytes });
         }
-        // Any numbers may stand in a file: products are compared before they are used.
-        let product = |counts: &[u32]| {
-            counts.iter().try_fold(1u64, |product, &n| product.checked_mul(n as u64)).unwrap_or(u64::MAX)
-        };
-        let Self { channels, dies_per_channel, planes_per_die, blocks_per_plane, pages_per_block, .. } = self;
-        let planes = product(&[channels, dies_per_channel, planes_per_die]);
-        let blocks = planes.saturating_mul(blocks_per_plane as u64);
-        let pages = blocks.saturating_mul(pages_per_block as u64);
-        let (Ok(planes), Ok(_), true) = (u32::try_from(planes), u32::try_from(blocks), pages <= 1 << 32)
-        else {
+        // Any numbers may stand in a file: products saturate, and are compared before they are used.
+        let planes =
+            (self.channels as u64 * self.dies_per_channel as u64).saturating_mul(self.planes_per_die as u64);
+        let blocks = planes.saturating_mul(self.blocks_per_plane as u64);
+        let pages = blocks.saturating_mul(self.pages_per_block as u64);
+        if pages > 1 << 32 {
             return Err(GeometryError::TooManyPages { pages });
-        };
-        if !planes.is_multiple_of(self.superblock_planes) {
-            return Err(GeometryError::Superblock { superblock_planes: self.superblock_planes, planes });
+        }
+        if planes > PLANES_MAX as u64 {
+            return Err(GeometryError::TooManyPlanes { planes });
+        }
+        if blocks > u32::MAX as u64 {
+            return Err(GeometryError::TooManyBlocks { blocks });
+        }
+        if !self.planes().is_multiple_of(self.superblock_planes) {
+            return Err(GeometryError::Superblock {
+                superblock_planes: self.superblock_planes,
+                planes: self.planes(),
+            });
         }
         let block = self.superblock_planes as u64 * self.pages_per_block as u64;
         if block > u16::MAX as u64 {

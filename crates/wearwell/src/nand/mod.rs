@@ -71,7 +71,7 @@ mod recording;
 mod sim;
 
 pub use faulty::{FaultPlan, Faulty};
-pub use geometry::{FlashTiming, Geometry, GeometryError};
+pub use geometry::{FlashTiming, Geometry, GeometryError, PLANES_MAX};
 pub use power_cut::{CutOutcome, PowerCut};
 pub use recording::{Recorded, Recording};
 pub use sim::{Retain, SimNand};

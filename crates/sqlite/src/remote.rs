@@ -14,6 +14,11 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
 use wearwell_serve::DeviceError;
+use wearwell_serve::nbd::OPTION_MAX_BYTES;
+use wearwell_serve::nbd::wire::{
+    FIXED_NEWSTYLE, GREETING_MAGIC, NO_ZEROES, OPTION_MAGIC, REQUEST_MAGIC, SIMPLE_MAGIC, answer, command,
+    errno, option,
+};
 
 use crate::drive::Drive;
 use crate::error::Error;
@@ -22,23 +27,6 @@ use crate::error::Error;
 const PAYLOAD_MAX_BYTES: usize = 1 << 20;
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(60);
-const ENOSPC: u32 = 28;
-
-mod option {
-    pub(super) const GO: u32 = 7;
-    pub(super) const ACK: u32 = 1;
-    pub(super) const INFO: u32 = 3;
-}
-
-/// Commands.
-#[derive(Clone, Copy)]
-enum Command {
-    Read = 0,
-    Write = 1,
-    Disconnect = 2,
-    Flush = 3,
-    Trim = 4,
-}
 
 /// Connections to a server.
 #[derive(Debug)]
@@ -97,7 +85,7 @@ impl Drive for Remote {
 
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
         for (at, part) in (offset..).step_by(PAYLOAD_MAX_BYTES).zip(into.chunks_mut(PAYLOAD_MAX_BYTES)) {
-            self.nbd.call(Command::Read, at, part.len(), &[])?;
+            self.nbd.call(command::READ, at, part.len(), &[])?;
             self.nbd.receive(part)?;
         }
         Ok(())
@@ -105,7 +93,7 @@ impl Drive for Remote {
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         for (at, part) in (offset..).step_by(PAYLOAD_MAX_BYTES).zip(bytes.chunks(PAYLOAD_MAX_BYTES)) {
-            self.nbd.call(Command::Write, at, part.len(), part)?;
+            self.nbd.call(command::WRITE, at, part.len(), part)?;
         }
         Ok(())
     }
@@ -113,13 +101,13 @@ impl Drive for Remote {
     fn trim(&mut self, offset: u64, len: u64) -> Result<(), Error> {
         const AT_ONCE: u64 = 1 << 30;
         for at in (0..len).step_by(AT_ONCE as usize) {
-            self.nbd.call(Command::Trim, offset + at, (len - at).min(AT_ONCE) as usize, &[])?;
+            self.nbd.call(command::TRIM, offset + at, (len - at).min(AT_ONCE) as usize, &[])?;
         }
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), Error> {
-        self.nbd.call(Command::Flush, 0, 0, &[])
+        self.nbd.call(command::FLUSH, 0, 0, &[])
     }
 
     fn remap(&mut self, target: u64, source: u64, len: u64) -> Result<(), Error> {
@@ -193,50 +181,51 @@ impl Wire {
 
     /// Chooses the export without a name. Who asks for no block sizes may name single bytes.
     fn negotiate(&mut self) -> Result<(), Error> {
-        const FIXED_NO_ZEROES: [u8; 4] = 3_u32.to_be_bytes();
-        if &self.take::<16>()? != b"NBDMAGICIHAVEOPT" {
+        let magics = [self.take()?, self.take()?].map(u64::from_be_bytes);
+        if magics != [GREETING_MAGIC, OPTION_MAGIC] {
             return Err(self.strange("something else than NBD"));
         }
         self.take::<2>()?;
-        self.send(&FIXED_NO_ZEROES)?;
+        self.send(&(FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes())?;
         // No name, no requests of information.
         let data = [0; 4 + 2];
-        let head = [&b"IHAVEOPT"[..], &option::GO.to_be_bytes(), &(data.len() as u32).to_be_bytes()].concat();
+        let head =
+            [&OPTION_MAGIC.to_be_bytes()[..], &option::GO.to_be_bytes(), &(data.len() as u32).to_be_bytes()]
+                .concat();
         self.send(&[&head[..], &data].concat())?;
         self.take_option_replies()
     }
 
     /// Information that was not asked for is skipped: the control socket tells the same.
     fn take_option_replies(&mut self) -> Result<(), Error> {
-        const MOST_BYTES: u32 = 1 << 16;
         loop {
             self.take::<12>()?;
             let kind = u32::from_be_bytes(self.take()?);
             let len = u32::from_be_bytes(self.take()?);
-            if len > MOST_BYTES {
+            if len > OPTION_MAX_BYTES {
                 return Err(self.strange("an option of more than 64 KiB"));
             }
             self.receive(&mut vec![0; len as usize])?;
             match kind {
-                option::ACK => return Ok(()),
-                option::INFO => {}
+                answer::ACK => return Ok(()),
+                answer::INFO => {}
                 _ => return Err(self.strange(format!("option reply {kind:#x}"))),
             }
         }
     }
 
     /// Sends a request and takes the head of its reply.
-    fn call(&mut self, command: Command, offset: u64, len: usize, payload: &[u8]) -> Result<(), Error> {
+    fn call(&mut self, command: u16, offset: u64, len: usize, payload: &[u8]) -> Result<(), Error> {
         self.request(command, offset, len as u32, payload)?;
         let magic = u32::from_be_bytes(self.take()?);
         let errno = u32::from_be_bytes(self.take()?);
         let cookie = u64::from_be_bytes(self.take()?);
-        if magic != 0x6744_6698 || cookie != self.cookie {
+        if magic != SIMPLE_MAGIC || cookie != self.cookie {
             return Err(self.strange("something else than the reply to the request"));
         }
         match errno {
             0 => Ok(()),
-            ENOSPC => Err(DeviceError::Full("the device has no room left".into()).into()),
+            errno::ENOSPC => Err(DeviceError::Full("the device has no room left".into()).into()),
             errno => Err(DeviceError::Failed(format!(
                 "the server refuses {len} bytes at byte {offset}: {}",
                 io::Error::from_raw_os_error(errno.cast_signed())
@@ -245,12 +234,12 @@ impl Wire {
         }
     }
 
-    fn request(&mut self, command: Command, offset: u64, len: u32, payload: &[u8]) -> Result<(), Error> {
+    fn request(&mut self, command: u16, offset: u64, len: u32, payload: &[u8]) -> Result<(), Error> {
         self.cookie += 1;
         let head = [
-            &0x2560_9513_u32.to_be_bytes()[..],
+            &REQUEST_MAGIC.to_be_bytes()[..],
             &[0; 2],
-            &(command as u16).to_be_bytes(),
+            &command.to_be_bytes(),
             &self.cookie.to_be_bytes(),
             &offset.to_be_bytes(),
             &len.to_be_bytes(),
@@ -261,6 +250,6 @@ impl Wire {
 
     fn disconnect(&mut self) {
         // The server sees the end of the connection in any case.
-        let _ = self.request(Command::Disconnect, 0, 0, &[]);
+        let _ = self.request(command::DISCONNECT, 0, 0, &[]);
     }
 }

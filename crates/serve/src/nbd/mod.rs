@@ -1,7 +1,7 @@
 //! The NBD protocol: what passes on the wire, without sockets.
 //!
 //! [`Negotiation`] and [`Decoder`] are state machines over bytes: they take what arrived and say what it means, so that a
-//! test or a fuzzer drives them as a socket does. [`Request::check`] says whether a request may be executed, and
+//! test or a fuzzer drives them as a socket does; [`wire`] has the numbers. [`Request::check`] says whether a request may be executed, and
 //! [`execute`] does it and gives the reply as bytes. Everything a client can make them hold is bounded: by
 //! [`OPTION_MAX_BYTES`] while options are negotiated, by [`PAYLOAD_MAX_BYTES`] afterwards.
 //!
@@ -11,6 +11,7 @@
 mod negotiation;
 mod reply;
 mod request;
+pub mod wire;
 
 pub use negotiation::{Negotiated, Negotiation, Outcome};
 pub use reply::execute;
@@ -60,34 +61,15 @@ impl Export {
 
 /// What every export can do, as transmission flags.
 fn flags(is_structured: bool) -> u16 {
-    use flag::{CACHE, CAN_MULTI_CONN, DF, FAST_ZERO, FLUSH, FUA, HAS_FLAGS, TRIM, WRITE_ZEROES};
+    use wire::transmission_flag::{
+        CACHE, CAN_MULTI_CONN, DF, FAST_ZERO, FLUSH, FUA, HAS_FLAGS, TRIM, WRITE_ZEROES,
+    };
     let always = HAS_FLAGS | FLUSH | FUA | TRIM | WRITE_ZEROES | FAST_ZERO | CACHE | CAN_MULTI_CONN;
     if is_structured { always | DF } else { always }
-}
-
-/// Transmission flags.
-mod flag {
-    pub const HAS_FLAGS: u16 = 1 << 0;
-    pub const FLUSH: u16 = 1 << 2;
-    pub const FUA: u16 = 1 << 3;
-    pub const TRIM: u16 = 1 << 5;
-    pub const WRITE_ZEROES: u16 = 1 << 6;
-    pub const DF: u16 = 1 << 7;
-    pub const CAN_MULTI_CONN: u16 = 1 << 8;
-    pub const CACHE: u16 = 1 << 10;
-    pub const FAST_ZERO: u16 = 1 << 11;
 }
 
 /// Numbers of the contexts in block-status replies.
 mod context {
     pub const ALLOCATION: u32 = 1;
     pub const STATE: u32 = 2;
-}
-
-/// Error numbers of replies.
-mod errno {
-    pub const EIO: u32 = 5;
-    pub const EINVAL: u32 = 22;
-    pub const ENOSPC: u32 = 28;
-    pub const ENOTSUP: u32 = 95;
 }

@@ -1,56 +1,17 @@
 //! From the first byte to the export: fixed newstyle negotiation as a state machine over bytes.
 
+use super::wire::{
+    FIXED_NEWSTYLE, GREETING_MAGIC, NO_ZEROES, OPTION_MAGIC, REPLY_MAGIC, answer, info, option,
+};
 use super::{
     ALLOCATION_CONTEXT, Export, OPTION_MAX_BYTES, PAYLOAD_MAX_BYTES, SECTOR_BYTES, STATE_CONTEXT, context,
     flags,
 };
 
-const GREETING_MAGIC: u64 = u64::from_be_bytes(*b"NBDMAGIC");
-const OPTION_MAGIC: u64 = u64::from_be_bytes(*b"IHAVEOPT");
-const REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
-
-const FIXED_NEWSTYLE: u32 = 1 << 0;
-const NO_ZEROES: u32 = 1 << 1;
-
 /// Data of an option that is longer than this is not even skipped: the connection ends.
 const SKIP_MAX_BYTES: u32 = 16 << 20;
 /// Bytes of an option before its data.
 const OPTION_HEAD_BYTES: usize = 16;
-
-/// Options.
-mod option {
-    pub const EXPORT_NAME: u32 = 1;
-    pub const ABORT: u32 = 2;
-    pub const LIST: u32 = 3;
-    pub const STARTTLS: u32 = 5;
-    pub const INFO: u32 = 6;
-    pub const GO: u32 = 7;
-    pub const STRUCTURED_REPLY: u32 = 8;
-    pub const LIST_META_CONTEXT: u32 = 9;
-    pub const SET_META_CONTEXT: u32 = 10;
-}
-
-/// Replies to options.
-mod answer {
-    pub const ACK: u32 = 1;
-    pub const SERVER: u32 = 2;
-    pub const INFO: u32 = 3;
-    pub const META_CONTEXT: u32 = 4;
-    const ERROR: u32 = 1 << 31;
-    pub const ERR_UNSUP: u32 = ERROR | 1;
-    pub const ERR_POLICY: u32 = ERROR | 2;
-    pub const ERR_INVALID: u32 = ERROR | 3;
-    pub const ERR_UNKNOWN: u32 = ERROR | 6;
-    pub const ERR_TOO_BIG: u32 = ERROR | 9;
-}
-
-/// Kinds of information.
-mod info {
-    pub const EXPORT: u16 = 0;
-    pub const NAME: u16 = 1;
-    pub const DESCRIPTION: u16 = 2;
-    pub const BLOCK_SIZE: u16 = 3;
-}
 
 /// What a client and the server agreed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -7,20 +7,9 @@ use wearwell::page_state::PageState;
 
 use super::negotiation::Negotiated;
 use super::request::{Action, Refusal, Request};
-use super::{Export, context, errno};
+use super::wire::{CHUNK_MAGIC, DONE, SIMPLE_MAGIC, chunk, errno};
+use super::{Export, context};
 use crate::device::{BlockDevice, DeviceError};
-
-const SIMPLE_MAGIC: u32 = 0x6744_6698;
-const CHUNK_MAGIC: u32 = 0x668e_33ef;
-const DONE: u16 = 1;
-
-/// Kinds of chunks.
-mod chunk {
-    pub const NONE: u16 = 0;
-    pub const OFFSET_DATA: u16 = 1;
-    pub const BLOCK_STATUS: u16 = 5;
-    pub const ERROR: u16 = 1 << 15 | 1;
-}
 
 /// Extents of one block-status reply and context at most.
 const EXTENTS_MAX: usize = 4096;

@@ -1,31 +1,10 @@
 //! Requests: from bytes to what is to be done, or to the error that the protocol has for it.
 
 use super::negotiation::Negotiated;
-use super::{Export, PAYLOAD_MAX_BYTES, SECTOR_BYTES, errno};
+use super::wire::{REQUEST_MAGIC, command, command_flag as flag, errno};
+use super::{Export, PAYLOAD_MAX_BYTES, SECTOR_BYTES};
 
-const REQUEST_MAGIC: u32 = 0x2560_9513;
 const REQUEST_BYTES: usize = 28;
-
-/// Commands.
-mod command {
-    pub const READ: u16 = 0;
-    pub const WRITE: u16 = 1;
-    pub const DISCONNECT: u16 = 2;
-    pub const FLUSH: u16 = 3;
-    pub const TRIM: u16 = 4;
-    pub const CACHE: u16 = 5;
-    pub const WRITE_ZEROES: u16 = 6;
-    pub const BLOCK_STATUS: u16 = 7;
-}
-
-/// Command flags.
-mod flag {
-    pub const FUA: u16 = 1 << 0;
-    pub const NO_HOLE: u16 = 1 << 1;
-    pub const DF: u16 = 1 << 2;
-    pub const REQ_ONE: u16 = 1 << 3;
-    pub const FAST_ZERO: u16 = 1 << 4;
-}
 
 /// A request as it came.
 #[derive(Clone, PartialEq, Eq, Debug)]

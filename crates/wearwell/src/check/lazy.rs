@@ -94,9 +94,9 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn check_metadata_count(&self, block: BlockId, stream: Stream, pages: &[Ppn]) -> Result<(), String> {
-        let in_use = |&&ppn: &&Ppn| {
-            self.owns_metadata(stream, self.store.owner(ppn).0, ppn) || self.store.is_held(ppn)
-        };
+        let held = self.store.held_in(block);
+        let in_use =
+            |&&ppn: &&Ppn| self.owns_metadata(stream, self.store.owner(ppn).0, ppn) || held.contains(&ppn);
         let used = pages.iter().filter(in_use).count() as u32;
         let counted = self.store.blocks().valid(block);
         if counted == used {

@@ -146,18 +146,13 @@ impl<N: Nand> Ftl<N> {
             self.require_metadata(Stream::Translation, of_map)?;
             self.require_metadata(Stream::Validity, of_validity)?;
             // Opening a block for the one may have taken it from the other.
-            if self.store.has_open_room(Stream::Translation, of_map)
-                || self.store.has_room(Stream::Translation, of_map)
-            {
+            if self.store.has_room(Stream::Translation, of_map) {
                 return Ok(());
             }
         }
     }
 
     pub(crate) fn require_metadata(&mut self, stream: Stream, pages: u32) -> Result<()> {
-        if self.store.has_open_room(stream, pages) {
-            return Ok(());
-        }
         while !self.store.has_room(stream, pages) {
             self.collect_anywhere()?;
         }

@@ -18,6 +18,10 @@ const NIL: u32 = u32::MAX;
 /// The slot that marks the last checkpoint in the order of changes. It holds no entry.
 const MARK: u32 = 0;
 
+/// The orders that run through all entries.
+const BY_USE: usize = 0;
+const BY_CHANGE: usize = 1;
+
 /// Number of a slot.
 pub(super) type Slot = u32;
 
@@ -29,8 +33,8 @@ pub(super) struct Entry {
     pub(super) lpn: Lpn,
     pub(super) unit: Unit,
     dirty_next: u32,
-    by_use: Links,
-    by_change: Links,
+    /// In the order [`BY_USE`] and in the order [`BY_CHANGE`].
+    links: [Links; 2],
     /// The table on flash names another place.
     pub(super) is_dirty: bool,
     /// The place that the table on flash names holds an earlier version that nobody has called invalid yet.
@@ -63,8 +67,7 @@ impl Entry {
             lpn,
             unit,
             dirty_next: NIL,
-            by_use: Links::NONE,
-            by_change: Links::NONE,
+            links: [Links::NONE; 2],
             is_dirty: false,
             hides_invalid_page: false,
             is_uncertain: false,
@@ -72,31 +75,17 @@ impl Entry {
     }
 }
 
-/// Entries as the list of their use sees them.
-struct ByUse<'a>(&'a mut [Entry]);
+/// Entries as the list of one order sees them.
+struct List<'a, const ORDER: usize>(&'a mut [Entry]);
 
-impl Linked for ByUse<'_> {
+impl<const ORDER: usize> Linked for List<'_, ORDER> {
     #[inline]
     fn links(&self, slot: Slot) -> &Links {
-        &self.0[slot as usize].by_use
+        &self.0[slot as usize].links[ORDER]
     }
     #[inline]
     fn links_mut(&mut self, slot: Slot) -> &mut Links {
-        &mut self.0[slot as usize].by_use
-    }
-}
-
-/// Entries as the list of their changes sees them.
-struct ByChange<'a>(&'a mut [Entry]);
-
-impl Linked for ByChange<'_> {
-    #[inline]
-    fn links(&self, slot: Slot) -> &Links {
-        &self.0[slot as usize].by_change
-    }
-    #[inline]
-    fn links_mut(&mut self, slot: Slot) -> &mut Links {
-        &mut self.0[slot as usize].by_change
+        &mut self.0[slot as usize].links[ORDER]
     }
 }
 
@@ -145,7 +134,7 @@ impl EntryCache {
     /// The entry was used.
     #[inline]
     pub(super) fn touch(&mut self, slot: Slot) {
-        self.recency.touch(&mut ByUse(&mut self.slots), slot);
+        self.recency.touch(&mut List::<BY_USE>(&mut self.slots), slot);
     }
 
     /// A clean entry for a page that has none.
@@ -158,7 +147,7 @@ impl EntryCache {
             self.slots[slot as usize] = entry;
         }
         self.index.insert_unique(hash(lpn), slot, |&slot| hash(self.slots[slot as usize].lpn));
-        self.recency.push(&mut ByUse(&mut self.slots), slot);
+        self.recency.push(&mut List::<BY_USE>(&mut self.slots), slot);
         slot
     }
 
@@ -171,7 +160,7 @@ impl EntryCache {
     pub(super) fn remove(&mut self, slot: Slot) {
         let Entry { lpn, is_dirty, .. } = self.slots[slot as usize];
         assert!(!is_dirty, "the entry of {lpn} would be lost");
-        self.recency.remove(&mut ByUse(&mut self.slots), slot);
+        self.recency.remove(&mut List::<BY_USE>(&mut self.slots), slot);
         if let Ok(found) = self.index.find_entry(hash(lpn), |&other| other == slot) {
             found.remove();
         }
@@ -188,7 +177,7 @@ impl EntryCache {
         if was_clean {
             self.link_dirty(slot);
         } else {
-            self.changes.touch(&mut ByChange(&mut self.slots), slot);
+            self.changes.touch(&mut List::<BY_CHANGE>(&mut self.slots), slot);
         }
         (old, was_clean)
     }
@@ -199,7 +188,7 @@ impl EntryCache {
         let head = std::mem::replace(&mut self.dirty_heads[page as usize], slot);
         let entry = &mut self.slots[slot as usize];
         (entry.is_dirty, entry.dirty_next) = (true, head);
-        self.changes.push(&mut ByChange(&mut self.slots), slot);
+        self.changes.push(&mut List::<BY_CHANGE>(&mut self.slots), slot);
     }
 
     /// Sets or clears the note that an earlier version is still counted valid.
@@ -246,7 +235,7 @@ impl EntryCache {
         let mut slot = std::mem::replace(&mut self.dirty_heads[page as usize], NIL);
         while slot != NIL {
             self.set_hides_invalid_page(slot, false);
-            self.changes.remove(&mut ByChange(&mut self.slots), slot);
+            self.changes.remove(&mut List::<BY_CHANGE>(&mut self.slots), slot);
             let entry = &mut self.slots[slot as usize];
             (entry.is_dirty, entry.is_uncertain) = (false, false);
             slot = entry.dirty_next;
@@ -256,7 +245,7 @@ impl EntryCache {
     /// The dirty entry whose last change is longest ago.
     pub(super) fn oldest_change(&self) -> Option<Slot> {
         match self.changes.oldest()? {
-            MARK => self.slots[MARK as usize].by_change.newer(),
+            MARK => self.slots[MARK as usize].links[BY_CHANGE].newer(),
             slot => Some(slot),
         }
     }
@@ -269,9 +258,9 @@ impl EntryCache {
     /// Sets the mark at the youngest change.
     pub(super) fn set_mark(&mut self) {
         if self.has_mark {
-            self.changes.touch(&mut ByChange(&mut self.slots), MARK);
+            self.changes.touch(&mut List::<BY_CHANGE>(&mut self.slots), MARK);
         } else {
-            self.changes.push(&mut ByChange(&mut self.slots), MARK);
+            self.changes.push(&mut List::<BY_CHANGE>(&mut self.slots), MARK);
             self.has_mark = true;
         }
     }

@@ -121,24 +121,23 @@ impl TranslationTable {
         first..first + self.entries_per_page.min(self.logical_pages - first)
     }
 
-    /// Reads translation page `id` and takes the entries of `lpns` in hand, all of them on this page; `false` if it was
-    /// never written, when nothing is mapped.
+    /// Reads translation page `id` and takes the entries of `lpns` in hand, all of them on this page. On a page that
+    /// was never written nothing is mapped.
     pub(super) fn load<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         id: u32,
         lpns: impl Iterator<Item = Lpn>,
         cause: Cause,
-    ) -> Result<bool> {
+    ) -> Result<()> {
         self.fetch_node(io, id, cause)?;
         let per_page = self.entries_per_page;
         self.words.clear();
         self.words.extend(lpns.map(|lpn| Word { index: lpn.0 % per_page, value: Unit::NONE.0 }));
-        let place = self.directory[id as usize].some();
-        if let Some(place) = place {
-            io.read_words(place, &mut self.words, cause)?;
+        match self.directory[id as usize].some() {
+            Some(place) => io.read_words(place, &mut self.words, cause),
+            None => Ok(()),
         }
-        Ok(place.is_some())
     }
 
     /// Entry `k` of those in hand.

@@ -329,17 +329,17 @@ impl<N: Nand> Store<N> {
         self.frontier_left(stream, pool) + spare_blocks * self.geometry.block_pages()
     }
 
-    /// Whether `pages` pages find room in the one open block of a stream: the usual case, asked before the others.
+    /// Whether `pages` pages find room that follow [`Store::richest_pool`] one by one. O(1) where they fit into the one
+    /// open block of the stream, as they usually do; O(pools) if room is short.
     #[inline]
-    pub(crate) fn has_open_room(&self, stream: Stream, pages: u32) -> bool {
+    pub(crate) fn has_room(&self, stream: Stream, pages: u32) -> bool {
         match self.open_pools[stream as usize].as_slice() {
-            &[pool] => self.frontier_left(stream, pool) >= pages,
-            _ => false,
+            &[pool] if self.frontier_left(stream, pool) >= pages => true,
+            _ => self.has_room_anywhere(stream, pages),
         }
     }
 
-    /// Whether `pages` pages find room that follow [`Store::richest_pool`] one by one. O(pools) if room is short.
-    pub(crate) fn has_room(&self, stream: Stream, pages: u32) -> bool {
+    fn has_room_anywhere(&self, stream: Stream, pages: u32) -> bool {
         let mut room = 0;
         (0..self.pools).any(|pool| {
             room += self.room_in(stream, pool);
@@ -566,11 +566,6 @@ impl<N: Nand> Store<N> {
         self.held.len()
     }
 
-    /// Whether an old version is held at `ppn`.
-    pub(crate) fn is_held(&self, ppn: Ppn) -> bool {
-        self.held.iter().any(|&(_, held)| held == ppn)
-    }
-
     /// Old versions that are held in a block: usually none. O(versions held).
     pub(crate) fn held_in(&self, block: BlockId) -> Vec<Ppn> {
         let places = self.held.iter().map(|&(_, ppn)| ppn);
@@ -616,11 +611,11 @@ impl<N: Nand> Store<N> {
     ///
     /// # Errors
     /// Uncorrectable page, power loss.
-    pub(crate) fn read_words(&mut self, ppn: Ppn, words: &mut [Word], cause: Cause) -> Result<Oob> {
-        let oob = self.nand.read_words(ppn, words)?;
+    pub(crate) fn read_words(&mut self, ppn: Ppn, words: &mut [Word], cause: Cause) -> Result<()> {
+        self.nand.read_words(ppn, words)?;
         self.stats.reads[cause as usize] += 1;
         self.note(OpKind::Read, ppn, cause);
-        Ok(oob)
+        Ok(())
     }
 
     /// Reads only the spare area of a programmed page.

@@ -418,7 +418,7 @@ impl<'a> Run<'a> {
         while done < limit {
             let wanted = (limit - done).min(BATCH as u64) as usize;
             let (read, damage) = self.read_batch(&mut batch[..wanted]);
-            std::hint::black_box(self.device.ftl().warm(&self.upcoming, &self.upcoming_contents));
+            self.device.ftl().warm(&self.upcoming, &self.upcoming_contents);
             for request in &batch[..read] {
                 if let Err(error) = self.execute(request) {
                     return Ok(Some(error.to_string()));

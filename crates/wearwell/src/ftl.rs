@@ -309,53 +309,6 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Reads what the next writes will need, so that their memory accesses overlap: the first access to the tables is
-    /// the dearest step of a write on a device whose tables exceed the caches. `fingerprints` are those of the pages
-    /// to be written, where known. Changes nothing; returns a value that depends on the reads.
-    #[inline]
-    pub fn warm(&self, upcoming: &[Lpn], fingerprints: &[Fingerprint]) -> u64 {
-        let AnyMapping::Flat(flat) = &self.mapping else { return 0 };
-        let pages = self.store.geometry().pages();
-        let mut places = [Ppn(0); 32];
-        let mut sum = 0;
-        for chunk in upcoming.chunks(places.len()) {
-            for (place, &lpn) in places.iter_mut().zip(chunk) {
-                *place =
-                    flat.get(lpn).filter(|&unit| is_page(unit, pages)).map_or(Ppn(0), |unit| Ppn(unit.0));
-            }
-            for &place in &places[..chunk.len()] {
-                let valid = self.store.blocks().valid(self.store.block_of(place));
-                sum += u64::from(self.validity.is_valid(place)) + valid as u64;
-            }
-            if self.recycle.is_some() || self.sharing.is_some() {
-                sum ^= self.warm_content(chunk, &places);
-            }
-        }
-        let known = |&fingerprint: &Fingerprint| match (&self.recycle, &self.sharing) {
-            (Some(stage), _) => stage.part.warm_find(fingerprint),
-            (None, Some(sharing)) => sharing.index.as_ref().map_or(0, |index| index.warm(fingerprint)),
-            (None, None) => 0,
-        };
-        fingerprints.iter().fold(sum, |sum, fingerprint| sum ^ known(fingerprint))
-    }
-
-    /// The same for the content stage, in two rounds because the second depends on the first. Never inlined: devices that
-    /// do not look at content are faster without it in the middle of their loop.
-    #[inline(never)]
-    fn warm_content(&self, lpns: &[Lpn], places: &[Ppn; 32]) -> u64 {
-        let mut contents = [Fingerprint::default(); 32];
-        for (content, &place) in contents.iter_mut().zip(&places[..lpns.len()]) {
-            *content = self.store.nand().fingerprint(place);
-        }
-        let warm = |lpn, place, content| match (&self.recycle, &self.sharing) {
-            (Some(stage), _) => stage.part.warm(lpn, place, content),
-            (None, Some(sharing)) => sharing.warm(lpn, place, content),
-            (None, None) => 0,
-        };
-        let pages = lpns.iter().zip(places).zip(contents);
-        pages.fold(0, |sum, ((&lpn, &place), content)| sum ^ warm(lpn, place, content))
-    }
-
     /// Writes one page.
     ///
     /// # Errors

@@ -33,6 +33,7 @@ pub mod store;
 mod table;
 pub mod timing;
 pub mod validity;
+mod warm;
 pub mod write_buffer;
 
 pub use device::{Device, DeviceOptions};

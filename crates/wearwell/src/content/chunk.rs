@@ -32,6 +32,7 @@ use crate::nand::Nand;
 use crate::reverse_map::{AnyReverseMap, Entry};
 use crate::store::{Moves, Store, Stream};
 use crate::timing::Cause;
+use crate::warm::read_all;
 
 /// Members of a full chunk (paper, section III-A).
 pub const CHUNK_MEMBERS: usize = 4;
@@ -630,7 +631,9 @@ impl<N: Nand> Ftl<N> {
         let first = self.store.geometry().first_page(victim);
         let mut pages = Vec::new();
         self.validity.collect_valid(first, self.store.geometry().block_pages(), &mut pages);
-        for number in self.chunks_to_repack(&pages, pool) {
+        let numbers = self.chunks_to_repack(&pages, pool);
+        self.warm_members(&numbers);
+        for number in numbers {
             self.repack(number, pool, cause)?;
         }
         pages.retain(|&ppn| self.validity.is_valid(ppn));
@@ -655,6 +658,7 @@ impl<N: Nand> Ftl<N> {
         let stage = self.chunks.as_ref().expect("only the chunk stage has such pages");
         let mut numbers: Vec<u32> = pages.iter().map(|&ppn| self.store.owner(ppn).0).collect();
         numbers.sort_unstable();
+        read_all(numbers.iter().map(|&number| stage.chunks[number as usize].compressed_bytes.into()));
         let mut room_pages = self.store.frontier_left(Stream::Gc, pool) as usize;
         let mut chosen = Vec::new();
         for same in numbers.chunk_by(|a, b| a == b) {
@@ -666,6 +670,23 @@ impl<N: Nand> Ftl<N> {
             }
         }
         chosen
+    }
+
+    /// Reads what moving the live members of these chunks will need; see [`crate::warm`].
+    fn warm_members(&self, numbers: &[u32]) {
+        let stage = self.chunks.as_ref().expect("only the chunk stage has members");
+        let members_of = |&number: &u32| {
+            let members = stage.chunks[number as usize].members.iter().enumerate();
+            members
+                .filter(|(_, member)| member.is_live)
+                .map(move |(k, member)| (stage.unit(number, k), member))
+        };
+        let members: Vec<(Unit, &Member)> = numbers.iter().flat_map(members_of).collect();
+        let writers: Vec<Lpn> = members.iter().map(|(_, member)| member.lpn).collect();
+        self.mapping.warm(&writers);
+        if let Some(sharing) = &self.sharing {
+            sharing.warm(&writers, members.iter().map(|&(unit, member)| (member.fingerprint, unit)));
+        }
     }
 
     /// Stores the live members of a chunk again: together if that saves a page, else as pages.

@@ -15,6 +15,7 @@
 use super::{Fingerprint, mix};
 use crate::address::{Address, Unit};
 use crate::table::Table;
+use crate::warm::read_all;
 
 /// Bytes of an entry in a drive: 16 of digest, 4 of unit number.
 const ENTRY_BYTES: u64 = 20;
@@ -73,6 +74,11 @@ impl Buckets {
             }
             bucket = self.after(bucket);
         }
+    }
+
+    /// Reads the buckets that [`Buckets::find`] begins with.
+    fn warm(&self, fingerprints: impl Iterator<Item = Fingerprint>) {
+        read_all(fingerprints.map(|content| self.words.get(self.home(tag_of(content)))));
     }
 
     fn insert(&mut self, fingerprint: Fingerprint, slot: u32) {
@@ -172,16 +178,18 @@ impl ContentIndex {
         Some(self.unit(slot))
     }
 
-    /// Reads what [`ContentIndex::find`] will need, so that several look-ups overlap; changes nothing.
-    #[inline]
-    pub fn warm(&self, fingerprint: Fingerprint) -> u64 {
-        self.with_content(fingerprint).map_or(0, |(_, slot)| slot as u64)
+    /// Reads what [`ContentIndex::find`] will need; see [`crate::warm`].
+    pub(crate) fn warm(&self, fingerprints: impl Iterator<Item = Fingerprint> + Clone) {
+        self.buckets.warm(fingerprints.clone());
+        read_all(fingerprints.filter_map(|content| self.with_content(content)).map(|(_, slot)| slot.into()));
     }
 
     /// The same for [`ContentIndex::remove`] and [`ContentIndex::relocate`].
-    #[inline]
-    pub fn warm_unit(&self, fingerprint: Fingerprint, unit: Unit) -> u64 {
-        self.of_unit(fingerprint, unit).map_or(0, |(_, slot)| slot as u64)
+    pub(crate) fn warm_units(&self, units: impl Iterator<Item = (Fingerprint, Unit)> + Clone) {
+        self.buckets.warm(units.clone().map(|(content, _)| content));
+        read_all(
+            units.filter_map(|(content, unit)| self.of_unit(content, unit)).map(|(_, slot)| slot.into()),
+        );
     }
 
     /// `unit` holds this content from now on. An older copy of the same content is not found any more.

@@ -23,6 +23,7 @@ use crate::refs::{Refs, RefsPart};
 use crate::reverse_map::{AnyReverseMap, Entry, Need, ReverseMap, ReverseMapPart};
 use crate::store::Store;
 use crate::timing::Cause;
+use crate::warm::read_all;
 
 /// The parts of sharing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,11 +84,13 @@ impl Sharing {
         self.bound.contains(Ppn(lpn.0))
     }
 
-    /// Reads what a write of `lpn`, now at `place` with content `old`, will need; see [`Ftl::warm`].
-    #[inline]
-    pub(crate) fn warm(&self, lpn: Lpn, place: Ppn, old: Fingerprint) -> u64 {
-        let known = self.index.as_ref().map_or(0, |index| index.warm_unit(old, place.into()));
-        known ^ u64::from(self.is_bound(lpn)) ^ u64::from(self.refs.extra(place.into()))
+    /// Reads what giving `lpns` other places than these units, with these contents, will need; see [`crate::warm`].
+    pub(crate) fn warm(&self, lpns: &[Lpn], units: impl Iterator<Item = (Fingerprint, Unit)> + Clone) {
+        read_all(lpns.iter().map(|&lpn| self.is_bound(lpn).into()));
+        read_all(units.clone().map(|(_, unit)| self.refs.extra(unit).into()));
+        if let Some(index) = &self.index {
+            index.warm_units(units);
+        }
     }
 
     pub(crate) fn mark_bound(&mut self, lpn: Lpn) {

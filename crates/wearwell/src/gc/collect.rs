@@ -427,7 +427,7 @@ impl<N: Nand> Ftl<N> {
 
     fn relocate(&mut self, victim: BlockId, batch: &Batch) -> Result<()> {
         // The map is written at random places: loading all of them first lets the cache misses overlap.
-        std::hint::black_box(self.mapping.warm(&batch.owners));
+        self.mapping.warm(&batch.owners);
         batch.owners.iter().zip(&batch.to).for_each(|(&lpn, &to)| self.mapping.relocate(lpn, to.into()));
         self.move_valid_bits(batch);
         self.store.discard_many(victim, batch.to.len() as u32);

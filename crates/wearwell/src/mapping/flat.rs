@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::nand::Nand;
 use crate::store::Store;
 use crate::table::Table;
+use crate::warm::read_all;
 
 /// Flat L2P table.
 #[derive(Clone, Debug)]
@@ -126,8 +127,8 @@ impl Mapping for Flat {
     }
 
     #[inline]
-    fn warm(&self, lpns: &[Lpn]) -> u64 {
-        lpns.iter().map(|lpn| self.table.get(lpn.index()) as u64).sum()
+    fn warm(&self, lpns: &[Lpn]) {
+        read_all(lpns.iter().map(|lpn| self.table.get(lpn.index()) as u64));
     }
 
     fn owns(&self, _: u32, _: Ppn) -> bool {

@@ -81,11 +81,8 @@ pub trait Mapping {
         Ok(())
     }
 
-    /// Reads the entries of pages that are about to be relocated, so that the memory accesses overlap. Changes
-    /// nothing; returns a value that depends on the reads.
-    fn warm(&self, _: &[Lpn]) -> u64 {
-        0
-    }
+    /// Reads the entries of pages that are about to be relocated, so that the memory accesses overlap.
+    fn warm(&self, _: &[Lpn]) {}
 
     /// Whether `ppn` is the current copy of metadata page `id`.
     fn owns(&self, id: u32, ppn: Ppn) -> bool;
@@ -157,8 +154,8 @@ impl Mapping for AnyMapping {
         delegate!(self, m => m.store_moves(io))
     }
     #[inline]
-    fn warm(&self, lpns: &[Lpn]) -> u64 {
-        delegate!(self, m => m.warm(lpns))
+    fn warm(&self, lpns: &[Lpn]) {
+        delegate!(self, m => m.warm(lpns));
     }
     fn identifies_late(&self) -> bool {
         delegate!(self, m => m.identifies_late())

@@ -19,6 +19,7 @@ use super::probability::OLDEST_POSITION;
 use crate::address::{Lpn, Ppn};
 use crate::page_set::PageSet;
 use crate::table::Table;
+use crate::warm::read_all;
 
 const END: u32 = u32::MAX;
 
@@ -115,12 +116,26 @@ impl History {
         page(self.links.get(ppn.0).older)
     }
 
-    /// Reads what the death of valid page `ppn` of `lpn` will need; see [`super::Recycle::warm`].
-    #[inline]
-    pub(super) fn warm(&self, lpn: Lpn, ppn: Ppn) -> u64 {
-        let newest = self.newest.get(lpn.index());
-        let older = if newest == END { 0 } else { self.links.get(newest).older };
-        self.links.get(ppn.0).newer as u64 + older as u64
+    /// Reads what the deaths of valid pages `ppns` of `lpns` will need; see [`crate::warm`].
+    pub(super) fn warm(&self, lpns: &[Lpn], ppns: &[Ppn]) {
+        self.warm_heads(lpns.iter().copied());
+        read_all(ppns.iter().map(|&ppn| self.is_dead(ppn).into()));
+        let newest = lpns.iter().filter_map(|&lpn| self.newest(lpn));
+        read_all(newest.clone().map(|ppn| self.slotted.contains(ppn).into()));
+        self.warm_links(ppns.iter().copied());
+        self.warm_links(newest);
+    }
+
+    /// Reads the links of these pages.
+    fn warm_links(&self, ppns: impl Iterator<Item = Ppn>) {
+        read_all(ppns.map(|ppn| self.links.get(ppn.0).newer.into()));
+    }
+
+    /// Reads what detaching pages from these slots will need; see [`crate::warm`].
+    pub(super) fn warm_detachments(&self, slotted: impl Iterator<Item = (Ppn, u32)> + Clone) {
+        read_all(slotted.clone().map(|(ppn, _)| self.slotted.contains(ppn).into()));
+        read_all(slotted.clone().map(|(_, slot)| self.displaced[slot as usize].into()));
+        self.warm_links(slotted.map(|(ppn, _)| ppn));
     }
 
     /// Dead pages of `lpn`, newest first.
@@ -218,11 +233,10 @@ impl History {
         self.dead_pages -= 1;
     }
 
-    /// Reads the heads of these lists, so that their cache misses overlap. No owner (`Lpn::NONE`) is skipped.
-    pub(super) fn touch(&self, owners: impl Iterator<Item = Lpn>) {
-        let heads =
-            owners.filter(|lpn| lpn.index() < self.newest.len()).map(|lpn| self.newest.get(lpn.index()));
-        std::hint::black_box(heads.fold(0, |sum, head| sum ^ head));
+    /// Reads the heads of these lists. No owner (`Lpn::NONE`) is skipped.
+    pub(super) fn warm_heads(&self, owners: impl Iterator<Item = Lpn>) {
+        let owners = owners.filter(|lpn| lpn.index() < self.newest.len());
+        read_all(owners.map(|lpn| self.newest.get(lpn.index()).into()));
     }
 
     /// Appends the dead ones of `count` pages from `first` on.

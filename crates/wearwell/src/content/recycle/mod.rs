@@ -47,6 +47,7 @@ pub(crate) use stage::RecycleStage;
 
 use crate::address::{Lpn, Ppn};
 use crate::content::Fingerprint;
+use crate::warm::read_all;
 use accesses::Accesses;
 use history::{History, MAX_PAGES};
 use owners::Owners;
@@ -222,18 +223,19 @@ impl Recycle {
         Some(self.store.candidate(slot).ppn)
     }
 
-    /// Reads what a write of `lpn`, now at `ppn` with content `old`, will need. Calls for several writes overlap
-    /// their cache misses. Changes nothing; returns a value that depends on the reads.
-    #[inline]
-    pub fn warm(&self, lpn: Lpn, ppn: Ppn, old: Fingerprint) -> u64 {
-        let known = u64::from(self.store.find(old).is_some());
-        self.history.warm(lpn, ppn) + self.accesses.get(ppn) as u64 + known
+    /// Reads what writes of `lpns`, now at `ppns` with these contents, will need; see [`crate::warm`].
+    pub(crate) fn warm(&self, lpns: &[Lpn], ppns: &[Ppn], contents: &[Fingerprint]) {
+        self.history.warm(lpns, ppns);
+        read_all(ppns.iter().map(|&ppn| self.accesses.get(ppn).into()));
+        let newest = lpns.iter().filter_map(|&lpn| self.history.newest(lpn));
+        self.store.warm_places(newest.filter_map(|ppn| self.history.slot(ppn)));
+        self.store.warm_find(contents);
+        self.store.warm_evictions(&self.history, lpns.len());
     }
 
-    /// Reads what looking for `fingerprint` will need; see [`Recycle::warm`].
-    #[inline]
-    pub fn warm_find(&self, fingerprint: Fingerprint) -> u64 {
-        u64::from(self.store.find(fingerprint).is_some())
+    /// Reads what looking for these contents will need; see [`crate::warm`].
+    pub(crate) fn warm_find(&self, contents: &[Fingerprint]) {
+        self.store.warm_find(contents);
     }
 
     /// Dead page `ppn` becomes the valid page of `lpn`: out of the store and of its former owner's list. Its access
@@ -306,8 +308,8 @@ impl Recycle {
         let mut dead = std::mem::take(&mut self.dead_of_block);
         dead.clear();
         self.history.collect_dead(first, pages, &mut dead);
-        self.store.touch(dead.iter().filter_map(|&ppn| self.history.slot(ppn)));
-        self.history.touch(dead.iter().map(|&ppn| spare_owner(ppn)));
+        self.store.warm_removals(dead.iter().filter_map(|&ppn| self.history.slot(ppn)));
+        self.history.warm_heads(dead.iter().map(|&ppn| spare_owner(ppn)));
         for &ppn in &dead {
             self.take_out(self.owner(ppn, spare_owner(ppn)), ppn);
         }

@@ -164,6 +164,22 @@ impl Order {
         self.worst_level().map(|level| self.queues[level as usize].oldest())
     }
 
+    /// The entry with `ticket` on `level`; any number if it left.
+    #[inline]
+    pub(super) fn slot(&self, level: u8, ticket: u32) -> u32 {
+        let queue = &self.queues[level as usize];
+        queue.places.get(queue.place(ticket)).copied().unwrap_or(BLANK)
+    }
+
+    /// All entries, worst first, from the lowest level on.
+    pub(super) fn worst_first(&self) -> impl Iterator<Item = u32> + Clone + '_ {
+        let occupied = self.queues.iter().zip(&self.live).filter(|&(_, &live)| live > 0);
+        occupied
+            .flat_map(|(queue, _)| queue.places.range(queue.oldest..))
+            .copied()
+            .filter(|&slot| slot != BLANK)
+    }
+
     /// Entries that stand before this one, plus one. A few hundred additions.
     pub(super) fn rank(&self, level: u8, ticket: u32) -> u32 {
         let better: u32 = self.live[level as usize + 1..].iter().sum();

@@ -20,6 +20,7 @@ use super::history::History;
 use super::order::Order;
 use crate::address::{Address, Ppn};
 use crate::content::{Fingerprint, mix};
+use crate::warm::read_all;
 use hashbrown::HashTable;
 
 const NONE: u32 = u32::MAX;
@@ -244,12 +245,33 @@ impl Store {
         self.clock = self.clock.wrapping_add(1);
     }
 
-    /// Reads what removing these slots will need. The reads do not depend on one another, so their cache misses
-    /// overlap, while those of the removals themselves would queue up.
-    pub(super) fn touch(&self, slots: impl Iterator<Item = u32> + Clone) {
-        let tickets = slots.clone().fold(0, |sum, slot| sum ^ self.slots[slot as usize].ticket);
-        let found = slots.filter(|&slot| self.find(self.slots[slot as usize].fingerprint).is_some()).count();
-        std::hint::black_box((tickets, found));
+    /// Reads what changing the places of these slots will need; see [`crate::warm`].
+    pub(super) fn warm_places(&self, slots: impl Iterator<Item = u32> + Clone) {
+        read_all(slots.clone().map(|slot| self.slots[slot as usize].ticket.into()));
+        read_all(slots.map(|slot| {
+            let Slot { level, ticket, .. } = self.slots[slot as usize];
+            self.order.slot(level, ticket).into()
+        }));
+    }
+
+    /// The same for removing them.
+    pub(super) fn warm_removals(&self, slots: impl Iterator<Item = u32> + Clone) {
+        self.warm_places(slots.clone());
+        read_all(slots.map(|slot| self.find(self.slots[slot as usize].fingerprint).is_some().into()));
+    }
+
+    /// The same for admitting `count` candidates to a full store.
+    pub(super) fn warm_evictions(&self, history: &History, count: usize) {
+        if self.capacity.is_some_and(|capacity| self.len() >= capacity) {
+            let worst = self.order.worst_first().take(count);
+            self.warm_removals(worst.clone());
+            history.warm_detachments(worst.map(|slot| (self.slots[slot as usize].ppn, slot)));
+        }
+    }
+
+    /// The same for finding these contents.
+    pub(super) fn warm_find(&self, contents: &[Fingerprint]) {
+        read_all(contents.iter().map(|&content| self.find(content).is_some().into()));
     }
 
     /// Changes the capacity and every level; among equals the recency stays. Evicts what no longer fits.

@@ -1,0 +1,81 @@
+//! Reading ahead: what the next writes will look up is read before, so that the cache misses overlap.
+//!
+//! A write asks a dozen tables, each answer names the place to ask next, and on a device of some size nearly every
+//! answer misses the caches: alone, a write waits for one miss after the other. Of several writes the look-ups in one table
+//! do not depend on one another, so they are made together, table after table. Each table has a loop of its own: the
+//! processor looks some hundred instructions ahead, so a loop that does more has fewer misses in flight. The price is that
+//! every look-up is made twice, the second time from the cache.
+//!
+//! Invariant: nothing changes.
+
+use std::hint::black_box;
+
+use crate::address::{Lpn, Ppn, Unit};
+use crate::content::Fingerprint;
+use crate::content::sharing::is_page;
+use crate::ftl::Ftl;
+use crate::mapping::AnyMapping;
+use crate::nand::Nand;
+
+/// Writes that are looked up together.
+const TOGETHER: usize = 32;
+
+/// Makes reads whose values nobody needs.
+#[inline]
+pub(crate) fn read_all(values: impl Iterator<Item = u64>) {
+    black_box(values.fold(0, |sum, value| sum ^ value));
+}
+
+impl<N: Nand> Ftl<N> {
+    /// Reads what writes of `upcoming` will need; `fingerprints` are those of the pages to be written, where known. For maps
+    /// in RAM; others read flash, which has to be asked for in order.
+    #[inline]
+    pub fn warm(&self, upcoming: &[Lpn], fingerprints: &[Fingerprint]) {
+        let AnyMapping::Flat(map) = &self.mapping else { return };
+        let (pages, mut units, mut places) =
+            (self.store.geometry().pages(), [Unit(0); TOGETHER], [Ppn(0); TOGETHER]);
+        for lpns in upcoming.chunks(TOGETHER) {
+            let (units, places) = (&mut units[..lpns.len()], &mut places[..lpns.len()]);
+            for ((unit, place), &lpn) in units.iter_mut().zip(&mut *places).zip(lpns) {
+                *unit = map.get(lpn).unwrap_or(Unit(0));
+                *place = if is_page(*unit, pages) { Ppn(unit.0) } else { Ppn(0) };
+            }
+            let counted = |&place: &Ppn| u64::from(self.store.blocks().valid(self.store.block_of(place)));
+            read_all(places.iter().map(|place| counted(place) + u64::from(self.validity.is_valid(*place))));
+            if self.recycle.is_some() || self.sharing.is_some() {
+                self.warm_content(lpns, units, places);
+            }
+        }
+        if !fingerprints.is_empty() {
+            self.warm_known(fingerprints);
+        }
+    }
+
+    /// What the content stages will need to let go of the pages that `lpns` have now. Never inlined: devices that do not
+    /// look at content are faster without it in the middle of their loop.
+    #[inline(never)]
+    fn warm_content(&self, lpns: &[Lpn], units: &[Unit], places: &[Ppn]) {
+        let mut contents = [Fingerprint::default(); TOGETHER];
+        let contents = &mut contents[..lpns.len()];
+        for (content, &unit) in contents.iter_mut().zip(units) {
+            *content = self.fingerprint_of_unit(unit);
+        }
+        if let Some(stage) = &self.recycle {
+            stage.part.warm(lpns, places, contents);
+        }
+        if let Some(sharing) = &self.sharing {
+            sharing.warm(lpns, contents.iter().copied().zip(units.iter().copied()));
+        }
+    }
+
+    /// What looking for these contents will need.
+    #[inline(never)]
+    fn warm_known(&self, fingerprints: &[Fingerprint]) {
+        if let Some(stage) = &self.recycle {
+            stage.part.warm_find(fingerprints);
+        }
+        if let Some(index) = self.sharing.as_ref().and_then(|sharing| sharing.index.as_ref()) {
+            index.warm(fingerprints.iter().copied());
+        }
+    }
+}

@@ -14,7 +14,7 @@ use crate::address::{Lpn, Ppn, Unit};
 use crate::content::Fingerprint;
 use crate::content::sharing::is_page;
 use crate::ftl::Ftl;
-use crate::mapping::AnyMapping;
+use crate::mapping::{AnyMapping, Cached, Flat};
 use crate::nand::Nand;
 
 /// Writes that are looked up together.
@@ -27,28 +27,46 @@ pub(crate) fn read_all(values: impl Iterator<Item = u64>) {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Reads what writes of `upcoming` will need; `fingerprints` are those of the pages to be written, where known. For maps
-    /// in RAM; others read flash, which has to be asked for in order.
+    /// Reads what writes of `upcoming` will need; `fingerprints` are those of the pages to be written, where known.
     #[inline]
     pub fn warm(&self, upcoming: &[Lpn], fingerprints: &[Fingerprint]) {
-        let AnyMapping::Flat(map) = &self.mapping else { return };
-        let (pages, mut units, mut places) =
-            (self.store.geometry().pages(), [Unit(0); TOGETHER], [Ppn(0); TOGETHER]);
-        for lpns in upcoming.chunks(TOGETHER) {
-            let (units, places) = (&mut units[..lpns.len()], &mut places[..lpns.len()]);
-            for ((unit, place), &lpn) in units.iter_mut().zip(&mut *places).zip(lpns) {
-                *unit = map.get(lpn).unwrap_or(Unit(0));
-                *place = if is_page(*unit, pages) { Ppn(unit.0) } else { Ppn(0) };
-            }
-            let counted = |&place: &Ppn| u64::from(self.store.blocks().valid(self.store.block_of(place)));
-            read_all(places.iter().map(|place| counted(place) + u64::from(self.validity.is_valid(*place))));
-            if self.recycle.is_some() || self.sharing.is_some() {
-                self.warm_content(lpns, units, places);
-            }
+        match &self.mapping {
+            AnyMapping::Flat(map) => upcoming.chunks(TOGETHER).for_each(|lpns| self.warm_flat(map, lpns)),
+            AnyMapping::Cached(map) => upcoming.chunks(TOGETHER).for_each(|lpns| self.warm_cached(map, lpns)),
         }
         if !fingerprints.is_empty() {
             self.warm_known(fingerprints);
         }
+    }
+
+    #[inline]
+    fn warm_flat(&self, map: &Flat, lpns: &[Lpn]) {
+        let pages = self.store.geometry().pages();
+        let (mut units, mut places) = ([Unit(0); TOGETHER], [Ppn(0); TOGETHER]);
+        let (units, places) = (&mut units[..lpns.len()], &mut places[..lpns.len()]);
+        for ((unit, place), &lpn) in units.iter_mut().zip(&mut *places).zip(lpns) {
+            *unit = map.get(lpn).unwrap_or(Unit(0));
+            *place = if is_page(*unit, pages) { Ppn(unit.0) } else { Ppn(0) };
+        }
+        self.warm_validity(places.iter().copied());
+        if self.recycle.is_some() || self.sharing.is_some() {
+            self.warm_content(lpns, units, places);
+        }
+    }
+
+    #[inline(never)]
+    fn warm_cached(&self, map: &Cached, lpns: &[Lpn]) {
+        let pages = self.store.geometry().pages();
+        let places = map.warm_updates(&self.store, lpns);
+        self.warm_validity(places.iter().filter(|&&unit| is_page(unit, pages)).map(|unit| Ppn(unit.0)));
+    }
+
+    /// What calling these pages invalid will need.
+    #[inline]
+    fn warm_validity(&self, places: impl Iterator<Item = Ppn>) {
+        let in_ram = !self.validity.is_on_flash();
+        let counted = |place| u64::from(self.store.blocks().valid(self.store.block_of(place)));
+        read_all(places.map(|place| counted(place) + u64::from(in_ram && self.validity.is_valid(place))));
     }
 
     /// What the content stages will need to let go of the pages that `lpns` have now. Never inlined: devices that do not

@@ -4,7 +4,10 @@
 
 mod common;
 
-use common::{BUFFERS, Mix, Op, Oracle, Random, World, designs, designs_of, device, full_medium, worlds};
+use common::{
+    BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, World, designs, designs_of, device, full_medium,
+    worlds,
+};
 use wearwell::address::{BlockId, Lpn, Ppn, RemapMode};
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{RecycleOptions, StorePolicy};
@@ -19,6 +22,7 @@ use wearwell::nand::{
 use wearwell::nand::{PageKind, Retain, SimNand, Word};
 use wearwell::refs::RefsPart;
 use wearwell::reverse_map::ReverseMapPart;
+use wearwell::stats::Stats;
 use wearwell::store::BlockState;
 use wearwell::write_buffer::BufferOptions;
 use wearwell::{Device, DeviceOptions};
@@ -77,6 +81,38 @@ fn assert_equal_logs(one: &Parts, other: &Parts) {
 
 const POLICIES: [VictimPolicy; 4] =
     [VictimPolicy::Greedy, VictimPolicy::CostBenefit, VictimPolicy::DChoices { d: 2 }, VictimPolicy::Fifo];
+
+/// What the log of a design and its counters are, with what follows read ahead or not, and with much that does not follow.
+fn outcome_of(world: &World, design: &DesignUnderTest, reads_ahead: bool) -> (Vec<Recorded>, Stats) {
+    let contents = design.contents(CONTENTS);
+    let mut device = device(world, &design.parts, BUFFERS[0], Recording::new(full_medium(world)));
+    let mut oracle = Oracle::of(&device, contents as usize);
+    let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
+    let mut mix = Mix { random: Random::new(1), sectors, page_sectors, contents, switches: false };
+    let lpns: Vec<Lpn> = (0..device.ftl().logical_pages()).map(Lpn).collect();
+    let known: Vec<Fingerprint> = (0..contents)
+        .map(|id| fingerprint_of(oracle.fill(0, page_sectors, id)))
+        .chain((0..40).map(Fingerprint))
+        .collect();
+    for _ in 0..OPERATIONS / 8 {
+        if reads_ahead {
+            device.ftl().warm(&lpns, &known);
+        }
+        oracle.apply(&mut device, mix.draw()).expect("there is room");
+    }
+    let stats = device.ftl().stats().clone();
+    (device.ftl().store().nand().log().to_vec(), stats)
+}
+
+#[test]
+fn reading_ahead_changes_nothing() {
+    for design in designs() {
+        for world in worlds() {
+            let [with, without] = [true, false].map(|ahead| outcome_of(&world, &design, ahead));
+            assert!(with == without, "{} on {}", design.name, world.name);
+        }
+    }
+}
 
 #[test]
 fn recycling_with_an_empty_store_is_page_map() {

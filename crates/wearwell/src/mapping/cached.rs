@@ -29,6 +29,8 @@
 //! traffic is zero and the program sequence is that of the flat table. A translation page that was never written maps
 //! nothing.
 
+use arrayvec::ArrayVec;
+
 use super::Mapping;
 use super::entry_cache::{EntryCache, Slot};
 use super::translation_table::{DirectoryPart, NOTE_BYTES, TranslationTable, entry_at, note_in};
@@ -38,6 +40,7 @@ use crate::nand::{Nand, PageKind};
 use crate::store::Store;
 use crate::table::Table;
 use crate::timing::Cause;
+use crate::warm::read_all;
 
 /// Bytes of one entry in the cache: LPN and PPN.
 const CACHE_ENTRY_BYTES: u64 = 8;
@@ -80,6 +83,9 @@ impl CachedOptions {
         }
     }
 }
+
+/// Words of translation pages that are read ahead at most.
+const WARMED_WORDS: usize = 64;
 
 /// What the cache did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -379,6 +385,26 @@ impl Cached {
         self.noted |= changes > 0;
         self.cache.clean_page(id);
         Ok(())
+    }
+
+    /// Reads what updates of `lpns` will need; see [`crate::warm`]: the entries that are read for them, and those that leave
+    /// the cache for them, with the other dirty ones of their translation pages. Returns the places that flash names.
+    pub(crate) fn warm_updates<N: Nand>(&self, io: &Store<N>, lpns: &[Lpn]) -> ArrayVec<Unit, WARMED_WORDS> {
+        let is_full = self.cache.len() + lpns.len() > self.options.entries as usize;
+        let leaving = self.cache.oldest_first().take(if is_full { lpns.len() } else { 0 });
+        let pages = leaving.clone().filter(|entry| entry.is_dirty).map(|entry| self.cache.page_of(entry.lpn));
+        let dirty =
+            pages.clone().flat_map(|id| self.cache.dirty_of(id)).map(|slot| self.cache.entry(slot).lpn);
+        let missed = lpns.iter().copied().filter(|&lpn| self.cache.find(lpn).is_none() && !self.is_lazy());
+        let words = dirty.chain(missed).filter_map(|lpn| self.table.word_of(lpn));
+        let mut words: ArrayVec<_, WARMED_WORDS> = words.take(WARMED_WORDS).collect();
+        read_all(leaving.filter_map(|entry| self.cache.find(entry.lpn)).map(u64::from));
+        io.nand().peek_words(&mut words);
+        if self.note().is_some() {
+            let notes = pages.filter_map(|id| self.table.note_of(id)).take(WARMED_WORDS);
+            io.nand().peek_words(&mut notes.collect::<ArrayVec<_, WARMED_WORDS>>());
+        }
+        words.iter().map(|(_, word)| Unit(word.value)).collect()
     }
 
     #[inline]

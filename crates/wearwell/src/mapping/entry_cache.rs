@@ -156,6 +156,12 @@ impl EntryCache {
         self.recency.oldest()
     }
 
+    /// All entries, the one that was used longest ago first.
+    pub(super) fn oldest_first(&self) -> impl Iterator<Item = &Entry> + Clone {
+        let newer = |slot: &Slot| self.slots[*slot as usize].links[BY_USE].newer();
+        std::iter::successors(self.oldest(), newer).map(|slot| self.entry(slot))
+    }
+
     /// Drops a clean entry.
     pub(super) fn remove(&mut self, slot: Slot) {
         let Entry { lpn, is_dirty, .. } = self.slots[slot as usize];

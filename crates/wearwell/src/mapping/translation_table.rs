@@ -140,6 +140,17 @@ impl TranslationTable {
         }
     }
 
+    /// Where the entry of `lpn` stands on flash: the page, and the word in it.
+    pub(super) fn word_of(&self, lpn: Lpn) -> Option<(Ppn, Word)> {
+        let (id, index) = (lpn.0 / self.entries_per_page, lpn.0 % self.entries_per_page);
+        self.place(id).map(|place| (place, Word { index, value: Unit::NONE.0 }))
+    }
+
+    /// The same for the note of translation page `id`.
+    pub(super) fn note_of(&self, id: u32) -> Option<(Ppn, Word)> {
+        self.place(id).map(|place| (place, self.words_of(0)[0]))
+    }
+
     /// Entry `k` of those in hand.
     #[inline]
     pub(super) fn get(&self, k: usize) -> Unit {

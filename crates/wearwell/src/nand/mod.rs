@@ -39,6 +39,9 @@ macro_rules! delegate_queries {
         fn erase_count(&self, block: BlockId) -> u32 {
             self.inner.erase_count(block)
         }
+        fn peek_words(&self, words: &mut [(Ppn, crate::nand::Word)]) {
+            self.inner.peek_words(words);
+        }
         fn keeps_bytes(&self) -> bool {
             self.inner.keeps_bytes()
         }
@@ -220,6 +223,10 @@ pub trait Nand {
         }
         Ok(oob)
     }
+
+    /// Fills in words of metadata pages that are about to be read, where the medium holds them in memory: no flash is read,
+    /// and nothing may be concluded from what is found but what to read ahead.
+    fn peek_words(&self, _: &mut [(Ppn, Word)]) {}
 
     /// Programs a page of metadata that is `base`, which was read before and can still be read, but for `words`, no two
     /// of one place: one program, as [`Nand::program`].

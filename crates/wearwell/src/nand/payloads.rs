@@ -13,6 +13,7 @@ use super::frames::{Frame, Frames};
 use super::{Geometry, Word};
 use crate::address::{BlockId, Ppn};
 use crate::table::Table;
+use crate::warm::read_all;
 
 type Slot = u32;
 
@@ -139,6 +140,19 @@ impl Payloads {
             word.value = self.word(slot, word.index);
         }
         true
+    }
+
+    /// Fills in words of several pages, table after table (see [`crate::warm`]); those of pages without bytes stay.
+    pub(super) fn peek_words(&self, words: &mut [(Ppn, Word)], place: impl Fn(Ppn) -> Place) {
+        let slots = || words.iter().map(|&(ppn, _)| self.slot(place(ppn)));
+        read_all(slots().map(u64::from));
+        read_all(slots().filter_map(|slot| self.versions[slot as usize].as_ref()).map(|v| v.users.into()));
+        for (ppn, word) in words {
+            let slot = self.slot(place(*ppn));
+            if slot != NONE {
+                word.value = self.word(slot, word.index);
+            }
+        }
     }
 
     /// The bytes of a page will not be read again.

@@ -325,6 +325,10 @@ impl Nand for SimNand {
         Ok(self.oob(ppn, block))
     }
 
+    fn peek_words(&self, words: &mut [(Ppn, Word)]) {
+        self.payloads.peek_words(words, |ppn| self.place(ppn));
+    }
+
     fn program_changed(&mut self, ppn: Ppn, oob: Oob, base: Ppn, words: &[Word]) -> Result<(), NandError> {
         let base_block = self.require_programmed(base);
         self.readable(base, base_block)?;

@@ -243,12 +243,12 @@ impl<N: Nand> Ftl<N> {
             return Err(format!("{bound} logical pages are bound and {valid} entries are valid"));
         }
         let Some(index) = &sharing.index else { return Ok(()) };
-        for (fingerprint, unit) in index.entries() {
+        for unit in index.units() {
             let is_live = match &self.chunks {
                 Some(stage) if !is_page(unit, self.store.geometry().pages()) => stage.is_live(unit),
                 _ => self.validity.is_valid(Ppn(unit.0)),
             };
-            if !is_live || self.fingerprint_of_unit(unit) != fingerprint {
+            if !is_live || !index.knows(self.fingerprint_of_unit(unit), unit) {
                 return Err(format!(
                     "the content index names page {unit}, which holds something else or nothing"
                 ));

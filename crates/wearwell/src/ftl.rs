@@ -402,11 +402,12 @@ impl<N: Nand> Ftl<N> {
     /// A unit with this content can be shared from now on.
     #[inline]
     pub(crate) fn learn_content(&mut self, fingerprint: Fingerprint, unit: Unit) {
-        if let Some(sharing) = &mut self.sharing
+        let Self { sharing, store, chunks, observations, .. } = self;
+        if let Some(sharing) = sharing
             && let Some(index) = &mut sharing.index
-            && (sharing.deduplicates || self.observations.samples_content(fingerprint))
+            && (sharing.deduplicates || observations.samples_content(fingerprint))
         {
-            index.insert(fingerprint, unit);
+            index.insert(fingerprint, unit, |unit| content_of(store, chunks.as_deref(), unit));
         }
     }
 
@@ -482,12 +483,7 @@ impl<N: Nand> Ftl<N> {
     /// Identity of a unit's content where the medium keeps it.
     #[inline]
     pub(crate) fn fingerprint_of_unit(&self, unit: Unit) -> Fingerprint {
-        if let Some(stage) = &self.chunks
-            && !is_page(unit, self.store.geometry().pages())
-        {
-            return stage.fingerprint(unit);
-        }
-        self.store.nand().fingerprint(Ppn(unit.0))
+        content_of(&self.store, self.chunks.as_deref(), unit)
     }
 
     /// Identity of a page's current content where the medium keeps it; for merging partial writes.
@@ -806,4 +802,13 @@ fn require_what_nvram_map_needs(parts: &Parts, spare_bytes: u32) -> Result<()> {
         None
     };
     refusal.map_or(Ok(()), |sentence| Err(Error::Options(sentence.into())))
+}
+
+/// Identity of what a unit holds.
+#[inline]
+pub(crate) fn content_of<N: Nand>(store: &Store<N>, chunks: Option<&ChunkStage>, unit: Unit) -> Fingerprint {
+    match chunks {
+        Some(stage) if !is_page(unit, store.geometry().pages()) => stage.fingerprint(unit),
+        _ => store.nand().fingerprint(Ppn(unit.0)),
+    }
 }

@@ -100,14 +100,6 @@ impl<W: Word> Table<W> {
         table
     }
 
-    /// The same words, and zeros behind them, `len` words together.
-    pub(crate) fn grown(&self, len: usize) -> Self {
-        let mut table = Self::zeroed(len);
-        let words = self.memory.bytes();
-        table.memory.bytes_mut()[..words.len()].copy_from_slice(words);
-        table
-    }
-
     /// Number of words.
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -201,9 +193,6 @@ mod tests {
             }
             let copy = table.clone();
             assert!((0..len).all(|k| copy.get(k) == model[k]), "length {len}");
-            let longer = table.grown(len + 3);
-            assert!((0..len).all(|k| longer.get(k) == model[k]), "length {len}");
-            assert!((len..len + 3).all(|k| longer.get(k) == 0), "length {len}");
         }
     }
 

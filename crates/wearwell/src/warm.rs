@@ -82,7 +82,7 @@ impl<N: Nand> Ftl<N> {
             stage.part.warm(lpns, places, contents);
         }
         if let Some(sharing) = &self.sharing {
-            sharing.warm(lpns, contents.iter().copied().zip(units.iter().copied()));
+            sharing.warm(lpns, units, contents);
         }
     }
 

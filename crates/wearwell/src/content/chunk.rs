@@ -685,7 +685,9 @@ impl<N: Nand> Ftl<N> {
         let writers: Vec<Lpn> = members.iter().map(|(_, member)| member.lpn).collect();
         self.mapping.warm(&writers);
         if let Some(sharing) = &self.sharing {
-            sharing.warm(&writers, members.iter().map(|&(unit, member)| (member.fingerprint, unit)));
+            let (units, contents): (Vec<Unit>, Vec<Fingerprint>) =
+                members.iter().map(|&(unit, member)| (unit, member.fingerprint)).unzip();
+            sharing.warm(&writers, &units, &contents);
         }
     }
 

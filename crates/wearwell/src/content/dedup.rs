@@ -5,15 +5,15 @@
 //! may move on while others still live from it. When the index is full an entry that was not hit since the hand came
 //! by last makes room (second chance): nearly as good as exact recency, and a hit costs one bit instead of relinking.
 //!
-//! Each question costs cache misses and nothing else: the buckets of the hash table hold a part of the hash beside the
-//! number of the slot, so that a miss is answered by one of them and a table that grows does not ask the slots; and who
-//! names content and unit together (a page that moved or died) needs the unit alone, as a unit has one content. The price:
-//! nine more bytes per entry than a table of slots.
+//! Each question costs cache misses and nothing else, so an entry is one word: part of the hash, the bit of the second
+//! chance, the unit. What the unit holds is known to the flash, which is asked where the parts of two hashes agree, hardly
+//! ever in vain; who names content and unit together (a page that moved or died) needs the unit alone, as a unit has one
+//! content. The price: the hand goes round by hash, not by age, and a look-up has to be told how to ask the flash.
 //!
 //! Invariants: an entry names a unit that somebody refers to; at most one entry per fingerprint, the newest copy.
 
 use super::{Fingerprint, mix};
-use crate::address::{Address, Unit};
+use crate::address::Unit;
 use crate::table::Table;
 use crate::warm::read_all;
 
@@ -35,22 +35,71 @@ fn longer(len: usize) -> usize {
     (len + len / 2).max(16)
 }
 
-/// Slots by hash: linear probing over words of a tag (the upper half of the hash, which also gives the home) and a slot
-/// number above 0; 0 is an empty bucket.
-#[derive(Clone, Debug)]
-struct Buckets {
-    words: Table<u64>,
-    entries: u32,
+/// Bits of the hash that an entry keeps.
+const TAG_BITS: u32 = 31;
+
+/// An entry; 0 = none. From the top: tag, whether it was hit since the hand came by, number of the unit plus one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Word(u64);
+
+impl Word {
+    const NONE: Self = Self(0);
+    const HIT: u64 = 1 << 32;
+
+    fn new(tag: u64, unit: Unit) -> Self {
+        Self(tag << (64 - TAG_BITS) | (u64::from(unit.0) + 1))
+    }
+
+    #[inline]
+    fn tag(self) -> u64 {
+        self.0 >> (64 - TAG_BITS)
+    }
+
+    #[inline]
+    fn unit(self) -> Unit {
+        Unit((self.0 as u32).wrapping_sub(1))
+    }
+
+    fn is_hit(self) -> bool {
+        self.0 & Self::HIT != 0
+    }
 }
 
-impl Buckets {
-    fn new() -> Self {
-        Self { words: Table::zeroed(longer(0)), entries: 0 }
+#[inline]
+fn tag_of(fingerprint: Fingerprint) -> u64 {
+    mix(fingerprint.0) >> (64 - TAG_BITS)
+}
+
+/// Fingerprint to unit: linear probing. Memory here: 11 to 16 bytes per entry.
+#[derive(Clone, Debug)]
+pub(crate) struct ContentIndex {
+    words: Table<u64>,
+    entries: u32,
+    most_entries: u32,
+    capacity: u32,
+    hand: usize,
+}
+
+impl ContentIndex {
+    /// An empty index.
+    pub(crate) fn new(capacity_entries: Option<u32>) -> Self {
+        Self {
+            words: Table::zeroed(longer(0)),
+            entries: 0,
+            most_entries: 0,
+            capacity: capacity_entries.unwrap_or(u32::MAX),
+            hand: 0,
+        }
+    }
+
+    #[inline]
+    fn word(&self, bucket: usize) -> Word {
+        Word(self.words.get(bucket))
     }
 
     #[inline]
     fn home(&self, tag: u64) -> usize {
-        ((tag * self.words.len() as u64) >> 32) as usize
+        ((tag * self.words.len() as u64) >> TAG_BITS) as usize
     }
 
     #[inline]
@@ -58,229 +107,158 @@ impl Buckets {
         if bucket + 1 == self.words.len() { 0 } else { bucket + 1 }
     }
 
-    /// Bucket and slot of the entry that `is_it` says yes to.
+    /// The bucket of the entry with this tag that `is_it` says yes to.
     #[inline]
-    fn find(&self, fingerprint: Fingerprint, is_it: impl Fn(u32) -> bool) -> Option<(usize, u32)> {
+    fn bucket_of(&self, fingerprint: Fingerprint, is_it: impl Fn(Unit) -> bool) -> Option<usize> {
         let tag = tag_of(fingerprint);
         let mut bucket = self.home(tag);
         loop {
-            let word = self.words.get(bucket);
-            if word == 0 {
+            let word = self.word(bucket);
+            if word == Word::NONE {
                 return None;
             }
-            let slot = word as u32 - 1;
-            if word >> 32 == tag && is_it(slot) {
-                return Some((bucket, slot));
+            if word.tag() == tag && is_it(word.unit()) {
+                return Some(bucket);
             }
             bucket = self.after(bucket);
         }
     }
 
-    /// Reads the buckets that [`Buckets::find`] begins with.
-    fn warm(&self, fingerprints: impl Iterator<Item = Fingerprint>) {
-        read_all(fingerprints.map(|content| self.words.get(self.home(tag_of(content)))));
+    #[inline]
+    fn of_unit(&self, fingerprint: Fingerprint, unit: Unit) -> Option<usize> {
+        self.bucket_of(fingerprint, |other| other == unit)
     }
 
-    fn insert(&mut self, fingerprint: Fingerprint, slot: u32) {
+    /// The unit that holds this content; marks it as used. `content` tells what a unit holds.
+    #[inline]
+    pub(crate) fn find(
+        &mut self,
+        fingerprint: Fingerprint,
+        content: impl Fn(Unit) -> Fingerprint,
+    ) -> Option<Unit> {
+        let bucket = self.bucket_of(fingerprint, |unit| content(unit) == fingerprint)?;
+        let word = self.word(bucket);
+        self.words.set(bucket, word.0 | Word::HIT);
+        Some(word.unit())
+    }
+
+    /// Reads what looking for these contents will need; see [`crate::warm`].
+    pub(crate) fn warm(&self, fingerprints: impl Iterator<Item = Fingerprint>) {
+        read_all(fingerprints.map(|content| self.word(self.home(tag_of(content))).0));
+    }
+
+    /// `unit` holds this content from now on. An older copy of the same content is not found any more.
+    pub(crate) fn insert(
+        &mut self,
+        fingerprint: Fingerprint,
+        unit: Unit,
+        content: impl Fn(Unit) -> Fingerprint,
+    ) {
+        if let Some(bucket) = self.bucket_of(fingerprint, |unit| content(unit) == fingerprint) {
+            return self.rename(bucket, unit);
+        }
+        if self.capacity == 0 {
+            return;
+        }
+        if self.entries >= self.capacity {
+            self.evict();
+        }
         // Up to three quarters full: a content that is not there is known after eight buckets, a cache line, or two.
         if self.entries as usize >= self.words.len() / 4 * 3 {
-            let longer = Table::zeroed(longer(self.words.len()));
-            let shorter = std::mem::replace(&mut self.words, longer);
-            (0..shorter.len()).map(|bucket| shorter.get(bucket)).for_each(|word| self.place(word));
+            self.grow();
         }
-        self.place(tag_of(fingerprint) << 32 | (slot as u64 + 1));
+        self.place(Word::new(tag_of(fingerprint), unit));
         self.entries += 1;
+        self.most_entries = self.most_entries.max(self.entries);
     }
 
-    fn place(&mut self, word: u64) {
-        let mut bucket = self.home(word >> 32);
-        while word != 0 && self.words.get(bucket) != 0 {
+    fn rename(&mut self, bucket: usize, unit: Unit) {
+        let word = self.word(bucket);
+        self.words.set(bucket, Word::new(word.tag(), unit).0 | word.0 & Word::HIT);
+    }
+
+    fn grow(&mut self) {
+        let longer = Table::zeroed(longer(self.words.len()));
+        let shorter = std::mem::replace(&mut self.words, longer);
+        self.hand = 0;
+        let words = (0..shorter.len()).map(|bucket| Word(shorter.get(bucket)));
+        words.filter(|&word| word != Word::NONE).for_each(|word| self.place(word));
+    }
+
+    fn place(&mut self, word: Word) {
+        let mut bucket = self.home(word.tag());
+        while self.word(bucket) != Word::NONE {
             bucket = self.after(bucket);
         }
-        if word != 0 {
-            self.words.set(bucket, word);
+        self.words.set(bucket, word.0);
+    }
+
+    fn evict(&mut self) {
+        loop {
+            let word = self.word(self.hand);
+            if word != Word::NONE && !word.is_hit() {
+                return self.empty(self.hand);
+            }
+            self.words.set(self.hand, word.0 & !Word::HIT);
+            self.hand = self.after(self.hand);
         }
     }
 
     /// Empties a bucket and closes the gap: entries behind it that are not at home move up.
-    fn remove(&mut self, bucket: usize) {
+    fn empty(&mut self, bucket: usize) {
         let len = self.words.len();
         let distance = |from: usize, to: usize| if to >= from { to - from } else { to + len - from };
         let (mut gap, mut at) = (bucket, bucket);
         loop {
             at = self.after(at);
-            let word = self.words.get(at);
-            if word == 0 {
+            let word = self.word(at);
+            if word == Word::NONE {
                 break;
             }
-            if distance(self.home(word >> 32), at) >= distance(gap, at) {
-                self.words.set(gap, word);
+            if distance(self.home(word.tag()), at) >= distance(gap, at) {
+                self.words.set(gap, word.0);
                 gap = at;
             }
         }
-        self.words.set(gap, 0);
+        self.words.set(gap, Word::NONE.0);
         self.entries -= 1;
-    }
-}
-
-#[inline]
-fn tag_of(fingerprint: Fingerprint) -> u64 {
-    mix(fingerprint.0) >> 32
-}
-
-/// Fingerprint to unit. Memory here: 24 to 36 bytes per entry.
-#[derive(Clone, Debug)]
-pub struct ContentIndex {
-    buckets: Buckets,
-    /// By slot: content, unit (none = vacant), and whether the entry was hit since the hand came by.
-    fingerprints: Table<u64>,
-    units: Table<u32>,
-    hits: Vec<bool>,
-    vacant: Vec<u32>,
-    capacity: u32,
-    hand: usize,
-}
-
-impl ContentIndex {
-    /// An empty index.
-    pub fn new(capacity_entries: Option<u32>) -> Self {
-        Self {
-            buckets: Buckets::new(),
-            fingerprints: Table::zeroed(0),
-            units: Table::zeroed(0),
-            hits: Vec::new(),
-            vacant: Vec::new(),
-            capacity: capacity_entries.unwrap_or(u32::MAX),
-            hand: 0,
-        }
-    }
-
-    #[inline]
-    fn with_content(&self, fingerprint: Fingerprint) -> Option<(usize, u32)> {
-        self.buckets.find(fingerprint, |slot| self.fingerprints.get(slot as usize) == fingerprint.0)
-    }
-
-    #[inline]
-    fn of_unit(&self, fingerprint: Fingerprint, unit: Unit) -> Option<(usize, u32)> {
-        self.buckets.find(fingerprint, |slot| self.unit(slot) == unit)
-    }
-
-    #[inline]
-    fn unit(&self, slot: u32) -> Unit {
-        Unit(self.units.get(slot as usize))
-    }
-
-    /// The unit that holds this content; marks it as used.
-    #[inline]
-    pub fn find(&mut self, fingerprint: Fingerprint) -> Option<Unit> {
-        let (_, slot) = self.with_content(fingerprint)?;
-        self.hits[slot as usize] = true;
-        Some(self.unit(slot))
-    }
-
-    /// Reads what [`ContentIndex::find`] will need; see [`crate::warm`].
-    pub(crate) fn warm(&self, fingerprints: impl Iterator<Item = Fingerprint> + Clone) {
-        self.buckets.warm(fingerprints.clone());
-        read_all(fingerprints.filter_map(|content| self.with_content(content)).map(|(_, slot)| slot.into()));
-    }
-
-    /// The same for [`ContentIndex::remove`] and [`ContentIndex::relocate`].
-    pub(crate) fn warm_units(&self, units: impl Iterator<Item = (Fingerprint, Unit)> + Clone) {
-        self.buckets.warm(units.clone().map(|(content, _)| content));
-        read_all(
-            units.filter_map(|(content, unit)| self.of_unit(content, unit)).map(|(_, slot)| slot.into()),
-        );
-    }
-
-    /// `unit` holds this content from now on. An older copy of the same content is not found any more.
-    pub fn insert(&mut self, fingerprint: Fingerprint, unit: Unit) {
-        if let Some((_, slot)) = self.with_content(fingerprint) {
-            self.units.set(slot as usize, unit.0);
-            return;
-        }
-        if self.capacity == 0 {
-            return;
-        }
-        if self.len() >= self.capacity {
-            self.evict();
-        }
-        let slot = self.vacant.pop().unwrap_or_else(|| self.new_slot());
-        self.fingerprints.set(slot as usize, fingerprint.0);
-        self.units.set(slot as usize, unit.0);
-        self.hits[slot as usize] = false;
-        self.buckets.insert(fingerprint, slot);
-    }
-
-    fn new_slot(&mut self) -> u32 {
-        let slot = self.hits.len();
-        self.hits.push(false);
-        if slot == self.units.len() {
-            self.units = self.units.grown(longer(slot));
-            self.fingerprints = self.fingerprints.grown(longer(slot));
-        }
-        slot as u32
-    }
-
-    fn evict(&mut self) {
-        loop {
-            self.hand = if self.hand + 1 < self.hits.len() { self.hand + 1 } else { 0 };
-            if self.unit(self.hand as u32) == Unit::NONE {
-                continue;
-            }
-            if !std::mem::replace(&mut self.hits[self.hand], false) {
-                let fingerprint = Fingerprint(self.fingerprints.get(self.hand));
-                let entry = self.with_content(fingerprint).expect("a slot in use has a bucket");
-                return self.drop_entry(entry);
-            }
-        }
-    }
-
-    fn drop_entry(&mut self, (bucket, slot): (usize, u32)) {
-        self.buckets.remove(bucket);
-        self.units.set(slot as usize, Unit::NONE.0);
-        self.vacant.push(slot);
     }
 
     /// Nobody refers to `unit`, which held this content, any more.
     #[inline]
-    pub fn remove(&mut self, fingerprint: Fingerprint, unit: Unit) {
-        if let Some(entry) = self.of_unit(fingerprint, unit) {
-            self.drop_entry(entry);
+    pub(crate) fn remove(&mut self, fingerprint: Fingerprint, unit: Unit) {
+        if let Some(bucket) = self.of_unit(fingerprint, unit) {
+            self.empty(bucket);
         }
     }
 
     /// The content of `from` is at `to` now.
     #[inline]
-    pub fn relocate(&mut self, fingerprint: Fingerprint, from: Unit, to: Unit) {
-        if let Some((_, slot)) = self.of_unit(fingerprint, from) {
-            self.units.set(slot as usize, to.0);
+    pub(crate) fn relocate(&mut self, fingerprint: Fingerprint, from: Unit, to: Unit) {
+        if let Some(bucket) = self.of_unit(fingerprint, from) {
+            self.rename(bucket, to);
         }
     }
 
     /// Forgets everything: the index is volatile, and losing it costs opportunities only.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Self::new((self.capacity != u32::MAX).then_some(self.capacity));
     }
 
-    /// Entries.
-    pub fn len(&self) -> u32 {
-        self.buckets.entries
+    /// Units that can be found, for audits.
+    pub(crate) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
+        let words = (0..self.words.len()).map(|bucket| self.word(bucket));
+        words.filter(|&word| word != Word::NONE).map(Word::unit)
     }
 
-    /// Whether the index knows no content.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// All entries, for audits.
-    pub fn entries(&self) -> impl Iterator<Item = (Fingerprint, Unit)> + '_ {
-        let slots = (0..self.hits.len() as u32).filter(|&slot| self.unit(slot) != Unit::NONE);
-        slots.map(|slot| (Fingerprint(self.fingerprints.get(slot as usize)), self.unit(slot)))
+    /// Whether `unit` is found by its content, for audits.
+    pub(crate) fn knows(&self, fingerprint: Fingerprint, unit: Unit) -> bool {
+        self.of_unit(fingerprint, unit).is_some()
     }
 
     /// Bytes a controller holds.
-    pub fn ram_bytes(&self) -> u64 {
-        ENTRY_BYTES * self.hits.len() as u64
+    pub(crate) fn ram_bytes(&self) -> u64 {
+        ENTRY_BYTES * u64::from(self.most_entries)
     }
 }
 
@@ -289,19 +267,21 @@ mod tests {
     use super::*;
     use std::collections::HashMap;
 
-    /// A plain map beside the index, through growth, wrap-around and the gaps that removals leave.
+    /// A plain map beside the index, through growth, wrap-around and the gaps that removals leave. What a unit holds is what
+    /// was last put there.
     #[test]
     fn an_unbounded_index_is_a_map() {
-        let (mut index, mut model) = (ContentIndex::new(None), HashMap::new());
+        let (mut index, mut model, mut held) = (ContentIndex::new(None), HashMap::new(), HashMap::new());
         let mut state = 1;
         for step in 0..60_000_u32 {
             state = mix(state);
             let fingerprint = Fingerprint(state % 700);
             let known = model.get(&fingerprint).copied();
-            assert_eq!(index.find(fingerprint), known, "step {step}");
+            assert_eq!(index.find(fingerprint, |unit| held[&unit]), known, "step {step}");
             match (state >> 32) % 4 {
                 0 | 1 => {
-                    index.insert(fingerprint, Unit(step));
+                    held.insert(Unit(step), fingerprint);
+                    index.insert(fingerprint, Unit(step), |unit| held[&unit]);
                     model.insert(fingerprint, Unit(step));
                 }
                 2 => {
@@ -309,23 +289,54 @@ mod tests {
                     model.remove(&fingerprint);
                 }
                 _ => {
+                    held.insert(Unit(step), fingerprint);
                     index.relocate(fingerprint, known.unwrap_or(Unit(step)), Unit(step));
                     model.entry(fingerprint).and_modify(|unit| *unit = Unit(step));
                 }
             }
-            assert_eq!(index.len() as usize, model.len());
+            assert_eq!(index.entries as usize, model.len());
         }
-        assert_eq!(index.entries().collect::<HashMap<_, _>>(), model);
+        let mut units: Vec<Unit> = index.units().collect();
+        let mut expected: Vec<Unit> = model.into_values().collect();
+        units.sort_unstable_by_key(|unit| unit.0);
+        expected.sort_unstable_by_key(|unit| unit.0);
+        assert_eq!(units, expected);
     }
 
-    /// What was not hit since the hand came by makes room, in the order of the slots.
+    /// Contents whose parts of the hash agree are told apart by what the units hold.
+    #[test]
+    fn equal_tags_are_no_equal_contents() {
+        let mut by_tag = HashMap::new();
+        let mut contents = (0..).map(Fingerprint);
+        let (one, other) = loop {
+            let content = contents.next().expect("there is no end");
+            if let Some(other) = by_tag.insert(tag_of(content), content) {
+                break (other, content);
+            }
+        };
+        let mut index = ContentIndex::new(None);
+        let content = |unit: Unit| if unit == Unit(1) { one } else { other };
+        index.insert(one, Unit(1), content);
+        assert_eq!(index.find(other, content), None);
+        index.insert(other, Unit(2), content);
+        assert_eq!([one, other].map(|c| index.find(c, content)), [Some(Unit(1)), Some(Unit(2))]);
+        index.remove(one, Unit(1));
+        assert_eq!([one, other].map(|c| index.find(c, content)), [None, Some(Unit(2))]);
+    }
+
+    /// What was not hit since the hand came by makes room.
     #[test]
     fn a_full_index_gives_second_chances() {
-        let mut index = ContentIndex::new(Some(3));
-        (1..=3).for_each(|k| index.insert(Fingerprint(k), Unit(k as u32)));
-        assert_eq!(index.find(Fingerprint(2)), Some(Unit(2)));
-        index.insert(Fingerprint(4), Unit(4));
-        let known: Vec<bool> = (1..=4).map(|k| index.find(Fingerprint(k)).is_some()).collect();
-        assert_eq!(known, [true, true, false, true]);
+        let content = |unit: Unit| Fingerprint(u64::from(unit.0));
+        let mut index = ContentIndex::new(Some(100));
+        (1..=100).for_each(|k| index.insert(Fingerprint(k), Unit(k as u32), content));
+        (1..=50).for_each(|k| assert!(index.find(Fingerprint(k), content).is_some()));
+        (101..=150).for_each(|k| index.insert(Fingerprint(k), Unit(k as u32), content));
+        let known = |range: std::ops::RangeInclusive<u64>| {
+            range.filter(|&k| index.knows(Fingerprint(k), Unit(k as u32))).count()
+        };
+        assert_eq!(index.entries, 100);
+        assert!(known(51..=100) < 25, "{} of those without a hit are left", known(51..=100));
+        assert!(known(1..=50) > 35, "{} of those with a hit are left", known(1..=50));
     }
 }

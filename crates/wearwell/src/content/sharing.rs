@@ -15,7 +15,7 @@ use crate::address::{Address, BlockId, Lpn, Ppn, Unit};
 use crate::content::dedup::{ContentIndex, DedupOptions};
 use crate::content::{Content, Fingerprint};
 use crate::error::Result;
-use crate::ftl::Ftl;
+use crate::ftl::{Ftl, content_of};
 use crate::mapping::AnyMapping;
 use crate::nand::Nand;
 use crate::page_set::PageSet;
@@ -85,11 +85,11 @@ impl Sharing {
     }
 
     /// Reads what giving `lpns` other places than these units, with these contents, will need; see [`crate::warm`].
-    pub(crate) fn warm(&self, lpns: &[Lpn], units: impl Iterator<Item = (Fingerprint, Unit)> + Clone) {
+    pub(crate) fn warm(&self, lpns: &[Lpn], units: &[Unit], contents: &[Fingerprint]) {
         read_all(lpns.iter().map(|&lpn| self.is_bound(lpn).into()));
-        read_all(units.clone().map(|(_, unit)| self.refs.extra(unit).into()));
+        read_all(units.iter().map(|&unit| self.refs.extra(unit).into()));
         if let Some(index) = &self.index {
-            index.warm_units(units);
+            index.warm(contents.iter().copied());
         }
     }
 
@@ -245,12 +245,13 @@ impl<N: Nand> Ftl<N> {
         fingerprint: Fingerprint,
         content: &Content<'_>,
     ) -> Result<Option<Unit>> {
-        let Some(sharing) = &mut self.sharing else { return Ok(None) };
+        let Self { sharing, store, chunks, observations, .. } = self;
+        let Some(sharing) = sharing else { return Ok(None) };
         let Some(index) = &mut sharing.index else { return Ok(None) };
-        if !sharing.deduplicates && !self.observations.samples_content(fingerprint) {
+        if !sharing.deduplicates && !observations.samples_content(fingerprint) {
             return Ok(None);
         }
-        let found = index.find(fingerprint);
+        let found = index.find(fingerprint, |unit| content_of(store, chunks.as_deref(), unit));
         let page_bytes = self.store.geometry().page_bytes as u64;
         self.observations.note_dedup(page_bytes, found.is_none());
         let Some(unit) = found.filter(|_| sharing.deduplicates) else { return Ok(None) };

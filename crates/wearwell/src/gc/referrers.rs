@@ -62,9 +62,8 @@ impl<N: Nand> Ftl<N> {
         }
         if let Some(index) = &mut sharing.index {
             let content = |&to: &Ppn| store.nand().fingerprint(to);
-            let moved = batch.from.iter().zip(&batch.to);
-            index.warm_units(moved.clone().map(|(&from, to)| (content(to), from.into())));
-            for (&from, to) in moved {
+            index.warm(batch.to.iter().map(content));
+            for (&from, to) in batch.from.iter().zip(&batch.to) {
                 index.relocate(content(to), from.into(), (*to).into());
             }
         }

@@ -18,7 +18,7 @@ use crate::mapping::{AnyMapping, Cached, Flat};
 use crate::nand::Nand;
 
 /// Writes that are looked up together.
-const TOGETHER: usize = 32;
+pub(crate) const TOGETHER: usize = 32;
 
 /// Makes reads whose values nobody needs.
 #[inline]

@@ -172,7 +172,7 @@ impl Order {
     }
 
     /// All entries, worst first, from the lowest level on.
-    pub(super) fn worst_first(&self) -> impl Iterator<Item = u32> + Clone + '_ {
+    pub(super) fn worst_first(&self) -> impl Iterator<Item = u32> + '_ {
         let occupied = self.queues.iter().zip(&self.live).filter(|&(_, &live)| live > 0);
         occupied
             .flat_map(|(queue, _)| queue.places.range(queue.oldest..))

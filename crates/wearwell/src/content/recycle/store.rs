@@ -20,7 +20,8 @@ use super::history::History;
 use super::order::Order;
 use crate::address::{Address, Ppn};
 use crate::content::{Fingerprint, mix};
-use crate::warm::read_all;
+use crate::warm::{TOGETHER, read_all};
+use arrayvec::ArrayVec;
 use hashbrown::HashTable;
 
 const NONE: u32 = u32::MAX;
@@ -263,9 +264,9 @@ impl Store {
     /// The same for admitting `count` candidates to a full store.
     pub(super) fn warm_evictions(&self, history: &History, count: usize) {
         if self.capacity.is_some_and(|capacity| self.len() >= capacity) {
-            let worst = self.order.worst_first().take(count);
-            self.warm_removals(worst.clone());
-            history.warm_detachments(worst.map(|slot| (self.slots[slot as usize].ppn, slot)));
+            let worst: ArrayVec<u32, TOGETHER> = self.order.worst_first().take(count.min(TOGETHER)).collect();
+            self.warm_removals(worst.iter().copied());
+            history.warm_detachments(worst.iter().map(|&slot| (self.slots[slot as usize].ppn, slot)));
         }
     }
 

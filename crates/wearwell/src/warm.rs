@@ -93,7 +93,7 @@ impl<N: Nand> Ftl<N> {
             stage.part.warm_find(fingerprints);
         }
         if let Some(index) = self.sharing.as_ref().and_then(|sharing| sharing.index.as_ref()) {
-            index.warm(fingerprints.iter().copied());
+            index.warm_find(fingerprints, |unit| self.fingerprint_of_unit(unit));
         }
     }
 }

@@ -74,40 +74,47 @@ struct Pending {
 /// A live or dead member of a stored chunk.
 #[derive(Clone, Copy, Debug)]
 struct Member {
-    lpn: Lpn,
     fingerprint: Fingerprint,
+    lpn: Lpn,
     compressed_bytes: u32,
-    is_live: bool,
 }
 
-/// What is known of a stored chunk, in one piece: every fourth write makes one and frees one.
+/// What is known of a stored chunk, in one piece and small: every fourth write makes one and frees one, at random.
 #[derive(Clone, Debug, Default)]
 struct Chunk {
-    pages: ArrayVec<Ppn, CHUNK_MEMBERS>,
     members: ArrayVec<Member, CHUNK_MEMBERS>,
-    compressed_bytes: u32,
-    /// Not if a member came without bytes, of which a capture may know sizes only.
-    has_bytes: bool,
+    pages: ArrayVec<Ppn, { CHUNK_MEMBERS - 1 }>,
+    /// Of the members compressed together; 0 if one came without bytes, of which a capture may know sizes only.
+    payload_bytes: u32,
+    /// Bit `k`: member `k` is live.
+    live: u8,
 }
+
+const _: () = assert!(size_of::<Chunk>() == 96);
 
 impl Chunk {
     fn live(&self) -> usize {
-        self.members.iter().filter(|member| member.is_live).count()
+        self.live.count_ones() as usize
+    }
+
+    fn is_live(&self, member: usize) -> bool {
+        self.live >> member & 1 == 1
+    }
+
+    /// Live members with their numbers.
+    fn live_members(&self) -> impl Iterator<Item = (usize, &Member)> {
+        self.members.iter().enumerate().filter(|&(k, _)| self.is_live(k))
     }
 
     /// A chunk of which no member is known to be live yet.
     fn of_found(found: &FoundChunk) -> Self {
-        let dead = |&(lpn, fingerprint): &(Lpn, Fingerprint)| Member {
-            lpn,
-            fingerprint,
-            compressed_bytes: 0,
-            is_live: false,
-        };
+        let dead =
+            |&(lpn, fingerprint): &(Lpn, Fingerprint)| Member { fingerprint, lpn, compressed_bytes: 0 };
         Self {
             pages: found.pages().collect(),
             members: found.directory.members.iter().map(dead).collect(),
-            compressed_bytes: found.directory.compressed_bytes,
-            has_bytes: true,
+            payload_bytes: found.directory.compressed_bytes,
+            live: 0,
         }
     }
 
@@ -200,7 +207,7 @@ impl ChunkStage {
 
     pub(crate) fn is_live(&self, unit: Unit) -> bool {
         let (chunk, member) = self.place_of(unit);
-        self.chunks.get(chunk as usize).and_then(|chunk| chunk.members.get(member)).is_some_and(|m| m.is_live)
+        self.chunks.get(chunk as usize).is_some_and(|chunk| chunk.is_live(member))
     }
 
     /// The logical page that wrote the member.
@@ -248,12 +255,12 @@ impl ChunkStage {
             if chunk.members.is_empty() {
                 *chunk = found.take(number).map(|found| Chunk::of_found(&found)).unwrap_or_default();
             }
-            let member = chunk.members.get_mut(member).ok_or_else(|| {
-                Error::Damaged(format!(
+            if member >= chunk.members.len() {
+                return Err(Error::Damaged(format!(
                     "the map in NVRAM names member {member} of chunk {number}, which is not there"
-                ))
-            })?;
-            member.is_live = true;
+                )));
+            }
+            chunk.live |= 1 << member;
         }
         let numbers = 0..self.chunks.len() as u32;
         let is_vacant = |number: &u32| self.chunks[*number as usize].members.is_empty();
@@ -295,7 +302,7 @@ impl ChunkStage {
 }
 
 /// Pages together: how many flash pages, and the compressed bytes where bytes are known.
-fn pack(members: &[Pending], page_bytes: u32) -> (usize, u32, Vec<u8>) {
+fn pack(members: &[Pending], page_bytes: u32) -> (usize, Vec<u8>) {
     let mut payload = Vec::new();
     if members.iter().all(|member| member.bytes.len() == page_bytes as usize) {
         let together: Vec<u8> = members.iter().flat_map(|member| member.bytes.iter().copied()).collect();
@@ -305,7 +312,7 @@ fn pack(members: &[Pending], page_bytes: u32) -> (usize, u32, Vec<u8>) {
         0 => members.iter().map(|member| member.compressed_bytes).sum(),
         bytes => bytes,
     };
-    (bytes.div_ceil(page_bytes).max(1) as usize, bytes, payload)
+    (bytes.div_ceil(page_bytes).max(1) as usize, payload)
 }
 
 impl<N: Nand> Ftl<N> {
@@ -386,14 +393,14 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         self.store.stats.work.compressed_pages += stage.pending.len() as u64;
-        let (pages, bytes, payload) = pack(&stage.pending, stage.page_bytes);
+        let (pages, payload) = pack(&stage.pending, stage.page_bytes);
         if pages >= stage.pending.len() {
             return self.write_pending_raw();
         }
         let pool = self.make_room_for_pages(Stream::Chunk, pages as u32)?;
         let stage = self.chunks.as_mut().expect("asked above");
         let mut members = std::mem::take(&mut stage.pending);
-        let stored = self.append_chunk(&members, pages, bytes, &payload, pool, Cause::Content);
+        let stored = self.append_chunk(&members, pages, &payload, pool, Cause::Content);
         let stage = self.chunks.as_mut().expect("asked above");
         let number = match stored {
             Ok(number) => number,
@@ -445,33 +452,33 @@ impl<N: Nand> Ftl<N> {
         &mut self,
         members: &[Pending],
         pages: usize,
-        compressed_bytes: u32,
         payload: &[u8],
         pool: u32,
         cause: Cause,
     ) -> Result<u32> {
-        let live = |page: &Pending| Member {
-            lpn: page.lpn,
+        let member = |page: &Pending| Member {
             fingerprint: page.fingerprint,
+            lpn: page.lpn,
             compressed_bytes: page.compressed_bytes,
-            is_live: true,
         };
-        let members: ArrayVec<Member, CHUNK_MEMBERS> = members.iter().map(live).collect();
+        let members: ArrayVec<Member, CHUNK_MEMBERS> = members.iter().map(member).collect();
+        let live = (1 << members.len()) - 1;
         // The number of a chunk may be given again: nothing in NVRAM may name the old one.
         self.mapping.store_moves(&mut self.store)?;
         let birth = self.store.sequence() + 1;
         let stage = self.chunks.as_mut().expect("only the chunk stage packs");
         let page_bytes = stage.page_bytes as usize;
-        let has_bytes = !payload.is_empty();
+        let payload_bytes = payload.len() as u32;
+        let has_bytes = payload_bytes > 0;
         let has_room = self.store.geometry().spare_bytes as usize >= DIRECTORY_BYTES;
         let mut directory = (has_bytes && has_room).then(|| Directory {
             birth,
             page: 0,
             pages: pages as u8,
-            compressed_bytes,
+            compressed_bytes: payload_bytes,
             members: members.iter().map(|member| (member.lpn, member.fingerprint)).collect(),
         });
-        let number = stage.allocate(Chunk { pages: ArrayVec::new(), members, compressed_bytes, has_bytes });
+        let number = stage.allocate(Chunk { members, pages: ArrayVec::new(), payload_bytes, live });
         for k in 0..pages {
             let mut page = payload.get(k * page_bytes..).unwrap_or_default().to_vec();
             if has_bytes {
@@ -518,8 +525,8 @@ impl<N: Nand> Ftl<N> {
         let (number, member) = stage.place_of(unit);
         let chunk = &mut stage.chunks[number as usize];
         let excess = chunk.excess_pages();
-        assert!(chunk.members[member].is_live, "member {unit} of a chunk dies twice");
-        chunk.members[member].is_live = false;
+        assert!(chunk.is_live(member), "member {unit} of a chunk dies twice");
+        chunk.live &= !(1 << member);
         if chunk.live() == 0 {
             stage.excess_pages -= excess;
             return self.free_chunk(number);
@@ -546,7 +553,7 @@ impl<N: Nand> Ftl<N> {
         let stage = self.chunks.as_ref().expect("only the chunk stage has chunks");
         let chunk = stage.chunks[number as usize].clone();
         let page_bytes = stage.page_bytes as usize;
-        let wants_bytes = wants_bytes && chunk.has_bytes && self.store.nand().keeps_bytes();
+        let wants_bytes = wants_bytes && chunk.payload_bytes > 0 && self.store.nand().keeps_bytes();
         let mut compressed = vec![0; if wants_bytes { chunk.pages.len() * page_bytes } else { 0 }];
         for (k, &ppn) in chunk.pages.iter().enumerate() {
             let into =
@@ -559,7 +566,7 @@ impl<N: Nand> Ftl<N> {
         }
         let damaged = |error: &dyn std::fmt::Display| Error::Damaged(format!("chunk {number}: {error}"));
         let compressed =
-            compressed.get(..chunk.compressed_bytes as usize).ok_or_else(|| damaged(&"too short"))?;
+            compressed.get(..chunk.payload_bytes as usize).ok_or_else(|| damaged(&"too short"))?;
         lz4_flex::block::decompress(compressed, chunk.members.len() * page_bytes)
             .map_err(|error| damaged(&error))
     }
@@ -584,14 +591,12 @@ impl<N: Nand> Ftl<N> {
         let whole = self.read_chunk(number, true, cause)?;
         let stage = self.chunks.as_ref().expect("only the chunk stage has chunks");
         let page_bytes = stage.page_bytes as usize;
-        let members =
-            stage.chunks[number as usize].members.iter().enumerate().filter(|(_, member)| member.is_live);
         let load = |(k, member): (usize, &Member)| {
             let bytes = whole.get(k * page_bytes..(k + 1) * page_bytes).unwrap_or_default().to_vec();
             let Member { lpn, fingerprint, compressed_bytes, .. } = *member;
             (stage.unit(number, k), Pending { lpn, fingerprint, compressed_bytes, bytes })
         };
-        Ok(members.map(load).collect())
+        Ok(stage.chunks[number as usize].live_members().map(load).collect())
     }
 
     /// Every referrer of `from` refers to `to`, which holds the same content, and `from` dies.
@@ -658,7 +663,7 @@ impl<N: Nand> Ftl<N> {
         let stage = self.chunks.as_ref().expect("only the chunk stage has such pages");
         let mut numbers: Vec<u32> = pages.iter().map(|&ppn| self.store.owner(ppn).0).collect();
         numbers.sort_unstable();
-        read_all(numbers.iter().map(|&number| stage.chunks[number as usize].compressed_bytes.into()));
+        read_all(numbers.iter().map(|&number| stage.chunks[number as usize].live.into()));
         let mut room_pages = self.store.frontier_left(Stream::Gc, pool) as usize;
         let mut chosen = Vec::new();
         for same in numbers.chunk_by(|a, b| a == b) {
@@ -676,10 +681,8 @@ impl<N: Nand> Ftl<N> {
     fn warm_members(&self, numbers: &[u32]) {
         let stage = self.chunks.as_ref().expect("only the chunk stage has members");
         let members_of = |&number: &u32| {
-            let members = stage.chunks[number as usize].members.iter().enumerate();
-            members
-                .filter(|(_, member)| member.is_live)
-                .map(move |(k, member)| (stage.unit(number, k), member))
+            let members = stage.chunks[number as usize].live_members();
+            members.map(move |(k, member)| (stage.unit(number, k), member))
         };
         let members: Vec<(Unit, &Member)> = numbers.iter().flat_map(members_of).collect();
         let writers: Vec<Lpn> = members.iter().map(|(_, member)| member.lpn).collect();
@@ -695,9 +698,9 @@ impl<N: Nand> Ftl<N> {
     fn repack(&mut self, number: u32, pool: u32, cause: Cause) -> Result<()> {
         let members = self.load_members(number, cause)?;
         let (units, pending): (Vec<Unit>, Vec<Pending>) = members.into_iter().unzip();
-        let (pages, bytes, payload) = pack(&pending, self.store.geometry().page_bytes);
+        let (pages, payload) = pack(&pending, self.store.geometry().page_bytes);
         if pages < pending.len() {
-            let new = self.append_chunk(&pending, pages, bytes, &payload, pool, cause)?;
+            let new = self.append_chunk(&pending, pages, &payload, pool, cause)?;
             for (k, &unit) in units.iter().enumerate() {
                 let to = self.chunks.as_ref().expect("asked above").unit(new, k);
                 self.move_unit(unit, to)?;

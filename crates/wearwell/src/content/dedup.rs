@@ -142,7 +142,14 @@ impl ContentIndex {
         Some(word.unit())
     }
 
-    /// Reads what looking for these contents will need; see [`crate::warm`].
+    /// Reads what finding these contents will need; see [`crate::warm`].
+    pub(crate) fn warm_find(&self, fingerprints: &[Fingerprint], content: impl Fn(Unit) -> Fingerprint) {
+        self.warm(fingerprints.iter().copied());
+        let found = |&wanted: &Fingerprint| self.bucket_of(wanted, |unit| content(unit) == wanted);
+        read_all(fingerprints.iter().filter_map(found).map(|bucket| bucket as u64));
+    }
+
+    /// The same for removing or relocating units with these contents.
     pub(crate) fn warm(&self, fingerprints: impl Iterator<Item = Fingerprint>) {
         read_all(fingerprints.map(|content| self.word(self.home(tag_of(content))).0));
     }

@@ -351,6 +351,14 @@ impl ContentModel {
         }
     }
 
+    /// Reads what writes of these pages will ask for, so that the cache misses overlap. Changes nothing.
+    pub fn warm(&self, pages: impl Iterator<Item = u64>) {
+        let Some(current) = &self.current else { return };
+        std::hint::black_box(
+            pages.filter_map(|page| current.get(page)).fold(0, |sum, content| sum ^ content),
+        );
+    }
+
     /// The pages hold nothing any more (trim): their next write is no overwrite.
     pub fn forget(&mut self, pages: Range<u64>) {
         if let Some(current) = &mut self.current {

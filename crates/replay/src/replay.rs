@@ -446,17 +446,30 @@ impl<'a> Run<'a> {
     /// Reads and prepares requests, and notes what the device should look up before it executes them: the memory
     /// accesses of the batch then overlap.
     fn read_batch(&mut self, batch: &mut [Request]) -> (usize, Option<TraceError>) {
-        let last = self.device.ftl().logical_pages() as u64 - 1;
+        let (read, damage) = self.read_requests(batch);
+        let (batch, last) = (&mut batch[..read], self.device.ftl().logical_pages() as u64 - 1);
+        if self.looks_at_content {
+            let writes = batch.iter().filter(|request| request.op == Op::Write && request.content.is_empty());
+            self.content.warm(writes.map(|request| request.pages().start));
+        }
         self.upcoming.clear();
         self.upcoming_contents.clear();
-        for (k, request) in batch.iter_mut().enumerate() {
-            match self.requests.next(request) {
-                Ok(true) => self.prepare(request),
-                Ok(false) => return (k, None),
-                Err(error) => return (k, Some(error)),
-            }
+        for request in batch {
+            self.prepare(request);
             if request.op == Op::Write {
                 self.upcoming.push(Lpn((request.offset_bytes >> self.page_shift).min(last) as u32));
+            }
+        }
+        (read, damage)
+    }
+
+    /// Fills a batch, to the end of the input or to its damage.
+    fn read_requests(&mut self, batch: &mut [Request]) -> (usize, Option<TraceError>) {
+        for (k, request) in batch.iter_mut().enumerate() {
+            match self.requests.next(request) {
+                Ok(true) => {}
+                Ok(false) => return (k, None),
+                Err(error) => return (k, Some(error)),
             }
         }
         (batch.len(), None)

@@ -135,6 +135,11 @@ impl Recency {
         }
     }
 
+    /// All slots, the one that was pushed or touched longest ago first.
+    pub(crate) fn oldest_first(&self) -> impl Iterator<Item = u32> + '_ {
+        std::iter::successors(self.oldest(), |&slot| self.links[slot as usize].newer())
+    }
+
     /// Puts a slot that is not on the list at its newest end.
     pub(crate) fn push(&mut self, slot: u32) {
         self.grow_to(slot);

@@ -52,6 +52,9 @@ impl<N: Nand> Ftl<N> {
         if self.recycle.is_some() || self.sharing.is_some() {
             self.warm_content(lpns, units, places);
         }
+        if let Some(stage) = &self.delta {
+            stage.warm(lpns);
+        }
     }
 
     #[inline(never)]

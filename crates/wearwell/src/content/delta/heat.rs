@@ -13,6 +13,7 @@ use hashbrown::HashTable;
 use crate::address::Lpn;
 use crate::content::mix;
 use crate::recency::Recency;
+use crate::warm::read_all;
 
 /// Accesses of a logical page since it entered the table; both saturate at 255.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -93,6 +94,16 @@ impl HeatTable {
     /// The counts of a page; zero if it has no entry.
     pub fn heat(&self, lpn: Lpn) -> Heat {
         self.slot_of(lpn).map_or(Heat::default(), |slot| self.entries[slot as usize].heat)
+    }
+
+    /// Reads what counting accesses of these pages will need; see [`crate::warm`]: their entries, and those that make room.
+    pub(crate) fn warm(&self, lpns: &[Lpn]) {
+        read_all(lpns.iter().filter_map(|&lpn| self.slot_of(lpn)).map(u64::from));
+        if self.index.len() + lpns.len() > self.capacity as usize {
+            let leaving = self.probationary.oldest_first().take(lpns.len());
+            let pages = leaving.map(|slot| self.entries[slot as usize].lpn);
+            read_all(pages.filter_map(|lpn| self.slot_of(lpn)).map(u64::from));
+        }
     }
 
     fn promote(&mut self, slot: u32) {

@@ -175,6 +175,11 @@ impl DeltaStage {
         self.page_limit = (spare_pages as f64 * self.design.area_share) as u64;
     }
 
+    /// Reads what writes of `lpns` will need; see [`crate::warm`].
+    pub(crate) fn warm(&self, lpns: &[Lpn]) {
+        self.heat.warm(lpns);
+    }
+
     fn is_write_hot(&self, heat: Heat) -> bool {
         heat.writes >= self.design.hot_accesses
     }
@@ -185,8 +190,11 @@ impl DeltaStage {
 
     /// Whether a page in delta form should become one piece again.
     fn wants_merge(&self, lpn: Lpn) -> bool {
+        if !self.places.contains_key(&lpn) {
+            return false;
+        }
         let heat = self.heat.heat(lpn);
-        self.places.contains_key(&lpn) && (self.is_read_hot(heat) || !self.is_write_hot(heat))
+        self.is_read_hot(heat) || !self.is_write_hot(heat)
     }
 
     /// Whether deltas are worth their reads now, and have space.

@@ -81,6 +81,10 @@ impl<N: Nand> Ftl<N> {
         for (content, &unit) in contents.iter_mut().zip(units) {
             *content = self.fingerprint_of_unit(unit);
         }
+        if let Some(stage) = &self.chunks {
+            let pages = self.store.geometry().pages();
+            stage.warm_drops(units.iter().copied().filter(|&unit| !is_page(unit, pages)));
+        }
         if let Some(stage) = &self.recycle {
             stage.part.warm(lpns, places, contents);
         }

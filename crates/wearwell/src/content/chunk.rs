@@ -210,6 +210,12 @@ impl ChunkStage {
         self.chunks.get(chunk as usize).is_some_and(|chunk| chunk.is_live(member))
     }
 
+    /// Reads what dropping these members will need; see [`crate::warm`].
+    pub(crate) fn warm_drops(&self, units: impl Iterator<Item = Unit>) {
+        let chunks = units.map(|unit| &self.chunks[self.place_of(unit).0 as usize]);
+        read_all(chunks.map(|chunk| u64::from(chunk.live) + chunk.pages.len() as u64));
+    }
+
     /// The logical page that wrote the member.
     pub(crate) fn writer(&self, unit: Unit) -> Lpn {
         self.member(unit).lpn

@@ -35,12 +35,13 @@ use super::Mapping;
 use super::entry_cache::{EntryCache, Slot};
 use super::translation_table::{DirectoryPart, NOTE_BYTES, TranslationTable, entry_at, note_in};
 use crate::address::{Address, Lpn, Ppn, Unit};
+use crate::content::sharing::is_page;
 use crate::error::Result;
 use crate::nand::{Nand, PageKind};
 use crate::store::Store;
 use crate::table::Table;
 use crate::timing::Cause;
-use crate::warm::read_all;
+use crate::warm::{TOGETHER, read_all};
 
 /// Bytes of one entry in the cache: LPN and PPN.
 const CACHE_ENTRY_BYTES: u64 = 8;
@@ -83,9 +84,6 @@ impl CachedOptions {
         }
     }
 }
-
-/// Words of translation pages that are read ahead at most.
-const WARMED_WORDS: usize = 64;
 
 /// What the cache did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -134,6 +132,8 @@ pub struct Cached {
     clean_until: u64,
     /// The whole map, while a device is built in a known state.
     under_construction: Option<Table<u32>>,
+    /// Evictions until the next ones are read ahead.
+    warmed_evictions: u32,
     counts: FetchCounts,
 }
 
@@ -154,6 +154,7 @@ impl Cached {
             marked_at: 0,
             clean_until: 0,
             under_construction: None,
+            warmed_evictions: 0,
             counts: FetchCounts::default(),
             options,
         }
@@ -346,6 +347,11 @@ impl Cached {
 
     /// Drops the least recently used entry, after writing its translation page if it is dirty.
     fn evict<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        if self.warmed_evictions == 0 {
+            self.warm_evictions(io);
+            self.warmed_evictions = TOGETHER as u32;
+        }
+        self.warmed_evictions -= 1;
         let slot = self.cache.oldest().expect("a cache that is full has an oldest entry");
         let entry = *self.cache.entry(slot);
         if entry.is_dirty {
@@ -387,24 +393,35 @@ impl Cached {
         Ok(())
     }
 
-    /// Reads what updates of `lpns` will need; see [`crate::warm`]: the entries that are read for them, and those that leave
-    /// the cache for them, with the other dirty ones of their translation pages. Returns the places that flash names.
-    pub(crate) fn warm_updates<N: Nand>(&self, io: &Store<N>, lpns: &[Lpn]) -> ArrayVec<Unit, WARMED_WORDS> {
-        let is_full = self.cache.len() + lpns.len() > self.options.entries as usize;
-        let leaving = self.cache.oldest_first().take(if is_full { lpns.len() } else { 0 });
+    /// Reads the entries on flash that updates of `lpns` will ask for; see [`crate::warm`]. Returns the places they name.
+    pub(crate) fn warm_updates<N: Nand>(&self, io: &Store<N>, lpns: &[Lpn]) -> ArrayVec<Unit, TOGETHER> {
+        // A lazy map asks flash when entries leave.
+        let missed = lpns.iter().filter(|&&lpn| !self.is_lazy() && self.cache.find(lpn).is_none());
+        let words = missed.filter_map(|&lpn| self.table.word_of(lpn));
+        let mut words: ArrayVec<_, TOGETHER> = words.take(TOGETHER).collect();
+        io.nand().peek_words(&mut words);
+        words.iter().map(|(_, word)| Unit(word.value)).collect()
+    }
+
+    /// Reads what dropping the oldest entries will need; see [`crate::warm`]: the entries, the dirty ones of the same
+    /// translation pages, what flash says of them, and the blocks that it names.
+    fn warm_evictions<N: Nand>(&self, io: &Store<N>) {
+        let leaving = self.cache.oldest_first().take(TOGETHER);
         let pages = leaving.clone().filter(|entry| entry.is_dirty).map(|entry| self.cache.page_of(entry.lpn));
+        let pages: ArrayVec<u32, TOGETHER> = pages.collect();
         let dirty =
-            pages.clone().flat_map(|id| self.cache.dirty_of(id)).map(|slot| self.cache.entry(slot).lpn);
-        let missed = lpns.iter().copied().filter(|&lpn| self.cache.find(lpn).is_none() && !self.is_lazy());
-        let words = dirty.chain(missed).filter_map(|lpn| self.table.word_of(lpn));
-        let mut words: ArrayVec<_, WARMED_WORDS> = words.take(WARMED_WORDS).collect();
-        read_all(leaving.filter_map(|entry| self.cache.find(entry.lpn)).map(u64::from));
+            pages.iter().flat_map(|&id| self.cache.dirty_of(id)).map(|slot| self.cache.entry(slot).lpn);
+        let words = dirty.filter_map(|lpn| self.table.word_of(lpn));
+        let mut words: ArrayVec<_, { 2 * TOGETHER }> = words.take(2 * TOGETHER).collect();
         io.nand().peek_words(&mut words);
         if self.note().is_some() {
-            let notes = pages.filter_map(|id| self.table.note_of(id)).take(WARMED_WORDS);
-            io.nand().peek_words(&mut notes.collect::<ArrayVec<_, WARMED_WORDS>>());
+            let notes = pages.iter().filter_map(|&id| self.table.note_of(id));
+            io.nand().peek_words(&mut notes.collect::<ArrayVec<_, TOGETHER>>());
         }
-        words.iter().map(|(_, word)| Unit(word.value)).collect()
+        read_all(leaving.filter_map(|entry| self.cache.find(entry.lpn)).map(u64::from));
+        let named = words.iter().map(|(_, word)| Unit(word.value));
+        let pages = named.filter(|&unit| is_page(unit, io.geometry().pages())).map(|unit| Ppn(unit.0));
+        read_all(pages.map(|ppn| io.blocks().valid(io.block_of(ppn)).into()));
     }
 
     #[inline]

@@ -11,16 +11,29 @@ use rustc_hash::FxBuildHasher;
 use super::{BlockId, ENTRY_BYTES, Entry, Lpn, Needed, Ppn, ReverseMap};
 use crate::error::Result;
 use crate::nand::Nand;
+use crate::page_set::PageSet;
 use crate::store::Store;
 
 /// Binders of each page.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Ideal {
     binders: HashMap<Ppn, Vec<(Lpn, u64)>, FxBuildHasher>,
+    /// Pages that have binders: what is asked of a whole block looks at a few words. Members of chunks lie above.
+    bound: PageSet,
+    pages: u64,
     entries: u64,
 }
 
 impl Ideal {
+    /// No entries, for a device of `pages`.
+    pub fn new(pages: u64) -> Self {
+        Self { binders: HashMap::default(), bound: PageSet::new(pages), pages, entries: 0 }
+    }
+
+    fn is_page(&self, place: Ppn) -> bool {
+        u64::from(place.0) < self.pages
+    }
+
     /// The entries that name a place.
     pub fn entries_at(&self, place: Ppn) -> Vec<Entry> {
         let entry = |&(lpn, sequence)| Entry { lpn, place: Some(place), source: None, sequence };
@@ -37,6 +50,9 @@ impl ReverseMap for Ideal {
         if let Some(place) = entry.place {
             self.binders.entry(place).or_default().push((entry.lpn, entry.sequence));
             self.entries += 1;
+            if self.is_page(place) {
+                self.bound.insert(place);
+            }
         }
         Ok(())
     }
@@ -47,28 +63,23 @@ impl ReverseMap for Ideal {
         binders.remove(at);
         if binders.is_empty() {
             self.binders.remove(&place);
+            if self.is_page(place) {
+                self.bound.remove(place);
+            }
         }
         self.entries -= 1;
     }
 
     fn entries_of<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Entry>) -> Result<()> {
-        if self.binders.is_empty() {
-            return Ok(());
-        }
-        let first = io.geometry().first_page(block).0;
-        for place in (first..first + io.geometry().block_pages()).map(Ppn) {
-            let Some(binders) = self.binders.get(&place) else { continue };
-            let entry = |&(lpn, sequence)| Entry { lpn, place: Some(place), source: None, sequence };
-            out.extend(binders.iter().map(entry));
-        }
+        let mut places = Vec::new();
+        self.bound.collect(io.geometry().first_page(block), io.geometry().block_pages(), &mut places);
+        out.extend(places.into_iter().flat_map(|place| self.entries_at(place)));
         Ok(())
     }
 
     fn erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
-        let first = io.geometry().first_page(block).0;
-        let stray =
-            (first..first + io.geometry().block_pages()).find(|ppn| self.binders.contains_key(&Ppn(*ppn)));
-        assert!(stray.is_none(), "page {stray:?} of erased block {block} is still bound");
+        let is_free = self.bound.is_disjoint(io.geometry().first_page(block), io.geometry().block_pages());
+        assert!(is_free, "a page of erased block {block} is still bound");
         Ok(())
     }
 
@@ -106,10 +117,15 @@ impl ReverseMap for Ideal {
 
     fn check(&self) -> std::result::Result<(), String> {
         let counted: usize = self.binders.values().map(Vec::len).sum();
-        if counted as u64 == self.entries {
+        if counted as u64 != self.entries {
+            return Err(format!("{counted} binders, {} counted", self.entries));
+        }
+        let of_pages = self.binders.keys().filter(|&&place| self.is_page(place));
+        let marked = of_pages.clone().filter(|&&place| self.bound.contains(place)).count();
+        if (marked, marked as u64) == (of_pages.count(), self.bound.len()) {
             Ok(())
         } else {
-            Err(format!("{counted} binders, {} counted", self.entries))
+            Err(format!("{} pages are marked as bound, {marked} are", self.bound.len()))
         }
     }
 }

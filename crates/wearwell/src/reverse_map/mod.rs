@@ -409,7 +409,7 @@ impl AnyReverseMap {
                 let log_bytes = log_pages as u64 * io.geometry().page_bytes as u64;
                 Self::FlashLog(FlashLog::new(io, log_bytes)?)
             }
-            ReverseMapPart::Ideal => Self::Ideal(Ideal::default()),
+            ReverseMapPart::Ideal => Self::Ideal(Ideal::new(io.geometry().pages())),
         })
     }
 }

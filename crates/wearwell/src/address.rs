@@ -72,3 +72,8 @@ macro_rules! address {
     )*};
 }
 address!(Lpn, Ppn, Unit, BlockId, PlaneId);
+
+/// Whether a place is a page of the device; members of chunks lie above.
+pub(crate) fn is_page(unit: Unit, pages: u64) -> bool {
+    (unit.0 as u64) < pages && unit.some().is_some()
+}

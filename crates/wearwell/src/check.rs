@@ -3,8 +3,7 @@
 //! Tests call it after every operation in tiny worlds; a run may call it now and then. Its look at the flash is
 //! not counted.
 
-use crate::address::{Address, BlockId, Lpn, Ppn, Unit};
-use crate::content::sharing::is_page;
+use crate::address::{Address, BlockId, Lpn, Ppn, Unit, is_page};
 use crate::design::Persistence;
 use crate::ftl::Ftl;
 use crate::mapping::AnyMapping;

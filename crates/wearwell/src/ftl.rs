@@ -14,12 +14,12 @@
 //! After an error that is a power loss, RAM is in a state that [`Ftl::recover`](crate::recovery) can take over:
 //! every flash operation either precedes the RAM changes that rely on it, or leaves nothing to rely on.
 
-use crate::address::{Address, Lpn, Ppn, RemapMode, Unit};
+use crate::address::{Address, Lpn, Ppn, RemapMode, Unit, is_page};
 use crate::content::chunk::{ChunkStage, ChunkStatistics};
 use crate::content::chunk_directory::DIRECTORY_BYTES;
 use crate::content::delta::{DeltaStage, DeltaStatistics};
 use crate::content::recycle::{Recycle, RecycleStage, StorePolicy};
-use crate::content::sharing::{Sharing, is_page};
+use crate::content::sharing::Sharing;
 use crate::content::{Content, Descriptor, Fingerprint, Observations};
 use crate::design::{MappingPart, Parts, Persistence};
 use crate::error::{Error, Result};

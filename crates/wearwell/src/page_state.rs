@@ -4,8 +4,7 @@
 //! counts nothing and changes nothing. The price: a demand-paged map knows only what it has cached, and says of the rest
 //! that it is stored, which a host may always assume.
 
-use crate::address::{BlockId, Lpn, Unit};
-use crate::content::sharing::is_page;
+use crate::address::{BlockId, Lpn, Unit, is_page};
 use crate::device::Device;
 use crate::ftl::Ftl;
 use crate::mapping::AnyMapping;

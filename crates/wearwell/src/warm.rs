@@ -10,9 +10,8 @@
 
 use std::hint::black_box;
 
-use crate::address::{Lpn, Ppn, Unit};
+use crate::address::{Lpn, Ppn, Unit, is_page};
 use crate::content::Fingerprint;
-use crate::content::sharing::is_page;
 use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, Cached, Flat};
 use crate::nand::Nand;

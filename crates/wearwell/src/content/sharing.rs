@@ -11,7 +11,7 @@
 //! Invariants: the count of a page's referrers equals the logical pages mapped to it; a logical page is marked *bound*
 //! exactly while its place was given by an entry; the content index names valid pages only.
 
-use crate::address::{Address, BlockId, Lpn, Ppn, Unit};
+use crate::address::{BlockId, Lpn, Ppn, Unit};
 use crate::content::dedup::{ContentIndex, DedupOptions};
 use crate::content::{Content, Fingerprint};
 use crate::error::Result;
@@ -356,9 +356,4 @@ fn flat_place(mapping: &AnyMapping, lpn: Lpn) -> Option<Unit> {
         AnyMapping::Flat(map) => map.get(lpn),
         AnyMapping::Cached(_) => unreachable!("sharing runs on a flat map"),
     }
-}
-
-/// Whether a place is a page of the device; members of chunks lie above.
-pub(crate) fn is_page(unit: Unit, pages: u64) -> bool {
-    (unit.0 as u64) < pages && unit.some().is_some()
 }

@@ -6,10 +6,9 @@
 //!
 //! What is found on the medium is judged, not trusted: a map that names a place without data is [`Error::Damaged`].
 
-use crate::address::{Lpn, Ppn, Unit};
+use crate::address::{Lpn, Ppn, Unit, is_page};
 use crate::content::chunk::CHUNK_MEMBERS;
 use crate::content::chunk_directory::{DIRECTORY_BYTES, Directory, FoundChunks};
-use crate::content::sharing::is_page;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::mapping::AnyMapping;

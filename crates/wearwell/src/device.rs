@@ -5,6 +5,8 @@
 //! one. The contract: a write is acknowledged when the call returns; [`Device::flush`] makes everything
 //! acknowledged before it durable, under the assumptions of the design ([`crate::design::Persistence`]).
 
+#![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
+
 use crate::address::{Lpn, RemapMode};
 use crate::content::{Content, Descriptor, Fingerprint};
 use crate::design::Parts;
@@ -150,7 +152,7 @@ impl<N: Nand> Device<N> {
     ///
     /// # Errors
     /// What [`Ftl::write`] says.
-    #[inline]
+    #[inline(always)]
     pub fn write_page(&mut self, lpn: Lpn, descriptor: Descriptor) -> Result<()> {
         let content = Content::Descriptor(descriptor);
         if self.buffer.is_off() {

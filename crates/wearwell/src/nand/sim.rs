@@ -5,6 +5,8 @@
 //! mechanisms, bytes for a device that is read back. Metadata pages always keep their bytes: they are few, and
 //! what is lost with RAM must be readable from them. The kind of page is kept per block, as a block has one.
 
+#![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
+
 use rustc_hash::FxHashSet;
 
 use super::numbers::{Numbers, PageNumbers};
@@ -296,7 +298,7 @@ impl Nand for SimNand {
         &self.geometry
     }
 
-    #[inline]
+    #[inline(always)]
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
         let block = self.claim_pages(ppn, 1);
         self.require_kind(block, oob.kind, ppn);

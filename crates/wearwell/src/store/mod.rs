@@ -11,6 +11,8 @@
 //! Invariants: an open block is in exactly one frontier; a free block has no valid page and is erased; `valid`
 //! counts of the block table equal the pages that were appended and not discarded.
 
+#![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
+
 use std::collections::VecDeque;
 
 mod block_table;
@@ -398,7 +400,7 @@ impl<N: Nand> Store<N> {
     ///
     /// # Errors
     /// [`Error::Full`] if the pool has no block left, power loss.
-    #[inline]
+    #[inline(always)]
     pub fn append(
         &mut self,
         stream: Stream,
@@ -428,7 +430,7 @@ impl<N: Nand> Store<N> {
         self.append_by(stream, pool, page, |nand, ppn, oob| nand.program_changed(ppn, oob, base, words))
     }
 
-    #[inline]
+    #[inline(always)]
     fn append_by(
         &mut self,
         stream: Stream,

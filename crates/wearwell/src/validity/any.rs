@@ -1,5 +1,7 @@
 //! Any store of validity, chosen when the device is built, and what recovery asks of all of them.
 
+#![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
+
 use super::{BitmapOptions, FlashBitmap, Gecko, GeckoOptions, LogOptions, RamBitmap, Validity, ValidityLog};
 use crate::address::{BlockId, Ppn};
 use crate::error::Result;
@@ -164,7 +166,7 @@ impl AnyValidity {
 }
 
 impl Validity for AnyValidity {
-    #[inline]
+    #[inline(always)]
     fn invalidate(&mut self, ppn: Ppn) {
         on_flash!(self, store => store.invalidate(ppn), in RAM bitmap => bitmap.clear(ppn));
     }

@@ -1,0 +1,100 @@
+//! When a request starts: open loop, closed loop or think time, what lifetime management holds back, and background
+//! garbage collection in the gaps.
+
+use wearwell::Error;
+use wearwell::lifetime::{Choice, LifetimeOptions};
+use wearwell::timing::OpKind;
+
+use super::Run;
+use crate::config::{Arrival, Zeroes};
+use crate::trace::{Op, Request};
+
+#[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_field_names, reason = "units stand last in names")]
+pub(super) struct Clock {
+    pub(super) arrival_ns: u64,
+    pub(super) previous_trace_ns: u64,
+    pub(super) completed_ns: u64,
+}
+
+impl Run<'_> {
+    /// Sets the arrival time of the next request, after the idle work that fits before it.
+    pub(super) fn arrive(&mut self, trace_ns: u64) -> Result<(), Error> {
+        let timing = self.timing.as_mut().expect("arrival needs a timing engine");
+        let config = &self.plan.config.replay;
+        let scale = config.time_scale.unwrap_or(1.0);
+        let scaled =
+            |ns: u64| if (scale - 1.0).abs() < f64::EPSILON { ns } else { (ns as f64 * scale) as u64 };
+        let gap = scaled(trace_ns.saturating_sub(self.clock.previous_trace_ns));
+        self.clock.previous_trace_ns = trace_ns;
+        let depth = match config.arrival {
+            Arrival::Open => usize::MAX,
+            Arrival::Closed => config.queue_depth.unwrap_or(32) as usize,
+            Arrival::Think => 1,
+        };
+        let before = self.clock.arrival_ns;
+        // What needs no flash operation completes when it arrives and is not reported.
+        self.clock.completed_ns = self.clock.completed_ns.max(before);
+        while timing.outstanding() >= depth {
+            let Some(completed) = timing.complete_one() else { break };
+            self.clock.completed_ns = completed;
+        }
+        self.clock.arrival_ns = match config.arrival {
+            Arrival::Open => scaled(trace_ns.saturating_sub(self.first_ns.unwrap_or(0))),
+            Arrival::Closed => self.clock.completed_ns.max(timing.now_ns()),
+            Arrival::Think => self.clock.completed_ns + gap,
+        };
+        self.clock.arrival_ns = self.clock.arrival_ns.max(before);
+        self.collect_while_idle(before)
+    }
+
+    /// Content schemes are managed in the design that has them; throttling needs none.
+    pub(super) fn is_managed(&self, options: &LifetimeOptions) -> bool {
+        options.choice == Choice::Algorithm && (options.schemes.is_empty() || self.has_schemes)
+    }
+
+    /// Lets time pass until the request may start, if lifetime management holds it back.
+    pub(super) fn hold_back(&mut self, request: &Request) -> Result<(), Error> {
+        let (Some(managed), Some(timing)) = (&mut self.managed, &mut self.timing) else { return Ok(()) };
+        let zeroes_are_written = self.plan.config.replay.zeroes == Zeroes::Write;
+        let is_write = request.op == Op::Write || request.op == Op::Zero && zeroes_are_written;
+        let arrival_ns = self.clock.arrival_ns.max(timing.now_ns());
+        let start_ns = managed.start_ns(&mut self.device, arrival_ns, is_write)?;
+        if start_ns > arrival_ns {
+            timing.submit_background(start_ns, &[]);
+            self.clock.completed_ns = self.clock.completed_ns.max(start_ns);
+        }
+        Ok(())
+    }
+
+    /// Background GC in the gap since the last arrival, as far as its operations fit: from the time on when the device had
+    /// answered every request.
+    fn collect_while_idle(&mut self, since_ns: u64) -> Result<(), Error> {
+        if self.plan.resolved.gc.background_blocks == 0 {
+            return Ok(());
+        }
+        let until_ns = self.clock.arrival_ns;
+        let timing = self.timing.as_mut().expect("arrival needs a timing engine");
+        if !timing.complete_until(until_ns) {
+            return Ok(());
+        }
+        let since_ns = since_ns.max(timing.now_ns());
+        let mut idle_ns = until_ns.saturating_sub(since_ns);
+        let flash = self.plan.resolved.timing;
+        let cost = |kind| match kind {
+            OpKind::Read => flash.read_ns,
+            OpKind::Program => flash.program_ns,
+            OpKind::Erase => flash.erase_ns,
+        };
+        let dies = self.plan.resolved.geometry.dies() as u64;
+        while idle_ns > flash.erase_ns && self.device.ftl_mut().collect_in_background()? {
+            let busy_ns: u64 = self.device.ops().iter().map(|op| cost(op.kind)).sum();
+            if let Some(timing) = &mut self.timing {
+                timing.submit_background(since_ns, self.device.ops());
+            }
+            self.device.ftl_mut().store_mut().ops.clear();
+            idle_ns = idle_ns.saturating_sub(busy_ns / dies);
+        }
+        Ok(())
+    }
+}

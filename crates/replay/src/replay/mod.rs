@@ -1,0 +1,419 @@
+//! The replay driver: one input through one design, from preconditioning to the run record.
+//!
+//! The hot loop reads requests in small batches and looks up the map entries of the whole batch before it executes
+//! it, because on devices larger than the caches the first access to the map is the dearest step of a write and a
+//! batch of them overlaps (a factor of two at 8 GB). Everything else about a request is decided once per request,
+//! not per page.
+//!
+//! Time: open loop issues at the trace's times, closed loop keeps a number of requests in flight, think time keeps
+//! the gap after the previous completion. Without a timing engine arrival means nothing and the loop only counts.
+//! Throttled writes start later than they arrive (`lifetime.rs`).
+//!
+//! | file | what it decides |
+//! |---|---|
+//! | `plan.rs` | which device the input runs on, once for all designs |
+//! | `mod.rs` | the order of things: preconditioning, aging, the batches of the measured part |
+//! | `arrival.rs` | when a request starts |
+//! | `perform.rs` | what the device is asked |
+//! | `outcome.rs`, `part_figures.rs` | what is said about it |
+
+mod arrival;
+mod outcome;
+mod part_figures;
+mod perform;
+mod plan;
+
+use std::ops::ControlFlow::{self, Break, Continue};
+
+use wearwell::address::Lpn;
+use wearwell::content::{Descriptor, Fingerprint, mix};
+use wearwell::nand::{Retain, SimNand};
+use wearwell::stats::Work;
+use wearwell::timing::{ControllerWork, Timing, TimingMode};
+use wearwell::{Device, DeviceOptions, Error};
+
+use crate::config::{ConfigError, Precondition};
+use crate::content_model::ContentModel;
+use crate::input::{Input, Requests};
+use crate::lifetime::Managed;
+use crate::precondition;
+use crate::record::{RecoveryRecord, SeriesPoint};
+use crate::trace::{Op, Request, TraceError};
+use arrival::Clock;
+pub use plan::Plan;
+
+/// Why a run could not start or had to end without a result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The input.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The device refused to be built or preconditioned.
+    #[error("{0}")]
+    Device(#[from] Error),
+    /// The content model.
+    #[error("content model: {0}")]
+    Content(String),
+}
+
+/// What a run is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Bringing the device into its state.
+    Precondition,
+    /// Requests that age the device.
+    Aging,
+    /// Measured requests.
+    Replay,
+}
+
+/// Reported every few ten thousand requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// Phase.
+    pub phase: Phase,
+    /// Requests done in this phase.
+    pub done: u64,
+    /// Requests of this phase, if known.
+    pub total: u64,
+}
+
+/// Called with the progress; `Break` ends the run with a partial result.
+pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
+
+/// Requests read ahead.
+const BATCH: usize = 32;
+/// Requests between progress reports.
+const REPORT_EVERY: u64 = 1 << 16;
+/// Points of the time series at most.
+const SERIES_POINTS: u64 = 200;
+
+/// Why a phase ended before its input did.
+type Ended = Option<String>;
+
+/// The design whose schemes the lifetime manager switches.
+const INTEGRATED: &str = "integrated";
+
+/// One design being run.
+struct Run<'a> {
+    plan: &'a Plan<'a>,
+    device: Device<SimNand>,
+    requests: Requests,
+    content: ContentModel,
+    timing: Option<Timing>,
+    /// Lifetime management, if the configuration asks for any.
+    managed: Option<Managed>,
+    /// Whether the design is the one whose schemes can be switched.
+    has_schemes: bool,
+    compacts: bool,
+    looks_at_content: bool,
+    page_bytes: u64,
+    page_shift: u32,
+    exported_bytes: u64,
+    /// Time of the current request and completion of the last one, nanoseconds.
+    clock: Clock,
+    descriptors: Vec<Descriptor>,
+    /// What the last read returned, where the medium keeps bytes.
+    bytes_read: Vec<u8>,
+    /// First pages of the batch's writes, and their contents where known.
+    upcoming: Vec<Lpn>,
+    upcoming_contents: Vec<Fingerprint>,
+    series: Vec<SeriesPoint>,
+    /// The recovery in the middle of the run.
+    recovery: Option<RecoveryRecord>,
+    /// Counters when each phase but the first began.
+    phases: Vec<SeriesPoint>,
+    remapped_pages: u64,
+    /// The controller's work up to the request in hand.
+    work_before: Work,
+    /// Writes that the buffer absorbed before the measured part.
+    absorbed_before: u64,
+    measured: u64,
+    aged: u64,
+    first_ns: Option<u64>,
+    last_ns: u64,
+}
+impl<'a> Run<'a> {
+    fn new(plan: &'a Plan<'a>, design: &str) -> Result<Self, ReplayError> {
+        let resolved = &plan.resolved;
+        let parts = plan.config.parts(design, resolved)?;
+        let carries_bytes = matches!(plan.input, Input::Trace { options, .. } if options.bytes);
+        let sequence = plan.config.recovery.is_executed();
+        let generation = sequence && parts.content.delta.is_some();
+        let retain = Retain { bytes: carries_bytes, sequence, generation, ..parts.retain() };
+        let mut nand = SimNand::new(resolved.geometry.clone(), retain)
+            .with_nvram(parts.nvram_bytes(resolved.geometry.page_bytes))
+            .with_factory_bad(plan.factory_bad());
+        if plan.config.device.wear_out == Some(true) {
+            nand = nand.with_endurance(resolved.endurance_cycles);
+        }
+        let options = DeviceOptions { buffer: plan.config.buffer() };
+        let device = Device::new(nand, resolved.logical_pages, &parts, options).map_err(refused)?;
+        Ok(Self {
+            looks_at_content: device.ftl().looks_at_content(),
+            page_bytes: resolved.geometry.page_bytes as u64,
+            page_shift: resolved.geometry.page_bytes.trailing_zeros(),
+            exported_bytes: device.bytes(),
+            requests: plan.input.open()?,
+            content: ContentModel::new(&plan.content, plan.config.seed()),
+            timing: None,
+            managed: None,
+            has_schemes: design == INTEGRATED,
+            compacts: plan.compacts(),
+            clock: Clock::default(),
+            descriptors: Vec::new(),
+            bytes_read: Vec::new(),
+            upcoming: Vec::with_capacity(BATCH),
+            upcoming_contents: Vec::with_capacity(BATCH),
+            series: Vec::new(),
+            recovery: None,
+            phases: Vec::new(),
+            remapped_pages: 0,
+            work_before: Work::default(),
+            absorbed_before: 0,
+            measured: 0,
+            aged: 0,
+            first_ns: None,
+            last_ns: 0,
+            plan,
+            device,
+        })
+    }
+
+    /// Brings the device into its state and clears the counters.
+    fn precondition(&mut self, on_progress: OnProgress<'_>) -> Result<Ended, ReplayError> {
+        let config = &self.plan.config.precondition;
+        let seed = mix(self.plan.config.seed());
+        let device = &mut self.device;
+        let mut step = |done, total| on_progress(Progress { phase: Phase::Precondition, done, total });
+        let flow = match config.mode {
+            Precondition::Aged if config.filled == Some(true) => precondition::fill(device, &mut step)?,
+            Precondition::None | Precondition::Aged => Continue(()),
+            Precondition::Fill => precondition::fill(device, &mut step)?,
+            Precondition::Steady => {
+                let capacities = config.overwrite.unwrap_or(1.0);
+                match precondition::fill(device, &mut step)? {
+                    Continue(()) => precondition::overwrite(device, capacities, seed, &mut step)?,
+                    Break(()) => Break(()),
+                }
+            }
+            Precondition::Constructed => precondition::construct(device, seed, &mut step)?,
+        };
+        device.ftl_mut().forget_access_counts();
+        let ended = match (flow, config.mode) {
+            (Break(()), _) => Some("interrupted before the first measured request".into()),
+            (Continue(()), Precondition::Aged) => self.age(on_progress)?,
+            (Continue(()), _) => None,
+        };
+        self.device.ftl_mut().clear_stats();
+        self.work_before = Work::default();
+        self.absorbed_before = self.device.absorbed_writes();
+        Ok(ended)
+    }
+
+    /// Ages the device with another trace, or with the first part of the input.
+    fn age(&mut self, on_progress: OnProgress<'_>) -> Result<Ended, ReplayError> {
+        let ended = if let Some(input) = &self.plan.aging {
+            let measured = std::mem::replace(&mut self.requests, input.open()?);
+            let ended = self.pump(None, self.plan.survey.aging_requests, Phase::Aging, on_progress)?;
+            self.requests = measured;
+            ended
+        } else {
+            let share = self.plan.config.precondition.share.unwrap_or(0.5);
+            let count = (self.plan.survey.requests as f64 * share) as u64;
+            self.pump(Some(count), count, Phase::Aging, on_progress)?
+        };
+        self.aged = std::mem::take(&mut self.measured);
+        (self.first_ns, self.last_ns) = (None, 0);
+        self.series.clear();
+        self.phases.clear();
+        self.remapped_pages = 0;
+        Ok(ended)
+    }
+
+    /// The measured part.
+    fn replay(&mut self, on_progress: OnProgress<'_>) -> Result<Ended, ReplayError> {
+        let config = self.plan.config;
+        if config.timing.engine() != TimingMode::None {
+            let resolved = &self.plan.resolved;
+            let options = config.timing.options();
+            self.timing =
+                Some(Timing::new(config.timing.engine(), &resolved.geometry, resolved.timing, options));
+            self.device.ftl_mut().store_mut().ops.listen(true);
+        }
+        let endurance_cycles = self.plan.resolved.endurance_cycles;
+        let options = config.lifetime.options().filter(|options| self.is_managed(options));
+        self.managed = options.map(|options| Managed::new(options, &self.device, endurance_cycles));
+        let aged = if self.plan.aging.is_some() { 0 } else { self.aged };
+        let left = self.plan.survey.requests.saturating_sub(aged);
+        let limit = config.replay.requests;
+        let total = limit.map_or(left, |limit| limit.min(left));
+        let ended = match config.recovery.after_requests.filter(|&cut| cut < total) {
+            Some(cut) => self.replay_with_cut(cut, total, on_progress)?,
+            None => self.pump(limit, total, Phase::Replay, on_progress)?,
+        };
+        if let Some(timing) = &mut self.timing {
+            timing.drain();
+        }
+        if !self.phases.is_empty() {
+            self.phases.push(self.counters());
+        }
+        Ok(ended)
+    }
+
+    /// The measured part with a loss of power behind request `cut`.
+    fn replay_with_cut(
+        &mut self,
+        cut: u64,
+        total: u64,
+        on_progress: OnProgress<'_>,
+    ) -> Result<Ended, ReplayError> {
+        let ended = self.pump(Some(cut), cut, Phase::Replay, on_progress)?;
+        if ended.is_some() {
+            return Ok(ended);
+        }
+        self.recovery = Some(self.recover()?);
+        self.pump(Some(total - cut), total - cut, Phase::Replay, on_progress)
+    }
+
+    /// Executes requests up to `limit`, or to the end of the input, of which `total` are expected: the survey stops at
+    /// damage, so only reading on tells whether the input really ends there.
+    fn pump(
+        &mut self,
+        limit: Option<u64>,
+        total: u64,
+        phase: Phase,
+        on_progress: OnProgress<'_>,
+    ) -> Result<Ended, ReplayError> {
+        let mut batch: Vec<Request> = vec![Request::default(); BATCH];
+        let series_every = total.div_ceil(SERIES_POINTS).max(1);
+        let limit = limit.unwrap_or(u64::MAX);
+        let (mut done, mut sample_at) = (0, series_every);
+        while done < limit {
+            let wanted = (limit - done).min(BATCH as u64) as usize;
+            let (read, damage) = self.read_batch(&mut batch[..wanted]);
+            self.device.ftl().warm(&self.upcoming, &self.upcoming_contents);
+            for request in &batch[..read] {
+                if let Err(error) = self.execute(request) {
+                    return Ok(Some(error.to_string()));
+                }
+                done += 1;
+                self.measured += 1;
+                if done == sample_at {
+                    sample_at += series_every;
+                    self.sample();
+                }
+            }
+            if let Some(damage) = damage {
+                return if done + self.aged == 0 { Err(damage.into()) } else { Ok(Some(damage.to_string())) };
+            }
+            if read < wanted {
+                return Ok(None);
+            }
+            if done % REPORT_EVERY < BATCH as u64 && on_progress(Progress { phase, done, total }).is_break() {
+                return Ok(Some("interrupted".into()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads and prepares requests, and notes what the device should look up before it executes them: the memory
+    /// accesses of the batch then overlap.
+    fn read_batch(&mut self, batch: &mut [Request]) -> (usize, Option<TraceError>) {
+        let (read, damage) = self.read_requests(batch);
+        let (batch, last) = (&mut batch[..read], self.device.ftl().logical_pages() as u64 - 1);
+        if self.looks_at_content {
+            let writes = batch.iter().filter(|request| request.op == Op::Write && request.content.is_empty());
+            self.content.warm(writes.map(|request| request.pages().start));
+        }
+        self.upcoming.clear();
+        self.upcoming_contents.clear();
+        for request in batch {
+            self.prepare(request);
+            if request.op == Op::Write {
+                self.upcoming.push(Lpn((request.offset_bytes >> self.page_shift).min(last) as u32));
+            }
+        }
+        (read, damage)
+    }
+
+    /// Fills a batch, to the end of the input or to its damage.
+    fn read_requests(&mut self, batch: &mut [Request]) -> (usize, Option<TraceError>) {
+        for (k, request) in batch.iter_mut().enumerate() {
+            match self.requests.next(request) {
+                Ok(true) => {}
+                Ok(false) => return (k, None),
+                Err(error) => return (k, Some(error)),
+            }
+        }
+        (batch.len(), None)
+    }
+
+    /// What is done to a request before it is executed: content where it lacks some, dense addresses.
+    #[inline]
+    fn prepare(&mut self, request: &mut Request) {
+        if self.looks_at_content {
+            self.give_content(request);
+        }
+        if self.compacts
+            && let Some(footprint) = &self.plan.survey.footprint
+        {
+            footprint.compact(request);
+        }
+    }
+
+    /// Content from the model for a write that comes without, drawn when the request is read, in order.
+    fn give_content(&mut self, request: &mut Request) {
+        match request.op {
+            Op::Write if request.content.is_empty() && request.bytes.is_empty() => {
+                self.content.fill(request.pages(), &mut request.content);
+            }
+            Op::Trim | Op::Zero => self.content.forget(request.whole_pages()),
+            Op::Remap(mode) => self.content.remap(request.pages(), request.source_pages(), mode),
+            _ => {}
+        }
+        if request.op == Op::Write {
+            self.upcoming_contents.extend(request.content.first().map(|content| content.fingerprint));
+        }
+    }
+
+    fn execute(&mut self, request: &Request) -> Result<(), Error> {
+        let time_ns = request.time_ns;
+        if self.first_ns.is_none() {
+            (self.first_ns, self.clock.previous_trace_ns) = (Some(time_ns), time_ns);
+        }
+        self.last_ns = time_ns;
+        if request.op == Op::Phase {
+            self.phases.push(self.counters());
+            return Ok(());
+        }
+        if self.timing.is_some() {
+            self.arrive(time_ns)?;
+        }
+        if self.managed.is_some() {
+            self.hold_back(request)?;
+        }
+        let kind = self.perform(request)?;
+        if let Some(timing) = &mut self.timing {
+            let work = self.device.ftl().stats().work;
+            let price = || self.plan.config.timing.price(&work.since(&self.work_before));
+            let priced = if self.looks_at_content { price() } else { ControllerWork::default() };
+            self.work_before = work;
+            timing.submit_with_work(kind, self.clock.arrival_ns, priced, self.device.ops());
+            self.device.ftl_mut().store_mut().ops.clear();
+        }
+        Ok(())
+    }
+}
+
+/// A device that cannot be built as configured is a mistake in the configuration.
+fn refused(error: Error) -> ReplayError {
+    match error {
+        Error::NoSpareSpace { .. } | Error::Options(_) => ConfigError::Value(error.to_string()).into(),
+        other => other.into(),
+    }
+}

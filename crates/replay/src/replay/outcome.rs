@@ -1,0 +1,235 @@
+//! What is said about a run: counters on the way, and the record at the end.
+
+use std::collections::BTreeMap;
+
+use wearwell::recovery::StepCost;
+use wearwell::stats::Stats;
+use wearwell::timing::{Cause, LatencySummary, RequestKind, TimingMode};
+
+use super::{Ended, ReplayError, Run, part_figures};
+use crate::config::{Arrival, Resolved};
+use crate::input::Requests;
+use crate::lifetime;
+use crate::record::{
+    DeviceRecord, LatencyRecord, LifetimeRecord, RecoveryCosts, RecoveryRecord, RunRecord, SeriesPoint,
+    TimeRecord, TraceRecord, by_cause,
+};
+
+impl Run<'_> {
+    pub(super) fn sample(&mut self) {
+        let counters = self.counters();
+        self.series.push(counters);
+    }
+
+    pub(super) fn counters(&self) -> SeriesPoint {
+        let ftl = self.device.ftl();
+        let stats = ftl.stats();
+        SeriesPoint {
+            requests: self.measured,
+            host_page_writes: stats.host_page_writes,
+            host_page_remaps: self.remapped_pages,
+            programs: stats.total_programs(),
+            erases: stats.total_erases(),
+            recycled_writes: stats.recycled_writes,
+            free_blocks: ftl.store().total_free_blocks(),
+            device_s: self.timing.as_ref().map_or(0.0, |timing| timing.now_ns() as f64 / 1e9),
+        }
+    }
+
+    /// Power is lost behind the last request.
+    pub(super) fn recover(&mut self) -> Result<RecoveryRecord, ReplayError> {
+        let costs = RecoveryCosts::of(&self.plan.resolved.timing);
+        let before = self.device.ftl().stats().clone();
+        let report = self.device.recover()?;
+        let stats = self.device.ftl().stats();
+        let spare_reads = stats.total_spare_reads() - before.total_spare_reads();
+        let total = StepCost {
+            spare_reads,
+            page_reads: stats.total_reads() - before.total_reads() - spare_reads,
+            programs: stats.total_programs() - before.total_programs() - report.battery_programs,
+        };
+        let steps = report.steps.by_name().into_iter().filter(|(_, cost)| *cost != StepCost::default());
+        Ok(RecoveryRecord {
+            total: costs.price(&total),
+            battery_programs: report.battery_programs,
+            steps: steps.map(|(name, cost)| (name.to_owned(), costs.price(&cost))).collect(),
+        })
+    }
+
+    pub(super) fn record(&mut self, design: &str, ended: Ended) -> RunRecord {
+        let stats = self.device.ftl().stats().clone();
+        let ram = self.device.ram_bytes();
+        let host_writes = stats.host_page_writes;
+        RunRecord {
+            design: design.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            seed: self.plan.config.seed(),
+            partial: ended.is_some(),
+            partial_reason: ended,
+            trace: self.trace_record(),
+            device: self.device_record(),
+            host_page_writes: host_writes,
+            host_page_reads: stats.host_page_reads,
+            host_page_trims: stats.host_page_trims,
+            host_page_remaps: self.remapped_pages,
+            buffer_absorbed_writes: self.device.absorbed_writes() - self.absorbed_before,
+            recycled_writes: stats.recycled_writes,
+            writes_by_form: writes_by_form(&stats),
+            write_reduction: write_reduction(&stats),
+            programs: stats.total_programs(),
+            programs_by_cause: by_cause(&stats.programs),
+            reads: stats.total_reads(),
+            reads_by_cause: by_cause(&stats.reads),
+            spare_reads_by_cause: by_cause(&stats.spare_reads),
+            erases: stats.total_erases(),
+            erases_by_cause: by_cause(&stats.erases),
+            write_amplification: stats.write_amplification(),
+            latency_us: self.latency_record(),
+            timing: self.time_record(),
+            lifetime: self.lifetime_record(),
+            parts: part_figures::of(self.device.ftl()),
+            ram_bytes: ram.iter().map(|(_, bytes)| bytes).sum(),
+            ram_bytes_by_structure: ram.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect(),
+            notes: self.notes(),
+            series: std::mem::take(&mut self.series),
+            phases: std::mem::take(&mut self.phases),
+            recovery: self.recovery.take(),
+            peak_rss_bytes: 0,
+            cpu_seconds: 0.0,
+            precondition_cpu_seconds: 0.0,
+            config: self.plan.config.clone(),
+        }
+    }
+
+    fn trace_record(&self) -> TraceRecord {
+        TraceRecord {
+            path: self.plan.input.name(),
+            sha256: self.plan.sha256.clone(),
+            requests: self.measured,
+            aging_requests: self.aged,
+            rejected: self.requests.rejected(),
+            footprint_pages: self.plan.survey.footprint_pages,
+            duration_s: self.duration_s(),
+        }
+    }
+
+    fn duration_s(&self) -> f64 {
+        self.last_ns.saturating_sub(self.first_ns.unwrap_or(0)) as f64 / 1e9
+    }
+
+    fn device_record(&self) -> DeviceRecord {
+        let Resolved { preset, geometry, endurance_cycles, logical_pages, gc, .. } = &self.plan.resolved;
+        DeviceRecord {
+            preset: preset.clone(),
+            layout: [
+                geometry.channels,
+                geometry.dies_per_channel,
+                geometry.planes_per_die,
+                geometry.blocks_per_plane,
+                geometry.pages_per_block,
+            ],
+            superblock_planes: geometry.superblock_planes,
+            page_bytes: geometry.page_bytes,
+            physical_pages: geometry.pages(),
+            logical_pages: *logical_pages as u64,
+            over_provisioning: geometry.pages() as f64 / *logical_pages as f64 - 1.0,
+            gc_low_blocks: gc.low_blocks,
+            endurance_cycles: *endurance_cycles,
+        }
+    }
+
+    fn latency_record(&self) -> LatencyRecord {
+        let Some(timing) = &self.timing else { return LatencyRecord::default() };
+        let summary = |kind| LatencySummary::of(timing.latency(kind)).into();
+        LatencyRecord { read: summary(RequestKind::Read), write: summary(RequestKind::Write) }
+    }
+
+    fn time_record(&self) -> TimeRecord {
+        let Some(timing) = &self.timing else {
+            return TimeRecord { mode: "none".into(), ..TimeRecord::default() };
+        };
+        let now = timing.now_ns().max(1) as f64;
+        let share = |busy: Vec<u64>| busy.iter().sum::<u64>() as f64 / (busy.len().max(1) as f64 * now);
+        TimeRecord {
+            mode: format!("{:?}", self.plan.config.timing.mode).to_lowercase(),
+            device_s: now / 1e9,
+            array_utilisation: share(timing.array_busy_ns()),
+            channel_utilisation: share(timing.channel_busy_ns()),
+        }
+    }
+
+    fn lifetime_record(&self) -> LifetimeRecord {
+        let mut record =
+            lifetime::record(&self.device, self.plan.resolved.endurance_cycles, self.elapsed_s());
+        if let Some(managed) = &self.managed {
+            managed.report(&mut record);
+        }
+        record.energy_uj_per_page = self.energy_uj() / record_pages(self.device.ftl().stats());
+        record
+    }
+
+    /// The time that the measured part took: the trace's, or the device's where arrival depends on completions. Writes
+    /// that are not paid for yet take the time until the next one could start.
+    fn elapsed_s(&self) -> f64 {
+        let Some(timing) = &self.timing else { return self.duration_s() };
+        if self.plan.config.replay.arrival == Arrival::Open {
+            return self.duration_s();
+        }
+        let now_ns = timing.now_ns();
+        let owed_ns = self.managed.as_ref().map_or(0, |managed| managed.owed_ns(&self.device, now_ns));
+        (now_ns + owed_ns) as f64 / 1e9
+    }
+
+    fn energy_uj(&self) -> f64 {
+        let energy = self.plan.config.lifetime.energy();
+        let stats = self.device.ftl().stats();
+        let in_programs = stats.total_programs() as f64
+            + stats.work.hashed_pages as f64 * energy.dedup_overhead()
+            + stats.work.compressed_pages as f64 * energy.compression_overhead();
+        in_programs * energy.program.energy_pj() as f64 / 1e6
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.looks_at_content && self.plan.survey.lacks_content {
+            notes
+                .push(format!("figures that depend on content rest on a model: {}", self.content.describe()));
+        }
+        if let Requests::Host(generator) = &self.requests {
+            notes.push(format!("requests come from a host model; {}", generator.describe_content()));
+        }
+        if self.compacts {
+            notes.push("addresses are compacted: only touched pages exist, in order".to_owned());
+        }
+        if self.plan.config.timing.engine() == TimingMode::Timeline {
+            notes.push(
+                "timelines price operations in order: latencies under GC are not meaningful".to_owned(),
+            );
+        }
+        notes
+    }
+}
+
+fn record_pages(stats: &Stats) -> f64 {
+    stats.host_page_writes.max(1) as f64
+}
+
+/// Host page writes by what became of them; forms without any are absent.
+fn writes_by_form(stats: &Stats) -> BTreeMap<String, u64> {
+    let without_page = [
+        ("recycled", stats.recycled_writes),
+        ("deduplicated", stats.deduplicated_writes),
+        ("delta", stats.delta_writes),
+        ("packed", stats.packed_writes),
+    ];
+    let pages = stats.host_page_writes - without_page.iter().map(|(_, count)| count).sum::<u64>();
+    let forms = without_page.into_iter().chain([("page", pages)]).filter(|&(_, count)| count > 0);
+    forms.map(|(form, count)| (form.to_owned(), count)).collect()
+}
+
+/// Share of host page writes that cost no program: `(n - m) / n`, where m counts the programs made for host data,
+/// packed pages included, and not those of garbage collection (LX, section V-B).
+fn write_reduction(stats: &Stats) -> f64 {
+    let programs = stats.programs[Cause::Host as usize] + stats.programs[Cause::Content as usize];
+    1.0 - programs as f64 / record_pages(stats)
+}

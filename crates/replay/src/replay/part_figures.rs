@@ -1,0 +1,131 @@
+//! What the parts of a design counted, by name: `parts` of a run record. Figures that are zero are left out.
+
+use std::collections::BTreeMap;
+
+use wearwell::Ftl;
+use wearwell::content::chunk::ChunkStatistics;
+use wearwell::content::delta::DeltaStatistics;
+use wearwell::content::recycle::Recycle;
+use wearwell::mapping::{AnyMapping, Cached};
+use wearwell::nand::SimNand;
+use wearwell::validity::{AnyValidity, Gecko, ValidityLog};
+
+type Figure = (&'static str, f64);
+
+/// All figures of a device.
+pub(super) fn of(ftl: &Ftl<SimNand>) -> BTreeMap<String, f64> {
+    let cached = match ftl.mapping() {
+        AnyMapping::Cached(cached) => Some(&**cached),
+        AnyMapping::Flat(_) => None,
+    };
+    let figures = of_engine(ftl)
+        .into_iter()
+        .chain(ftl.recycle().into_iter().flat_map(of_recycling))
+        .chain(cached.into_iter().flat_map(of_cached_map))
+        .chain(of_validity(ftl.validity()))
+        .chain(ftl.delta_statistics().into_iter().flat_map(of_deltas))
+        .chain(ftl.chunk_statistics().into_iter().flat_map(of_chunks));
+    figures.filter(|&(_, value)| value != 0.0).map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn of_engine(ftl: &Ftl<SimNand>) -> [Figure; 13] {
+    let stats = ftl.stats();
+    [
+        ("demoted_saturated", stats.demoted_saturated as f64),
+        ("demoted_full", stats.demoted_full as f64),
+        ("bound_pages_by_remap", stats.remapped_pages as f64),
+        ("collections", stats.gc_victims as f64),
+        ("collections_of_deltas", stats.gc_delta_victims as f64),
+        ("collections_of_metadata", stats.gc_metadata_victims as f64),
+        ("translation_copies", stats.gc_translation_copies as f64),
+        ("validity_copies", stats.gc_validity_copies as f64),
+        ("metadata_blocks", f64::from(ftl.store().blocks().metadata_blocks())),
+        ("referrer_scan_bytes", stats.referrer_scan_bytes as f64),
+        ("largest_group_bytes", stats.largest_referrer_scan_bytes as f64),
+        ("nvram_written_bytes", stats.work.nvram_written_bytes as f64),
+        ("nvram_read_bytes", stats.work.nvram_read_bytes as f64),
+    ]
+}
+
+fn of_recycling(recycle: &Recycle) -> [Figure; 4] {
+    let counts = recycle.statistics();
+    [
+        ("store_entries", recycle.store_len() as f64),
+        ("store_hits", counts.hits as f64),
+        ("store_misses", counts.misses as f64),
+        ("mean_comparisons_on_hit", counts.mean_comparisons_on_hit().unwrap_or(0.0)),
+    ]
+}
+
+fn of_cached_map(cached: &Cached) -> [Figure; 9] {
+    let counts = cached.counts();
+    [
+        ("cache_hits", counts.hits as f64),
+        ("cache_misses", counts.misses as f64),
+        ("synchronisations", counts.synchronisations as f64),
+        ("dirty_inserts", counts.dirty_inserts as f64),
+        ("checkpoint_synchronisations", counts.checkpoint_synchronisations as f64),
+        ("aborted_synchronisations", counts.aborted_synchronisations as f64),
+        ("uncertain_spare_reads", counts.uncertain_reads as f64),
+        ("cache_entries", f64::from(cached.options().entries)),
+        ("translation_pages", cached.translation_pages() as f64),
+    ]
+}
+
+fn of_validity(validity: &AnyValidity) -> Vec<Figure> {
+    match validity {
+        AnyValidity::Ram(_) => Vec::new(),
+        AnyValidity::Bitmap(bitmap) => vec![("bitmap_pages", f64::from(bitmap.bitmap_pages()))],
+        AnyValidity::Log(log) => of_log(log).into(),
+        AnyValidity::Gecko(gecko) => of_gecko(gecko).into(),
+    }
+}
+
+fn of_log(log: &ValidityLog) -> [Figure; 4] {
+    [
+        ("log_pages", f64::from(log.pages_held())),
+        ("log_page_entries", f64::from(log.page_entries())),
+        ("log_reports", log.counts().reports as f64),
+        ("log_reinserted", log.counts().reinserted as f64),
+    ]
+}
+
+fn of_gecko(gecko: &Gecko) -> [Figure; 9] {
+    let counts = gecko.counts();
+    [
+        ("gecko_reports", counts.reports as f64),
+        ("gecko_markers", counts.markers as f64),
+        ("gecko_queries", counts.queries as f64),
+        ("gecko_query_reads", counts.query_reads as f64),
+        ("gecko_levels", f64::from(gecko.levels())),
+        ("gecko_buffer_entries", f64::from(gecko.buffer_entries())),
+        ("gecko_runs", gecko.runs().count() as f64),
+        ("gecko_pages", gecko.runs().map(|(_, _, pages)| f64::from(pages)).sum()),
+        ("gecko_largest_run_pages", f64::from(gecko.largest_run_pages())),
+    ]
+}
+
+fn of_deltas(counts: DeltaStatistics) -> [Figure; 9] {
+    [
+        ("delta_pages_committed", counts.committed_pages as f64),
+        ("deltas_committed", counts.committed_deltas as f64),
+        ("delta_pages_compacted", counts.compacted_pages as f64),
+        ("merges_read_hot", counts.read_hot_merges as f64),
+        ("merges_write_cold", counts.write_cold_merges as f64),
+        ("merges_gc", counts.gc_merges as f64),
+        ("deltas_bypassed", counts.bypassed as f64),
+        ("deltas_incompressible", counts.incompressible as f64),
+        ("double_reads", counts.double_reads as f64),
+    ]
+}
+
+fn of_chunks(counts: ChunkStatistics) -> [Figure; 6] {
+    [
+        ("chunks", counts.chunks as f64),
+        ("chunk_members", counts.members as f64),
+        ("chunk_pages", counts.pages as f64),
+        ("chunk_incompressible_pages", counts.incompressible as f64),
+        ("chunks_repacked", counts.repacked as f64),
+        ("chunks_unpacked", counts.unpacked as f64),
+    ]
+}

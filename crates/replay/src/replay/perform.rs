@@ -1,0 +1,118 @@
+//! What a request asks of the device: whole pages directly, anything else by sectors.
+
+use wearwell::Error;
+use wearwell::address::Lpn;
+use wearwell::content::{Descriptor, Fingerprint};
+use wearwell::device::{HostData, SECTOR_BYTES};
+use wearwell::nand::Nand as _;
+use wearwell::timing::RequestKind;
+
+use super::Run;
+use crate::config::Zeroes;
+use crate::trace::{Op, PAGE_BYTES, Request};
+
+impl Run<'_> {
+    #[inline]
+    pub(super) fn perform(&mut self, request: &Request) -> Result<RequestKind, Error> {
+        if let Some((lpn, descriptor)) = self.as_page_write(request) {
+            return self.device.write_page(lpn, descriptor).map(|()| RequestKind::Write);
+        }
+        self.perform_any(request)
+    }
+
+    /// A write that covers exactly one page: the bulk of most runs, spared the way through sectors.
+    #[inline]
+    fn as_page_write(&self, request: &Request) -> Option<(Lpn, Descriptor)> {
+        let plain = request.op == Op::Write
+            && request.len_bytes == self.page_bytes
+            && request.offset_bytes & (self.page_bytes - 1) == 0
+            && request.offset_bytes < self.exported_bytes
+            && request.bytes.is_empty();
+        let descriptor = match (self.looks_at_content, &request.content[..]) {
+            (false, _) => Descriptor::of(Fingerprint::ZERO_PAGE),
+            (true, [one]) if self.page_bytes == PAGE_BYTES => *one,
+            _ => return None,
+        };
+        plain.then_some((Lpn((request.offset_bytes >> self.page_shift) as u32), descriptor))
+    }
+
+    fn perform_any(&mut self, request: &Request) -> Result<RequestKind, Error> {
+        let (offset, len) = Self::sectors_of(request);
+        match request.op {
+            Op::Read => self.read(offset, len).map(|()| RequestKind::Read),
+            Op::Write => self.write(request, offset, len).map(|()| RequestKind::Write),
+            Op::Zero if self.plan.config.replay.zeroes == Zeroes::Write => {
+                self.descriptors.clear();
+                let pages = len.div_ceil(self.page_bytes) as usize + 1;
+                self.descriptors.resize(pages, Descriptor::of(Fingerprint::ZERO_PAGE));
+                self.write_descriptors(offset, len).map(|()| RequestKind::Write)
+            }
+            Op::Trim | Op::Zero => self.device.trim(offset, len).map(|()| RequestKind::Trim),
+            Op::Flush => self.device.flush().map(|()| RequestKind::Flush),
+            Op::Remap(mode) => {
+                self.remapped_pages += len / self.page_bytes;
+                self.device.remap(offset, request.source_bytes, len, mode).map(|()| RequestKind::Write)
+            }
+            Op::Phase => unreachable!("a phase asks nothing of the device"),
+        }
+    }
+
+    /// The request in whole sectors: traces may name single bytes.
+    fn sectors_of(request: &Request) -> (u64, u64) {
+        if request.len_bytes == 0 {
+            return (0, 0);
+        }
+        let start = request.offset_bytes / SECTOR_BYTES * SECTOR_BYTES;
+        (start, request.end_bytes().div_ceil(SECTOR_BYTES) * SECTOR_BYTES - start)
+    }
+
+    /// With real bytes a read takes them, as a host's does: a mechanism may use what was read (merging a delta).
+    fn read(&mut self, offset: u64, len: u64) -> Result<(), Error> {
+        let wanted = if self.device.ftl().store().nand().keeps_bytes() { len as usize } else { 0 };
+        self.bytes_read.resize(wanted, 0);
+        self.device.read(offset, len, &mut self.bytes_read)
+    }
+
+    fn write(&mut self, request: &Request, offset: u64, len: u64) -> Result<(), Error> {
+        if !request.bytes.is_empty() {
+            return self.device.write(offset, len, HostData::Bytes(&request.bytes));
+        }
+        self.descriptors.clear();
+        if !self.looks_at_content || request.content.is_empty() {
+            self.descriptors.push(Descriptor::of(Fingerprint::ZERO_PAGE));
+            return self.write_descriptors(offset, len);
+        }
+        self.descriptors.extend_from_slice(&request.content);
+        if self.page_bytes != PAGE_BYTES {
+            self.regroup(offset, len);
+        }
+        self.write_descriptors(offset, len)
+    }
+
+    fn write_descriptors(&mut self, offset: u64, len: u64) -> Result<(), Error> {
+        self.device.write(offset, len, HostData::Descriptors(&self.descriptors))
+    }
+
+    /// Turns descriptors of 4-KiB pages into descriptors of the device's pages: larger pages mix the identities of
+    /// their parts, smaller ones split them.
+    fn regroup(&mut self, offset: u64, len: u64) {
+        let small = std::mem::take(&mut self.descriptors);
+        let first_small = offset / PAGE_BYTES;
+        let pages = offset / self.page_bytes..(offset + len).div_ceil(self.page_bytes);
+        for page in pages {
+            let (start, end) = (page * self.page_bytes, (page + 1) * self.page_bytes);
+            let covered = start.max(offset) / PAGE_BYTES..end.min(offset + len).div_ceil(PAGE_BYTES);
+            let parts =
+                covered.map(|k| small[((k - first_small) as usize).min(small.len() - 1)].fingerprint.0);
+            let parts: Vec<u64> = parts.collect();
+            let zero = parts.iter().all(|&part| part == 0);
+            let within = if self.page_bytes < PAGE_BYTES { Some(start % PAGE_BYTES) } else { None };
+            let identity = if zero {
+                Fingerprint::ZERO_PAGE
+            } else {
+                Fingerprint::combine(parts.into_iter().chain(within))
+            };
+            self.descriptors.push(Descriptor::of(identity));
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What all designs of a comparison share: the surveyed input and the device that it runs on.
+
+use wearwell::address::BlockId;
+use wearwell::content::mix;
+
+use super::{OnProgress, ReplayError, Run};
+use crate::config::{Addresses, Config, ConfigError, Precondition, Resolved};
+use crate::content_model::Spec as ContentSpec;
+use crate::input::{Input, Survey};
+use crate::process;
+use crate::record::RunRecord;
+use crate::trace::{OpenOptions, PAGE_BYTES};
+
+/// What all designs of a comparison share: the surveyed input and the resolved device.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    pub(super) config: &'a Config,
+    pub(super) input: &'a Input,
+    pub(super) aging: Option<Input>,
+    pub(super) survey: Survey,
+    pub(super) resolved: Resolved,
+    pub(super) content: ContentSpec,
+    pub(super) sha256: Option<String>,
+}
+
+impl<'a> Plan<'a> {
+    /// Surveys the input and resolves the device.
+    ///
+    /// # Errors
+    /// Those of the configuration and of the trace.
+    pub fn new(config: &'a Config, input: &'a Input) -> Result<Self, ReplayError> {
+        let aging = aging_input(config, input);
+        let survey = input.survey(aging.as_ref())?;
+        let resolved = config.resolve(survey.footprint_pages)?;
+        let model = config.content.model.as_deref().unwrap_or("unique");
+        let content = model
+            .parse()
+            .map_err(|error: crate::workload::SpecError| ReplayError::Content(error.to_string()))?;
+        let sha256 = match input {
+            Input::Trace { path, .. } => crate::trace::sha256(path).ok(),
+            Input::Workload(_) | Input::Host(_) => None,
+        };
+        let plan = Self { config, input, aging, survey, resolved, content, sha256 };
+        plan.require_room()?;
+        Ok(plan)
+    }
+
+    /// The device every design runs on.
+    pub fn resolved(&self) -> &Resolved {
+        &self.resolved
+    }
+
+    /// What the input touches.
+    pub fn survey(&self) -> &Survey {
+        &self.survey
+    }
+
+    fn exported_bytes(&self) -> u64 {
+        self.resolved.logical_pages as u64 * self.resolved.geometry.page_bytes as u64
+    }
+
+    /// Whether addresses are compacted. A generator's are dense as they are.
+    pub(super) fn compacts(&self) -> bool {
+        let too_far = || self.survey.end_bytes > self.exported_bytes();
+        match self.config.replay.addresses {
+            _ if self.survey.footprint.is_none() => false,
+            Addresses::Compact => true,
+            Addresses::Exact => false,
+            Addresses::Auto => self.survey.several_devices || too_far(),
+        }
+    }
+
+    /// Refuses an input that cannot fit, before hours are spent on its beginning.
+    fn require_room(&self) -> Result<(), ConfigError> {
+        let (touched, how) = if self.compacts() {
+            (self.survey.footprint_pages * PAGE_BYTES, "")
+        } else {
+            (self.survey.end_bytes, " at its addresses")
+        };
+        let exported = self.exported_bytes();
+        if touched <= exported {
+            return Ok(());
+        }
+        Err(ConfigError::Value(format!(
+            "the input needs {touched} bytes{how} and the device exports {exported}: choose a larger device, or \
+             device.fit to size it to the input"
+        )))
+    }
+
+    /// Replays the input through one design.
+    ///
+    /// # Errors
+    /// [`ReplayError`] if there is nothing to report; a run that ends early returns a record marked partial.
+    pub fn run(&self, design: &str, on_progress: OnProgress<'_>) -> Result<RunRecord, ReplayError> {
+        process::reset_peak_rss();
+        let mut run = Run::new(self, design)?;
+        let started = process::thread_cpu_seconds();
+        let mut ended = run.precondition(on_progress)?;
+        let conditioned = process::thread_cpu_seconds();
+        if ended.is_none() {
+            ended = run.replay(on_progress)?;
+        }
+        let finished = process::thread_cpu_seconds();
+        let mut record = run.record(design, ended);
+        if self.config.recovery.after_run && !record.partial {
+            record.recovery = Some(run.recover()?);
+        }
+        record.precondition_cpu_seconds = conditioned - started;
+        record.cpu_seconds = finished - conditioned;
+        record.peak_rss_bytes = process::peak_rss_bytes();
+        Ok(record)
+    }
+
+    /// Bad blocks drawn by the seed.
+    pub(super) fn factory_bad(&self) -> Vec<BlockId> {
+        let share = self.config.device.factory_bad_share.unwrap_or(0.0).clamp(0.0, 0.2);
+        let threshold = (share * u64::MAX as f64) as u64;
+        let seed = self.config.seed();
+        let is_bad = |block: &u32| share > 0.0 && mix(mix(seed) ^ *block as u64) < threshold;
+        (0..self.resolved.geometry.blocks()).filter(is_bad).map(BlockId).collect()
+    }
+}
+
+/// The trace that ages the device, read like the input except for its format, which may be another.
+fn aging_input(config: &Config, input: &Input) -> Option<Input> {
+    let precondition = &config.precondition;
+    let path = precondition.trace.as_ref().filter(|_| precondition.mode == Precondition::Aged)?;
+    let options = match input {
+        Input::Trace { options, .. } => OpenOptions { format: None, ..options.clone() },
+        Input::Workload(_) | Input::Host(_) => OpenOptions::default(),
+    };
+    Some(Input::Trace { path: path.into(), options })
+}

@@ -8,6 +8,9 @@
 //! Only the store picks blocks and only the store calls the NAND, so that every program, read and erase is
 //! counted here, under its cause, and appears in the operation list that timing prices.
 //!
+//! This file appends and erases; `copies.rs` moves pages in runs, `held.rs` keeps old versions that a recovery will compare,
+//! `takeover.rs` begins anew after loss of power, `ledger.rs` audits the counters.
+//!
 //! Invariants: an open block is in exactly one frontier; a free block has no valid page and is erased; `valid`
 //! counts of the block table equal the pages that were appended and not discarded.
 
@@ -16,20 +19,25 @@
 use std::collections::VecDeque;
 
 mod block_table;
+mod copies;
 mod free_pool;
+mod held;
+mod ledger;
+mod takeover;
 
 pub use block_table::{BlockState, BlockTable};
-
+pub use copies::Moves;
 pub use free_pool::FreeOrder;
 use free_pool::FreePool;
-use rustc_hash::FxHashMap;
+pub(crate) use ledger::Ledger;
+pub(crate) use takeover::FoundBlock;
 
-use crate::address::{Address, BlockId, Lpn, PlaneId, Ppn};
+use crate::address::{Address, BlockId, Lpn, Ppn};
 use crate::content::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::error::{Error, Result};
 use crate::gc::RESERVE_BLOCKS;
-use crate::nand::{CopyRun, Geometry, Nand, NandError, Oob, PageKind, Word};
+use crate::nand::{Geometry, Nand, NandError, Oob, PageKind, Word};
 use crate::stats::{OpList, Stats};
 use crate::timing::{Cause, FlashOp, OpKind};
 
@@ -79,15 +87,6 @@ impl Stream {
     }
 }
 
-/// Pages to move and the owners their new OOB names.
-#[derive(Clone, Copy, Debug)]
-pub struct Moves<'a> {
-    /// Pages of one block, ascending.
-    pub from: &'a [Ppn],
-    /// Owner of each.
-    pub owners: &'a [Lpn],
-}
-
 /// The open block of a stream in a pool.
 #[derive(Clone, Copy, Debug)]
 struct Frontier {
@@ -106,22 +105,6 @@ struct NewPage {
     owner: u32,
     fingerprint: Fingerprint,
     cause: Cause,
-}
-
-/// What the medium did since it was taken over, beside the counters of now; for audits.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Ledger {
-    /// Programs, erases and retired blocks that were counted before the counters were cleared.
-    programs: u64,
-    erases: u64,
-    retired_blocks: u64,
-    /// Erase counts of all blocks, and pages programmed, at the beginning: a medium may be taken over with data.
-    first_wear: u64,
-    first_programs: u64,
-    /// Programs and erases that were counted and that loss of power interrupted or refused.
-    cut: u64,
-    /// Whether recovery may have closed blocks that were not full.
-    recovered: bool,
 }
 
 /// Allocation over a medium. See the module's head.
@@ -196,64 +179,6 @@ impl<N: Nand> Store<N> {
         self.blocks.set_free(block);
         let (wear, pool) = (self.nand.erase_count(block), self.pool_of(block));
         self.free[pool as usize].put(block, wear);
-    }
-
-    /// Erase counts of all blocks.
-    fn total_wear(&self) -> u64 {
-        (0..self.geometry.blocks()).map(|block| self.nand.erase_count(BlockId(block)) as u64).sum()
-    }
-
-    /// Counters back to zero. Wear stays.
-    pub(crate) fn clear_stats(&mut self) {
-        self.ledger.programs += self.stats.total_programs();
-        self.ledger.erases += self.stats.total_erases();
-        self.ledger.retired_blocks += self.stats.retired_blocks;
-        self.stats = Stats::default();
-    }
-
-    /// Programs and erases are what the flash shows: pages programmed are on flash or were erased, erases are in the wear
-    /// of the blocks. Failures, cuts and blocks that were closed early leave room between the bounds.
-    pub(crate) fn check_ledger(&mut self) -> std::result::Result<(), String> {
-        let Ledger { programs, erases, retired_blocks, first_wear, first_programs, cut, recovered } =
-            self.ledger;
-        let programs = first_programs + programs + self.stats.total_programs();
-        let erases = (erases + self.stats.total_erases()) / self.geometry.superblock_planes as u64;
-        let retired = retired_blocks + self.stats.retired_blocks;
-        let wear = self.total_wear() - first_wear;
-        let is_exact = retired + cut + u64::from(recovered) == 0 && !self.has_condemned();
-        let least_wear = if is_exact { erases } else { erases.saturating_sub(retired + cut) };
-        if !(least_wear..=erases).contains(&wear) {
-            return Err(format!(
-                "{erases} erases, {retired} blocks retired, {cut} operations cut; blocks were worn {wear} times"
-            ));
-        }
-        let present = self.programmed_pages();
-        let most = (erases + retired) * self.geometry.block_pages() as u64 + present + cut;
-        if programs > most || programs + cut < present || is_exact && programs != most {
-            return Err(format!(
-                "{programs} programs, {present} pages are programmed and {erases} blocks were erased, {retired} \
-                 retired, {cut} operations cut"
-            ));
-        }
-        Ok(())
-    }
-
-    fn has_condemned(&self) -> bool {
-        (0..self.geometry.blocks()).any(|block| self.nand.is_condemned(BlockId(block)))
-    }
-
-    fn programmed_pages(&mut self) -> u64 {
-        (0..self.geometry.blocks()).map(|block| self.programmed(BlockId(block))).sum()
-    }
-
-    /// Pages of a block that are programmed, readable or not. Costs no counted operation.
-    fn programmed(&mut self, block: BlockId) -> u64 {
-        if self.nand.is_bad(block) {
-            return 0;
-        }
-        let first = self.geometry.first_page(block).0;
-        let pages = (first..first + self.geometry.block_pages()).map(Ppn);
-        pages.take_while(|&ppn| self.nand.probe(ppn) != Ok(None)).count() as u64
     }
 
     /// Layout of the device.
@@ -547,49 +472,6 @@ impl<N: Nand> Store<N> {
         self.discard(ppn);
     }
 
-    /// From now on old versions of translation pages are kept until [`Store::release_held`]: a recovery compares them
-    /// with the newer ones (GeckoFTL, appendix C.2.2).
-    pub(crate) fn hold_old_versions(&mut self) {
-        self.holds = true;
-    }
-
-    /// An old version of a translation page: held back if recovery may need it, else discarded. A held page counts as
-    /// valid, so that its block is not erased.
-    pub(crate) fn hold_metadata(&mut self, ppn: Ppn) {
-        if self.holds {
-            self.held.push_back((self.sequence, ppn));
-        } else {
-            self.discard_metadata(ppn);
-        }
-    }
-
-    /// Old versions that are held.
-    pub fn held_pages(&self) -> usize {
-        self.held.len()
-    }
-
-    /// Old versions that are held in a block: usually none. O(versions held).
-    pub(crate) fn held_in(&self, block: BlockId) -> Vec<Ppn> {
-        let places = self.held.iter().map(|&(_, ppn)| ppn);
-        places.filter(|&ppn| self.block_of(ppn) == block).collect()
-    }
-
-    /// GC moved an old version, if there is one at `from`.
-    pub(crate) fn move_held(&mut self, from: Ppn, to: Ppn) -> bool {
-        let held = self.held.iter_mut().find(|(_, held)| *held == from);
-        held.map(|(_, place)| *place = to).is_some()
-    }
-
-    /// Gives up the versions that were replaced up to `sequence`.
-    pub(crate) fn release_held(&mut self, sequence: u64) {
-        while let Some(&(replaced, ppn)) = self.held.front()
-            && replaced <= sequence
-        {
-            self.held.pop_front();
-            self.discard_metadata(ppn);
-        }
-    }
-
     /// A discarded page is needed again (it was not erased yet).
     #[inline]
     pub fn revive(&mut self, ppn: Ppn) {
@@ -661,104 +543,6 @@ impl<N: Nand> Store<N> {
         self.stats.reads[Cause::Recovery as usize] += 1;
         self.stats.spare_reads[Cause::Recovery as usize] += 1;
         Ok(self.nand.probe(ppn)?)
-    }
-
-    /// Copies pages of one block to a stream of `pool` and appends their new places to `places`. The old places stay
-    /// counted valid. On an error `places` holds what was copied before it.
-    ///
-    /// # Errors
-    /// As [`Store::append`]; uncorrectable source.
-    pub fn copy(
-        &mut self,
-        pages: Moves<'_>,
-        stream: Stream,
-        pool: u32,
-        cause: Cause,
-        places: &mut Vec<Ppn>,
-    ) -> Result<()> {
-        let mut done = 0;
-        while done < pages.from.len() {
-            let index = self.frontier_index(stream, pool);
-            if self.frontiers[index].left == 0 {
-                self.open(stream, pool)?;
-            }
-            let count = (pages.from.len() - done).min(self.frontiers[index].left as usize);
-            let part =
-                Moves { from: &pages.from[done..done + count], owners: &pages.owners[done..done + count] };
-            done += self.copy_run(part, index, cause, places)?;
-        }
-        Ok(())
-    }
-
-    /// Copies as many pages as fit the open block, or up to a failed program; returns how many.
-    fn copy_run(
-        &mut self,
-        pages: Moves<'_>,
-        index: usize,
-        cause: Cause,
-        places: &mut Vec<Ppn>,
-    ) -> Result<usize> {
-        let Frontier { block, next, .. } = self.frontiers[index];
-        let run = CopyRun { from: pages.from, owners: pages.owners, to: next, sequence: self.sequence + 1 };
-        let (copied, outcome) = self.nand.copy(run, &mut self.page);
-        // A source that cannot be read consumes no destination; any other failure does.
-        let failed_program =
-            usize::from(matches!(outcome, Err(NandError::ProgramFailed(_) | NandError::PowerLost)));
-        let programs = copied + failed_program;
-        let reads = copied + usize::from(outcome.is_err());
-        self.sequence += programs as u64;
-        self.stats.reads[cause as usize] += reads as u64;
-        self.stats.programs[cause as usize] += programs as u64;
-        self.blocks.add_valid(block, copied as u32);
-        places.extend((next.0..next.0 + copied as u32).map(Ppn));
-        self.note_copies(pages.from, next, programs, cause);
-        self.advance(index, programs as u32);
-        match outcome {
-            Ok(()) => Ok(copied),
-            Err(NandError::ProgramFailed(_)) => {
-                self.abandon(index, block);
-                Ok(copied)
-            }
-            Err(error) => {
-                if failed_program > 0 {
-                    self.interrupted.push(Ppn(next.0 + copied as u32));
-                }
-                self.ledger.cut += u64::from(error == NandError::PowerLost);
-                Err(error.into())
-            }
-        }
-    }
-
-    fn note_copies(&mut self, from: &[Ppn], to: Ppn, count: usize, cause: Cause) {
-        if !self.ops.is_listening() || count == 0 {
-            return;
-        }
-        let bytes = self.geometry.page_bytes;
-        let stripe = self.geometry.superblock_planes;
-        let (source, target) = (self.first_plane(from[0]), self.first_plane(to));
-        let copy = |source_offset: u32, target_offset: u32| {
-            let read = FlashOp {
-                plane: PlaneId(source.0 + source_offset % stripe),
-                kind: OpKind::Read,
-                cause,
-                after: 0,
-                bytes,
-            };
-            let plane = PlaneId(target.0 + target_offset % stripe);
-            [read, FlashOp { plane, kind: OpKind::Program, after: 1, ..read }]
-        };
-        if stripe == 1 {
-            return self.ops.push_copies(std::iter::repeat_n(copy(0, 0), count));
-        }
-        let pages = self.geometry.block_pages();
-        let (source_start, target_start) = (self.block_of(from[0]).0 * pages, self.block_of(to).0 * pages);
-        let places = from[..count].iter().zip(to.0..);
-        self.ops.push_copies(places.map(|(from, to)| copy(from.0 - source_start, to - target_start)));
-    }
-
-    /// The plane of the first page of the page's block.
-    fn first_plane(&self, ppn: Ppn) -> PlaneId {
-        self.geometry.plane_of(self.block_of(ppn), 0)
     }
 
     /// The NVRAM beside the flash, in words of 8 bytes.
@@ -858,169 +642,8 @@ impl<N: Nand> Store<N> {
         Lpn(self.nand.owner(ppn))
     }
 
-    /// Forgets everything that is in RAM; blocks are adopted one by one afterwards. Counters go on.
-    pub(crate) fn forget(&mut self) {
-        self.blocks = BlockTable::new(self.geometry.blocks(), self.geometry.block_pages(), self.pools);
-        self.free.iter_mut().for_each(FreePool::clear);
-        self.frontiers.fill(Frontier::NONE);
-        self.open_pools.iter_mut().for_each(Vec::clear);
-        self.next_pool = [0; Stream::COUNT];
-        self.sequence = 0;
-        self.held.clear();
-        self.interrupted.clear();
-        self.opened.iter_mut().for_each(Vec::clear);
-        self.ledger.recovered = true;
-    }
-
-    /// Takes over a block as recovery found it. A partly programmed block goes on being filled if it is not condemned and a
-    /// stream of its kind has no open block in the pool, else it is closed as it is.
-    pub(crate) fn adopt(&mut self, block: BlockId, found: FoundBlock) {
-        self.sequence = self.sequence.max(found.last_sequence);
-        let Some(kind) = found.kind else {
-            return if self.is_usable(block) { self.release_free(block) } else { self.blocks.retire(block) };
-        };
-        let pool = self.pool_of(block);
-        let stream = Stream::ALL.into_iter().find(|&s| s.kind() == kind && self.frontier_left(s, pool) == 0);
-        self.resume(stream, block, kind, found);
-    }
-
-    /// The same for a block of which the stream is known.
-    pub(crate) fn adopt_as(&mut self, stream: Stream, block: BlockId, found: FoundBlock) {
-        self.sequence = self.sequence.max(found.last_sequence);
-        let is_free = self.frontier_left(stream, self.pool_of(block)) == 0;
-        self.resume(is_free.then_some(stream), block, stream.kind(), found);
-    }
-
-    fn resume(&mut self, stream: Option<Stream>, block: BlockId, kind: PageKind, found: FoundBlock) {
-        self.blocks.set_open(block, kind, found.first_sequence.saturating_sub(1));
-        let pool = self.pool_of(block);
-        let left = self.geometry.block_pages() - found.programmed;
-        match stream {
-            Some(stream) if left > 0 && !self.nand.is_condemned(block) => {
-                let next = Ppn(self.geometry.first_page(block).0 + found.programmed);
-                let index = self.frontier_index(stream, pool);
-                self.set_frontier(index, Frontier { block, next, left });
-            }
-            _ => self.blocks.close(block, found.last_sequence),
-        }
-    }
-
-    /// Of two partly programmed blocks the copies get the roomier one: without a free block they have nothing else.
-    pub(crate) fn favour_copies(&mut self) {
-        for pool in 0..self.pools {
-            let (host, copies) =
-                (self.frontier_index(Stream::Host, pool), self.frontier_index(Stream::Gc, pool));
-            if self.frontiers[copies].left < self.frontiers[host].left {
-                let (of_host, of_copies) = (self.frontiers[host], self.frontiers[copies]);
-                self.set_frontier(host, of_copies);
-                self.set_frontier(copies, of_host);
-            }
-        }
-    }
-
-    /// Erases a block that recovery found unreadable, and adopts it.
-    pub(crate) fn erase_unreadable(&mut self, block: BlockId) -> Result<()> {
-        self.adopt(
-            block,
-            FoundBlock {
-                kind: Some(PageKind::Data),
-                programmed: self.geometry.block_pages(),
-                ..FoundBlock::default()
-            },
-        );
-        self.erase(block, Cause::Recovery)
-    }
-
-    /// Programmed pages of each data block in use, twice, by block; one that is closed counts as full.
-    pub(crate) fn programmed_pages_of_data(&self) -> FxHashMap<u32, (u32, u32)> {
-        let open: FxHashMap<BlockId, u32> = self.open_blocks().collect();
-        let in_use = |&block: &BlockId| {
-            matches!(self.blocks.state(block), BlockState::Open | BlockState::Closed)
-                && self.blocks.kind(block) == PageKind::Data
-        };
-        let pages = |block: BlockId| open.get(&block).copied().unwrap_or(self.geometry.block_pages());
-        let blocks = (0..self.geometry.blocks()).map(BlockId).filter(in_use);
-        blocks.map(|block| (block.0, (pages(block), pages(block)))).collect()
-    }
-
-    /// Sets the valid count of a block to what a recount found.
-    pub(crate) fn set_valid(&mut self, block: BlockId, valid: u32) {
-        self.blocks.set_valid(block, valid);
-    }
-
-    /// An old version of a translation page that recovery found and may need again.
-    pub(crate) fn hold_again(&mut self, replaced: u64, ppn: Ppn) {
-        if self.holds {
-            self.adopt_valid(ppn);
-            let at = self.held.partition_point(|&(sequence, _)| sequence <= replaced);
-            self.held.insert(at, (replaced, ppn));
-        }
-    }
-
-    /// Counts a page valid that recovery found to be current.
-    pub(crate) fn adopt_valid(&mut self, ppn: Ppn) {
-        let block = self.block_of(ppn);
-        self.blocks.add_valid_again(block);
-    }
-
-    /// Brings RAM that survived a power cut in line with the flash: an interrupted program may not have happened,
-    /// an interrupted erase is repeated.
-    pub(crate) fn reconcile(&mut self) -> Result<()> {
-        self.ledger.recovered = true;
-        for index in 0..self.frontiers.len() {
-            self.reconcile_frontier(index);
-        }
-        for block in (0..self.geometry.blocks()).map(BlockId) {
-            if self.blocks.state(block) == BlockState::Erasing {
-                self.erase(block, Cause::Recovery)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The pages whose program was interrupted and consumed them all the same, with the kind of their blocks.
-    pub(crate) fn take_interrupted(&mut self) -> Vec<(PageKind, Ppn)> {
-        let mut pages = std::mem::take(&mut self.interrupted);
-        pages.retain(|&ppn| self.nand.probe(ppn) != Ok(None));
-        pages.into_iter().map(|ppn| (self.blocks.kind(self.block_of(ppn)), ppn)).collect()
-    }
-
-    /// Gives back the pages that were not programmed: one of the interrupted program, and one of each request that the
-    /// host sent after it.
-    fn reconcile_frontier(&mut self, index: usize) {
-        let Frontier { block, mut next, mut left } = self.frontiers[index];
-        if left == 0 {
-            return;
-        }
-        let first = self.geometry.first_page(block);
-        while next > first && self.nand.probe(Ppn(next.0 - 1)) == Ok(None) {
-            next.0 -= 1;
-            left += 1;
-        }
-        self.set_frontier(index, Frontier { block, next, left });
-    }
-
-    /// Good blocks, but for the one that holds the page number kept back as "none" on a device of 2^32 pages.
-    fn is_usable(&self, block: BlockId) -> bool {
-        let holds_none = self.geometry.first_page(block).0.checked_add(self.geometry.block_pages()).is_none();
-        !holds_none && !self.nand.is_bad(block)
-    }
-
     /// Open blocks, for audits: `(stream index, block, pages programmed)`.
     pub(crate) fn open_blocks(&self) -> impl Iterator<Item = (BlockId, u32)> + '_ {
         self.frontiers.iter().filter(|f| f.left > 0).map(|f| (f.block, self.geometry.block_pages() - f.left))
     }
-}
-
-/// A block as a scan of the flash found it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct FoundBlock {
-    /// Kind of its pages; `None` for an erased block.
-    pub(crate) kind: Option<PageKind>,
-    /// Pages that cannot be programmed any more.
-    pub(crate) programmed: u32,
-    /// Smallest sequence number in it.
-    pub(crate) first_sequence: u64,
-    /// Largest sequence number in it.
-    pub(crate) last_sequence: u64,
 }

@@ -1,0 +1,116 @@
+//! Copies of a block's pages, a run at a time: the bulk of collection.
+
+use super::{Frontier, Store, Stream};
+use crate::address::{Lpn, PlaneId, Ppn};
+use crate::error::Result;
+use crate::nand::{CopyRun, Nand, NandError};
+use crate::timing::{Cause, FlashOp, OpKind};
+
+/// Pages to move and the owners their new OOB names.
+#[derive(Clone, Copy, Debug)]
+pub struct Moves<'a> {
+    /// Pages of one block, ascending.
+    pub from: &'a [Ppn],
+    /// Owner of each.
+    pub owners: &'a [Lpn],
+}
+
+impl<N: Nand> Store<N> {
+    /// Copies pages of one block to a stream of `pool` and appends their new places to `places`. The old places stay
+    /// counted valid. On an error `places` holds what was copied before it.
+    ///
+    /// # Errors
+    /// As [`Store::append`]; uncorrectable source.
+    pub fn copy(
+        &mut self,
+        pages: Moves<'_>,
+        stream: Stream,
+        pool: u32,
+        cause: Cause,
+        places: &mut Vec<Ppn>,
+    ) -> Result<()> {
+        let mut done = 0;
+        while done < pages.from.len() {
+            let index = self.frontier_index(stream, pool);
+            if self.frontiers[index].left == 0 {
+                self.open(stream, pool)?;
+            }
+            let count = (pages.from.len() - done).min(self.frontiers[index].left as usize);
+            let part =
+                Moves { from: &pages.from[done..done + count], owners: &pages.owners[done..done + count] };
+            done += self.copy_run(part, index, cause, places)?;
+        }
+        Ok(())
+    }
+
+    /// Copies as many pages as fit the open block, or up to a failed program; returns how many.
+    fn copy_run(
+        &mut self,
+        pages: Moves<'_>,
+        index: usize,
+        cause: Cause,
+        places: &mut Vec<Ppn>,
+    ) -> Result<usize> {
+        let Frontier { block, next, .. } = self.frontiers[index];
+        let run = CopyRun { from: pages.from, owners: pages.owners, to: next, sequence: self.sequence + 1 };
+        let (copied, outcome) = self.nand.copy(run, &mut self.page);
+        // A source that cannot be read consumes no destination; any other failure does.
+        let failed_program =
+            usize::from(matches!(outcome, Err(NandError::ProgramFailed(_) | NandError::PowerLost)));
+        let programs = copied + failed_program;
+        let reads = copied + usize::from(outcome.is_err());
+        self.sequence += programs as u64;
+        self.stats.reads[cause as usize] += reads as u64;
+        self.stats.programs[cause as usize] += programs as u64;
+        self.blocks.add_valid(block, copied as u32);
+        places.extend((next.0..next.0 + copied as u32).map(Ppn));
+        self.note_copies(pages.from, next, programs, cause);
+        self.advance(index, programs as u32);
+        match outcome {
+            Ok(()) => Ok(copied),
+            Err(NandError::ProgramFailed(_)) => {
+                self.abandon(index, block);
+                Ok(copied)
+            }
+            Err(error) => {
+                if failed_program > 0 {
+                    self.interrupted.push(Ppn(next.0 + copied as u32));
+                }
+                self.ledger.cut += u64::from(error == NandError::PowerLost);
+                Err(error.into())
+            }
+        }
+    }
+
+    fn note_copies(&mut self, from: &[Ppn], to: Ppn, count: usize, cause: Cause) {
+        if !self.ops.is_listening() || count == 0 {
+            return;
+        }
+        let bytes = self.geometry.page_bytes;
+        let stripe = self.geometry.superblock_planes;
+        let (source, target) = (self.first_plane(from[0]), self.first_plane(to));
+        let copy = |source_offset: u32, target_offset: u32| {
+            let read = FlashOp {
+                plane: PlaneId(source.0 + source_offset % stripe),
+                kind: OpKind::Read,
+                cause,
+                after: 0,
+                bytes,
+            };
+            let plane = PlaneId(target.0 + target_offset % stripe);
+            [read, FlashOp { plane, kind: OpKind::Program, after: 1, ..read }]
+        };
+        if stripe == 1 {
+            return self.ops.push_copies(std::iter::repeat_n(copy(0, 0), count));
+        }
+        let pages = self.geometry.block_pages();
+        let (source_start, target_start) = (self.block_of(from[0]).0 * pages, self.block_of(to).0 * pages);
+        let places = from[..count].iter().zip(to.0..);
+        self.ops.push_copies(places.map(|(from, to)| copy(from.0 - source_start, to - target_start)));
+    }
+
+    /// The plane of the first page of the page's block.
+    fn first_plane(&self, ppn: Ppn) -> PlaneId {
+        self.geometry.plane_of(self.block_of(ppn), 0)
+    }
+}

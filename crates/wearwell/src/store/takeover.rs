@@ -1,0 +1,164 @@
+//! Taking over a medium after loss of power: what a scan found, block by block, or RAM that survived and the flash that
+//! went on or did not.
+
+use rustc_hash::FxHashMap;
+
+use super::{BlockState, BlockTable, FreePool, Frontier, Store, Stream};
+use crate::address::{BlockId, Ppn};
+use crate::error::Result;
+use crate::nand::{Nand, PageKind};
+use crate::timing::Cause;
+
+/// A block as a scan of the flash found it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FoundBlock {
+    /// Kind of its pages; `None` for an erased block.
+    pub(crate) kind: Option<PageKind>,
+    /// Pages that cannot be programmed any more.
+    pub(crate) programmed: u32,
+    /// Smallest sequence number in it.
+    pub(crate) first_sequence: u64,
+    /// Largest sequence number in it.
+    pub(crate) last_sequence: u64,
+}
+
+impl<N: Nand> Store<N> {
+    /// Forgets everything that is in RAM; blocks are adopted one by one afterwards. Counters go on.
+    pub(crate) fn forget(&mut self) {
+        self.blocks = BlockTable::new(self.geometry.blocks(), self.geometry.block_pages(), self.pools);
+        self.free.iter_mut().for_each(FreePool::clear);
+        self.frontiers.fill(Frontier::NONE);
+        self.open_pools.iter_mut().for_each(Vec::clear);
+        self.next_pool = [0; Stream::COUNT];
+        self.sequence = 0;
+        self.held.clear();
+        self.interrupted.clear();
+        self.opened.iter_mut().for_each(Vec::clear);
+        self.ledger.recovered = true;
+    }
+
+    /// Takes over a block as recovery found it. A partly programmed block goes on being filled if it is not condemned and a
+    /// stream of its kind has no open block in the pool, else it is closed as it is.
+    pub(crate) fn adopt(&mut self, block: BlockId, found: FoundBlock) {
+        self.sequence = self.sequence.max(found.last_sequence);
+        let Some(kind) = found.kind else {
+            return if self.is_usable(block) { self.release_free(block) } else { self.blocks.retire(block) };
+        };
+        let pool = self.pool_of(block);
+        let stream = Stream::ALL.into_iter().find(|&s| s.kind() == kind && self.frontier_left(s, pool) == 0);
+        self.resume(stream, block, kind, found);
+    }
+
+    /// The same for a block of which the stream is known.
+    pub(crate) fn adopt_as(&mut self, stream: Stream, block: BlockId, found: FoundBlock) {
+        self.sequence = self.sequence.max(found.last_sequence);
+        let is_free = self.frontier_left(stream, self.pool_of(block)) == 0;
+        self.resume(is_free.then_some(stream), block, stream.kind(), found);
+    }
+
+    fn resume(&mut self, stream: Option<Stream>, block: BlockId, kind: PageKind, found: FoundBlock) {
+        self.blocks.set_open(block, kind, found.first_sequence.saturating_sub(1));
+        let pool = self.pool_of(block);
+        let left = self.geometry.block_pages() - found.programmed;
+        match stream {
+            Some(stream) if left > 0 && !self.nand.is_condemned(block) => {
+                let next = Ppn(self.geometry.first_page(block).0 + found.programmed);
+                let index = self.frontier_index(stream, pool);
+                self.set_frontier(index, Frontier { block, next, left });
+            }
+            _ => self.blocks.close(block, found.last_sequence),
+        }
+    }
+
+    /// Of two partly programmed blocks the copies get the roomier one: without a free block they have nothing else.
+    pub(crate) fn favour_copies(&mut self) {
+        for pool in 0..self.pools {
+            let (host, copies) =
+                (self.frontier_index(Stream::Host, pool), self.frontier_index(Stream::Gc, pool));
+            if self.frontiers[copies].left < self.frontiers[host].left {
+                let (of_host, of_copies) = (self.frontiers[host], self.frontiers[copies]);
+                self.set_frontier(host, of_copies);
+                self.set_frontier(copies, of_host);
+            }
+        }
+    }
+
+    /// Erases a block that recovery found unreadable, and adopts it.
+    pub(crate) fn erase_unreadable(&mut self, block: BlockId) -> Result<()> {
+        self.adopt(
+            block,
+            FoundBlock {
+                kind: Some(PageKind::Data),
+                programmed: self.geometry.block_pages(),
+                ..FoundBlock::default()
+            },
+        );
+        self.erase(block, Cause::Recovery)
+    }
+
+    /// Programmed pages of each data block in use, twice, by block; one that is closed counts as full.
+    pub(crate) fn programmed_pages_of_data(&self) -> FxHashMap<u32, (u32, u32)> {
+        let open: FxHashMap<BlockId, u32> = self.open_blocks().collect();
+        let in_use = |&block: &BlockId| {
+            matches!(self.blocks.state(block), BlockState::Open | BlockState::Closed)
+                && self.blocks.kind(block) == PageKind::Data
+        };
+        let pages = |block: BlockId| open.get(&block).copied().unwrap_or(self.geometry.block_pages());
+        let blocks = (0..self.geometry.blocks()).map(BlockId).filter(in_use);
+        blocks.map(|block| (block.0, (pages(block), pages(block)))).collect()
+    }
+
+    /// Sets the valid count of a block to what a recount found.
+    pub(crate) fn set_valid(&mut self, block: BlockId, valid: u32) {
+        self.blocks.set_valid(block, valid);
+    }
+
+    /// Counts a page valid that recovery found to be current.
+    pub(crate) fn adopt_valid(&mut self, ppn: Ppn) {
+        let block = self.block_of(ppn);
+        self.blocks.add_valid_again(block);
+    }
+
+    /// Brings RAM that survived a power cut in line with the flash: an interrupted program may not have happened,
+    /// an interrupted erase is repeated.
+    pub(crate) fn reconcile(&mut self) -> Result<()> {
+        self.ledger.recovered = true;
+        for index in 0..self.frontiers.len() {
+            self.reconcile_frontier(index);
+        }
+        for block in (0..self.geometry.blocks()).map(BlockId) {
+            if self.blocks.state(block) == BlockState::Erasing {
+                self.erase(block, Cause::Recovery)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The pages whose program was interrupted and consumed them all the same, with the kind of their blocks.
+    pub(crate) fn take_interrupted(&mut self) -> Vec<(PageKind, Ppn)> {
+        let mut pages = std::mem::take(&mut self.interrupted);
+        pages.retain(|&ppn| self.nand.probe(ppn) != Ok(None));
+        pages.into_iter().map(|ppn| (self.blocks.kind(self.block_of(ppn)), ppn)).collect()
+    }
+
+    /// Gives back the pages that were not programmed: one of the interrupted program, and one of each request that the
+    /// host sent after it.
+    fn reconcile_frontier(&mut self, index: usize) {
+        let Frontier { block, mut next, mut left } = self.frontiers[index];
+        if left == 0 {
+            return;
+        }
+        let first = self.geometry.first_page(block);
+        while next > first && self.nand.probe(Ppn(next.0 - 1)) == Ok(None) {
+            next.0 -= 1;
+            left += 1;
+        }
+        self.set_frontier(index, Frontier { block, next, left });
+    }
+
+    /// Good blocks, but for the one that holds the page number kept back as "none" on a device of 2^32 pages.
+    fn is_usable(&self, block: BlockId) -> bool {
+        let holds_none = self.geometry.first_page(block).0.checked_add(self.geometry.block_pages()).is_none();
+        !holds_none && !self.nand.is_bad(block)
+    }
+}

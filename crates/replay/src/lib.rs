@@ -4,11 +4,9 @@
 
 pub mod config;
 pub mod content_model;
-pub mod design_config;
 pub mod hosts;
 pub mod input;
 mod lifetime;
-pub mod metadata_config;
 pub mod precondition;
 pub mod process;
 pub mod record;

@@ -14,7 +14,7 @@ use wearwell::mapping::{CachedOptions, DirectoryPart, Identification};
 use wearwell::nand::Geometry;
 use wearwell::validity::{BitmapOptions, GeckoOptions, MergeMode, ValidityPart};
 
-use crate::config::{Config, Resolved};
+use super::{Config, Resolved};
 
 /// Cached entries where nothing is said: this share of the logical pages.
 const CACHED_SHARE: u32 = 32;
@@ -254,4 +254,12 @@ impl Config {
 fn inner_nodes(resolved: &Resolved) -> u32 {
     let addresses = resolved.geometry.page_bytes / 4;
     resolved.logical_pages.div_ceil(addresses).div_ceil(addresses)
+}
+
+/// The DFTL design.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DftlConfig {
+    /// Entries of the cached mapping table. Absent: `mapping.cache_entries`.
+    pub cache_entries: Option<u32>,
 }

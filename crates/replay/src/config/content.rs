@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use wearwell::content::dedup::DedupOptions;
+use wearwell::content::recycle::RecycleOptions;
 use wearwell::design::{DeltaDesign, SharingDesign};
 use wearwell::mapping::CachedOptions;
 use wearwell::nand::{FlashTiming, Geometry};
@@ -155,4 +156,61 @@ impl DeltaConfig {
     pub fn cache(&self) -> Option<CachedOptions> {
         self.cache_entries.map(CachedOptions::of_entries)
     }
+}
+
+/// The recyclable design.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RecycleConfig {
+    /// What the fingerprint store keeps.
+    pub policy: RecyclePolicy,
+    /// Entries of the store. Absent: 131072, or 1.25 % of the device's pages if that is less (the paper's ratio).
+    pub entries: Option<u32>,
+    /// Window of fast loading, logical pages on each side.
+    pub window: u32,
+    /// Growth of popularity, 0.10 to 0.15.
+    pub alpha: f64,
+    /// Decay per version, 0.15 to 0.20.
+    pub beta: f64,
+    /// Read and compare before reviving.
+    pub verify_on_hit: bool,
+    /// Count comparisons.
+    pub count_comparisons: bool,
+}
+
+impl Default for RecycleConfig {
+    fn default() -> Self {
+        let options = RecycleOptions::default();
+        Self {
+            policy: RecyclePolicy::Prob,
+            entries: None,
+            window: 1,
+            alpha: options.alpha,
+            beta: options.beta,
+            verify_on_hit: false,
+            count_comparisons: true,
+        }
+    }
+}
+
+/// Store policies by the paper's names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecyclePolicy {
+    /// Queue by recency.
+    Lru,
+    /// By recycle probability.
+    Prob,
+    /// By recycle probability, with fast loading.
+    ProbFl,
+    /// Unbounded.
+    Inf,
+}
+
+/// Content of writes that come without any.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ContentConfig {
+    /// A content model such as `unique` or `dup:share=0.2,theta=0.9`.
+    pub model: Option<String>,
 }

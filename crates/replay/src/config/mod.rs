@@ -1,0 +1,289 @@
+//! The configuration of a run: TOML sections, every quantity with its unit in the key.
+//!
+//! A configuration is built from a device preset, then a file, then single settings (`gc.policy=fifo`), later ones
+//! winning. Unknown keys and impossible values are refused with the place and the nearest valid name, because a
+//! setting that is silently ignored makes a wrong figure. [`Resolved`] is what a run really used; it goes into the
+//! run record in full.
+//!
+//! Here are the sections about the device and the run; `timing.rs`, `content.rs`, `metadata.rs` and `lifetime.rs` have those of
+//! the mechanisms, `read.rs` reads, `resolve.rs` works out what a run uses.
+
+mod content;
+mod lifetime;
+mod metadata;
+mod read;
+mod resolve;
+mod timing;
+
+use serde::{Deserialize, Serialize};
+
+pub use content::{ContentConfig, DeltaConfig, RecycleConfig, RecyclePolicy, RemapConfig, ReverseMapName};
+pub use lifetime::{LifetimeConfig, LifetimeSchemes};
+pub use metadata::{
+    DftlConfig, DirectoryName, GeckoConfig, IdentificationName, MappingConfig, MergeName, MetadataName,
+    RecoveryConfig, RecoveryName, ValidityConfig, ValidityName,
+};
+pub use read::ConfigError;
+pub use resolve::Resolved;
+pub use timing::{Mode, TimingConfig};
+
+/// A configuration as written: what is absent keeps its default.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Layout, timing and capacity.
+    pub device: DeviceConfig,
+    /// Garbage collection.
+    pub gc: GcConfig,
+    /// Wear leveling.
+    pub wear: WearConfig,
+    /// Write buffer.
+    pub buffer: BufferConfig,
+    /// Options of the recyclable design.
+    pub recycle: RecycleConfig,
+    /// Options of the DFTL design.
+    pub dftl: DftlConfig,
+    /// Maps on flash.
+    pub mapping: MappingConfig,
+    /// Page validity.
+    pub validity: ValidityConfig,
+    /// Logarithmic Gecko.
+    pub gecko: GeckoConfig,
+    /// Loss of power.
+    pub recovery: RecoveryConfig,
+    /// Options of the remap design.
+    pub remap: RemapConfig,
+    /// Options of the delta design.
+    pub delta: DeltaConfig,
+    /// How time is modelled.
+    pub timing: TimingConfig,
+    /// State of the device before the first measured request.
+    pub precondition: PreconditionConfig,
+    /// Content of writes that come without any.
+    pub content: ContentConfig,
+    /// Lifetime management.
+    pub lifetime: LifetimeConfig,
+    /// How requests are issued.
+    pub replay: ReplayConfig,
+}
+
+/// Layout, timing and capacity of the device; what is absent comes from the preset.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DeviceConfig {
+    /// Name of a preset; `auto` (the default) is a small drive sized to the workload's footprint.
+    pub preset: Option<String>,
+    /// Channels.
+    pub channels: Option<u32>,
+    /// Dies per channel.
+    pub dies_per_channel: Option<u32>,
+    /// Planes per die.
+    pub planes_per_die: Option<u32>,
+    /// Blocks per plane.
+    pub blocks_per_plane: Option<u32>,
+    /// Pages per block.
+    pub pages_per_block: Option<u32>,
+    /// Data bytes per page.
+    pub page_bytes: Option<u32>,
+    /// Spare bytes per page.
+    pub spare_bytes: Option<u32>,
+    /// Planes that form a superblock; 1 = plain blocks.
+    pub superblock_planes: Option<u32>,
+    /// tR, microseconds.
+    pub read_us: Option<f64>,
+    /// tPROG, microseconds.
+    pub program_us: Option<f64>,
+    /// tBERS, microseconds.
+    pub erase_us: Option<f64>,
+    /// Channel rate, MB/s.
+    pub channel_mb_per_s: Option<f64>,
+    /// Rated program/erase cycles.
+    pub endurance_cycles: Option<u32>,
+    /// Share of blocks that are bad from the factory, 0 to 0.2; drawn by the seed.
+    pub factory_bad_share: Option<f64>,
+    /// Blocks fail at the end of their rated cycles instead of wearing on.
+    pub wear_out: Option<bool>,
+    /// Spare space, as the share that `over_provisioning_of` says.
+    pub over_provisioning: Option<f64>,
+    /// `logical`: spare / logical (0.15 exports 87 % of the flash); `physical`: spare / physical (0.15 exports 85 %).
+    pub over_provisioning_of: Option<SpareOf>,
+    /// Exported pages, instead of over-provisioning.
+    pub logical_pages: Option<u32>,
+    /// Resize the device so that the workload's footprint is this share of the exported pages, (0, 1].
+    pub fit: Option<f64>,
+}
+
+/// What an over-provisioning ratio refers to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SpareOf {
+    /// (physical - logical) / logical.
+    #[default]
+    Logical,
+    /// (physical - logical) / physical.
+    Physical,
+}
+
+/// Garbage collection.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GcConfig {
+    /// Victim policy.
+    pub policy: Policy,
+    /// Blocks that `d-choices` looks at.
+    pub d: Option<u32>,
+    /// A pool at or below this many free blocks is collected before a write.
+    pub low_blocks: Option<u32>,
+    /// The same as a share of the pool's blocks; the larger of both counts.
+    pub free_share: Option<f64>,
+    /// Free share of a pool below which idle time is used to collect; 0 = no background GC.
+    pub background_share: Option<f64>,
+    /// What happens to blocks of metadata. Absent: what the design says.
+    pub metadata: Option<MetadataName>,
+    /// For `when-empty`: the share of all blocks above which metadata is collected all the same.
+    pub metadata_share: Option<f64>,
+}
+
+/// Victim policies by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// Fewest valid pages.
+    #[default]
+    Greedy,
+    /// Benefit over cost times age.
+    CostBenefit,
+    /// Best of `d` random blocks.
+    DChoices,
+    /// A random block.
+    Random,
+    /// Oldest block.
+    Fifo,
+    /// Recycling-aware (RC-GC).
+    RcGc,
+    /// Most dead bytes: pages of deltas count in part.
+    DeadBytes,
+}
+
+/// Wear leveling.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WearConfig {
+    /// Open free blocks by wear.
+    pub dynamic: bool,
+    /// Move blocks this many erases behind the most worn one; 0 = off.
+    pub static_gap: u32,
+    /// Find them by reading spare areas round and round, one per flash write, instead of a table in RAM.
+    pub scan: bool,
+}
+
+/// Write buffer.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BufferConfig {
+    /// Pages; 0 = none.
+    pub pages: u32,
+    /// Order of eviction.
+    pub policy: BufferOrder,
+}
+
+/// Orders of eviction by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BufferOrder {
+    /// First in, first out.
+    #[default]
+    Fifo,
+    /// Segmented LRU.
+    Slru,
+}
+
+/// State of the device before the first measured request.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PreconditionConfig {
+    /// How.
+    pub mode: Precondition,
+    /// For `steady`: random overwrites after the first GC, in units of the physical capacity (default 1).
+    pub overwrite: Option<f64>,
+    /// For `aged`: a trace to age with. Absent: the first part of the replayed trace itself.
+    pub trace: Option<String>,
+    /// For `aged` without a trace: the share of the requests that ages, (0, 1) (default 0.5).
+    pub share: Option<f64>,
+    /// For `aged`: every exported page is written once before (default no).
+    pub filled: Option<bool>,
+}
+
+/// Ways to precondition, by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Precondition {
+    /// An empty device.
+    #[default]
+    None,
+    /// Every exported page written once, in order, with content of its own.
+    Fill,
+    /// Fill, then uniform random overwrites until the first GC and one more physical capacity.
+    Steady,
+    /// The steady state of uniform random writes under greedy GC, built directly.
+    Constructed,
+    /// Aged by a trace.
+    Aged,
+}
+
+/// How requests are issued.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ReplayConfig {
+    /// Arrival.
+    pub arrival: Arrival,
+    /// Requests in flight in closed loop (default 32).
+    pub queue_depth: Option<u32>,
+    /// Trace times are multiplied by this (default 1).
+    pub time_scale: Option<f64>,
+    /// Stop after this many requests.
+    pub requests: Option<u64>,
+    /// How trace addresses meet the device.
+    pub addresses: Addresses,
+    /// What a write-zeroes request is.
+    pub zeroes: Zeroes,
+    /// Seed of everything random (default 1).
+    pub seed: Option<u64>,
+}
+
+/// Arrival disciplines by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrival {
+    /// At the trace's times.
+    #[default]
+    Open,
+    /// A new request when one of `queue_depth` completes; trace times are ignored.
+    Closed,
+    /// The next request comes its original gap after the completion of the one before.
+    Think,
+}
+
+/// How trace addresses meet the device, by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Addresses {
+    /// Exact if they fit and one device is used, else compact.
+    #[default]
+    Auto,
+    /// As they are; beyond the device is an error.
+    Exact,
+    /// Only touched pages, numbered densely in order.
+    Compact,
+}
+
+/// What a write-zeroes request is, by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Zeroes {
+    /// A deallocation: no payload crosses the wire, and drives deallocate.
+    #[default]
+    Trim,
+    /// A write of zero pages.
+    Write,
+}

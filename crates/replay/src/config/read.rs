@@ -1,0 +1,143 @@
+//! Reading a configuration: a file, then single settings, and what is said about a mistake.
+
+use super::Config;
+
+/// Why a configuration is refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// Syntax, unknown key or value of the wrong kind.
+    #[error("{place}: {message}")]
+    Toml {
+        /// File and line, or the setting.
+        place: String,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// A name that nothing has.
+    #[error("unknown {what} `{name}`{suggestion}; one of {known}")]
+    UnknownName {
+        /// Kind of name.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// The nearest one, as a question.
+        suggestion: String,
+        /// All of them.
+        known: String,
+    },
+    /// Values that contradict each other or a bound.
+    #[error("{0}")]
+    Value(String),
+    /// An impossible layout.
+    #[error(transparent)]
+    Geometry(#[from] wearwell::nand::GeometryError),
+}
+
+impl ConfigError {
+    /// An unknown name with its nearest neighbour among `known`.
+    pub fn unknown<'a>(what: &'static str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        let known: Vec<&str> = known.into_iter().collect();
+        Self::UnknownName {
+            what,
+            name: name.to_owned(),
+            suggestion: suggestion(name, &known),
+            known: known.join(", "),
+        }
+    }
+}
+
+impl Config {
+    /// Builds a configuration from an optional file (its name and text) and settings `key=value`.
+    ///
+    /// # Errors
+    /// [`ConfigError::Toml`] with file and line, or with the setting.
+    pub fn from_parts(file: Option<(&str, &str)>, settings: &[String]) -> Result<Self, ConfigError> {
+        let mut table = match file {
+            Some((name, text)) => read_file(name, text)?,
+            None => toml::Table::new(),
+        };
+        for setting in settings {
+            apply(&mut table, setting)?;
+        }
+        let place = || "configuration".to_owned();
+        table.try_into().map_err(|error| toml_error(place(), &error))
+    }
+
+    /// Renders the configuration as TOML, defaults included where they have a value.
+    ///
+    /// # Panics
+    /// Never: every configuration has a TOML form.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a configuration is plain data")
+    }
+}
+
+/// `" (did you mean `x`?)"`, or nothing if no name is near. One letter wrong, missing or exchanged is always near; of
+/// longer words common beginnings count.
+fn suggestion(name: &str, known: &[&str]) -> String {
+    let similarity = |near: &str| match strsim::damerau_levenshtein(name, near) {
+        0 | 1 => 1.0,
+        _ => strsim::jaro_winkler(name, near),
+    };
+    let nearest = known.iter().map(|near| (similarity(near), near)).max_by(|a, b| a.0.total_cmp(&b.0));
+    match nearest {
+        Some((similarity, near)) if similarity > 0.7 => format!(" (did you mean `{near}`?)"),
+        _ => String::new(),
+    }
+}
+
+/// Parses a file on its own first, so that an error has a line.
+fn read_file(name: &str, text: &str) -> Result<toml::Table, ConfigError> {
+    let line_of = |error: &toml::de::Error| {
+        let line =
+            error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+        format!("{name}:{line}")
+    };
+    let _: Config = toml::from_str(text).map_err(|error| toml_error(line_of(&error), &error))?;
+    toml::from_str(text).map_err(|error| toml_error(line_of(&error), &error))
+}
+
+/// Sets one dotted key; a value that is no TOML literal is a string.
+fn apply(table: &mut toml::Table, setting: &str) -> Result<(), ConfigError> {
+    let refuse = |message: &str| ConfigError::Toml {
+        place: format!("setting `{setting}`"),
+        message: message.to_owned(),
+    };
+    let (key, value) = setting.split_once('=').ok_or_else(|| refuse("a setting is `section.key=value`"))?;
+    let (section, key) =
+        key.trim().split_once('.').ok_or_else(|| refuse("a key is `section.key`, as `gc.policy`"))?;
+    let value = literal(value.trim());
+    let single = toml::Table::from_iter([(key.to_owned(), value)]);
+    let alone = toml::Table::from_iter([(section.to_owned(), toml::Value::Table(single.clone()))]);
+    let _: Config = alone.try_into().map_err(|error| toml_error(format!("setting `{setting}`"), &error))?;
+    let entry = table.entry(section).or_insert_with(|| toml::Value::Table(toml::Table::new()));
+    if let Some(section) = entry.as_table_mut() {
+        section.extend(single);
+    }
+    Ok(())
+}
+
+/// A value as TOML would read it. Words are strings, also those that TOML takes for numbers (`inf`, `nan`).
+fn literal(text: &str) -> toml::Value {
+    let is_word =
+        text.chars().all(|c| c.is_ascii_alphabetic() || c == '-') && text != "true" && text != "false";
+    let parsed: Result<toml::Table, _> = toml::from_str(&format!("value = {text}"));
+    match parsed {
+        Ok(mut table) if !is_word => {
+            table.remove("value").unwrap_or_else(|| toml::Value::String(text.to_owned()))
+        }
+        _ => toml::Value::String(text.to_owned()),
+    }
+}
+
+/// Adds the nearest valid name to an "unknown field" or "unknown variant" message.
+fn toml_error(place: String, error: &toml::de::Error) -> ConfigError {
+    let message = error.message().to_owned();
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let near = match quoted.next() {
+        Some(name) if message.starts_with("unknown") => suggestion(name, &quoted.collect::<Vec<_>>()),
+        _ => String::new(),
+    };
+    ConfigError::Toml { place, message: message + &near }
+}

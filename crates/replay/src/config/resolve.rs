@@ -1,0 +1,330 @@
+//! From what was asked to what a run uses: geometry, capacity, thresholds, the parts of a design.
+
+use wearwell::content::recycle::{RecycleOptions, STANDARD_ENTRIES, StorePolicy};
+use wearwell::design::{self, Parts, RecycleDesign};
+use wearwell::gc::{GcOptions, MetadataGc, RESERVE_BLOCKS, VictimPolicy, WearOptions};
+use wearwell::nand::{FlashTiming, Geometry, preset};
+use wearwell::write_buffer::{BufferOptions, BufferPolicy};
+
+use super::{Arrival, BufferOrder, Config, ConfigError, GcConfig, Mode, Policy, RecyclePolicy, SpareOf};
+
+/// A device as a run uses it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Resolved {
+    /// Name of the preset it came from.
+    pub preset: String,
+    /// Layout.
+    pub geometry: Geometry,
+    /// Timing.
+    pub timing: FlashTiming,
+    /// Rated cycles.
+    pub endurance_cycles: u32,
+    /// Exported pages.
+    pub logical_pages: u32,
+    /// GC, with thresholds in blocks.
+    pub gc: GcOptions,
+}
+
+/// The device that is made to fit the workload.
+const AUTO: &str = "auto";
+
+impl Config {
+    /// Seed of the run.
+    pub fn seed(&self) -> u64 {
+        self.replay.seed.unwrap_or(1)
+    }
+
+    /// Works out geometry, capacity and thresholds for a workload that touches `footprint_pages` (4 KiB).
+    ///
+    /// # Errors
+    /// Unknown preset, impossible geometry, capacity out of range.
+    pub fn resolve(&self, footprint_pages: u64) -> Result<Resolved, ConfigError> {
+        self.require_ranges()?;
+        self.require_what_lifetime_needs()?;
+        let name = self.device.preset.as_deref().unwrap_or(AUTO);
+        let device = if name == AUTO { auto_device(footprint_pages) } else { named_device(name)? };
+        let geometry = self.layout(&device.geometry).checked()?;
+        let fit = self.device.fit.or((name == AUTO && self.device.logical_pages.is_none()).then_some(0.9));
+        let spare = self.device.over_provisioning.unwrap_or(device.over_provisioning);
+        let exported = exported_share(spare, self.device.over_provisioning_of.unwrap_or_default())?;
+        let geometry = match fit {
+            Some(fit) => fitted(&geometry, footprint_pages, fit, exported)?,
+            None => geometry,
+        };
+        let by_share = (geometry.pages() as f64 * exported) as u64;
+        let logical = self.device.logical_pages.map_or(by_share, u64::from);
+        if logical == 0 || logical >= geometry.pages() {
+            return Err(ConfigError::Value(format!(
+                "{logical} logical pages on {} physical pages: some, not all, of the flash must be exported",
+                geometry.pages()
+            )));
+        }
+        let logical_pages = u32::try_from(logical)
+            .map_err(|_| ConfigError::Value(format!("{logical} logical pages: at most 2^32 - 1")))?;
+        let gc = self.gc_options(&geometry, device.gc_free_share)?;
+        Ok(Resolved {
+            preset: name.to_owned(),
+            timing: self.flash_timing(device.timing),
+            endurance_cycles: self.device.endurance_cycles.unwrap_or(device.endurance_cycles),
+            logical_pages,
+            gc,
+            geometry,
+        })
+    }
+
+    /// Numbers that no other check refuses, each with its bounds.
+    fn require_ranges(&self) -> Result<(), ConfigError> {
+        const LONGEST_US: f64 = 1e9;
+        let (device, timing) = (&self.device, &self.timing);
+        let replay = &self.replay;
+        let count = |value: Option<u32>| value.map(f64::from);
+        let any = f64::from(u32::MAX);
+        let bounds = [
+            ("device.read_us", device.read_us, 0.0, LONGEST_US),
+            ("device.program_us", device.program_us, 0.0, LONGEST_US),
+            ("device.erase_us", device.erase_us, 0.0, LONGEST_US),
+            ("device.channel_mb_per_s", device.channel_mb_per_s, 0.001, 1e6),
+            ("device.factory_bad_share", device.factory_bad_share, 0.0, 0.2),
+            ("device.endurance_cycles", count(device.endurance_cycles), 1.0, any),
+            ("gc.d", count(self.gc.d), 1.0, any),
+            ("remap.size_mib", self.remap.size_mib, 0.0, 1e6),
+            ("remap.segment_bytes", Some(f64::from(self.remap.segment_bytes)), 32.0, 1e6),
+            ("delta.hot_accesses", Some(f64::from(self.delta.hot_accesses)), 1.0, 255.0),
+            ("delta.open_pages", Some(f64::from(self.delta.open_pages)), 1.0, 64.0),
+            ("delta.max_ratio", self.delta.max_ratio, 0.0, 1.0),
+            ("delta.area_share", Some(self.delta.area_share), 0.0, 1.0),
+            ("delta.cache_entries", count(self.delta.cache_entries), 1.0, any),
+            ("dftl.cache_entries", count(self.dftl.cache_entries), 1.0, any),
+            ("gc.metadata_share", self.gc.metadata_share, 0.0, 1.0),
+            ("mapping.cache_entries", count(self.mapping.cache_entries), 1.0, any),
+            ("mapping.dirty_share", self.mapping.dirty_share, 0.0, 1.0),
+            ("mapping.cached_nodes", count(self.mapping.cached_nodes), 1.0, any),
+            ("timing.suspend_overhead_us", Some(timing.suspend_overhead_us), 0.0, LONGEST_US),
+            ("timing.controller_overhead_us", Some(timing.controller_overhead_us), 0.0, LONGEST_US),
+            ("timing.hash_us", Some(timing.hash_us), 0.0, LONGEST_US),
+            ("timing.delta_encode_us", Some(timing.delta_encode_us), 0.0, LONGEST_US),
+            ("timing.delta_decode_us", Some(timing.delta_decode_us), 0.0, LONGEST_US),
+            ("timing.compress_us", Some(timing.compress_us), 0.0, LONGEST_US),
+            ("timing.decompress_us", Some(timing.decompress_us), 0.0, LONGEST_US),
+            ("timing.nvram_read_ns", Some(timing.nvram_read_ns), 0.0, LONGEST_US),
+            ("timing.nvram_write_ns", Some(timing.nvram_write_ns), 0.0, LONGEST_US),
+            ("precondition.overwrite", self.precondition.overwrite, 0.0, 1e6),
+            ("precondition.share", self.precondition.share, 1e-9, 1.0 - 1e-9),
+            ("replay.queue_depth", count(replay.queue_depth), 1.0, any),
+            ("replay.time_scale", replay.time_scale, 0.0, 1e9),
+            ("lifetime.epoch_s", count(Some(self.lifetime.epoch_s)), 1.0, 1e9),
+            ("lifetime.target_years", Some(self.lifetime.target_years), 0.001, 1e4),
+        ];
+        let outside = |&(_, value, low, high): &(&str, Option<f64>, f64, f64)| {
+            value.is_some_and(|value| !(low..=high).contains(&value))
+        };
+        match bounds.into_iter().find(outside) {
+            Some((name, value, low, high)) => Err(ConfigError::Value(format!(
+                "{name} is {}; it must lie in {low} to {high}",
+                value.unwrap_or_default()
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Management that could not do what it is there for is refused: throttling where time does not stretch.
+    fn require_what_lifetime_needs(&self) -> Result<(), ConfigError> {
+        if self.lifetime.options().is_none() {
+            return Ok(());
+        }
+        if self.timing.mode == Mode::None || self.replay.arrival == Arrival::Open {
+            return Err(ConfigError::Value(
+                "lifetime.schemes: throttling stretches time, which needs a timing engine (timing.mode) and \
+                 replay.arrival=think or closed"
+                    .into(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn layout(&self, base: &Geometry) -> Geometry {
+        let device = &self.device;
+        Geometry {
+            channels: device.channels.unwrap_or(base.channels),
+            dies_per_channel: device.dies_per_channel.unwrap_or(base.dies_per_channel),
+            planes_per_die: device.planes_per_die.unwrap_or(base.planes_per_die),
+            blocks_per_plane: device.blocks_per_plane.unwrap_or(base.blocks_per_plane),
+            pages_per_block: device.pages_per_block.unwrap_or(base.pages_per_block),
+            page_bytes: device.page_bytes.unwrap_or(base.page_bytes),
+            spare_bytes: device.spare_bytes.unwrap_or(base.spare_bytes),
+            superblock_planes: device.superblock_planes.unwrap_or(base.superblock_planes),
+        }
+    }
+
+    fn flash_timing(&self, base: FlashTiming) -> FlashTiming {
+        let device = &self.device;
+        let ns = |us: Option<f64>, base: u64| us.map_or(base, |us| (us * 1000.0).round() as u64);
+        FlashTiming {
+            read_ns: ns(device.read_us, base.read_ns),
+            program_ns: ns(device.program_us, base.program_ns),
+            erase_ns: ns(device.erase_us, base.erase_ns),
+            transfer_ps_per_byte: device
+                .channel_mb_per_s
+                .map_or(base.transfer_ps_per_byte, |rate| (1e6 / rate).round() as u64),
+        }
+    }
+
+    fn gc_options(&self, geometry: &Geometry, preset_share: f64) -> Result<GcOptions, ConfigError> {
+        let share = self.gc.free_share.unwrap_or(preset_share);
+        let background = self.gc.background_share.unwrap_or(0.0);
+        if !(0.0..0.5).contains(&share) || !(0.0..0.5).contains(&background) {
+            return Err(ConfigError::Value(
+                "gc.free_share and gc.background_share are from 0 to below 0.5".into(),
+            ));
+        }
+        let pool_blocks = geometry.blocks_per_plane as f64;
+        let low_blocks = self.gc.low_blocks.unwrap_or(RESERVE_BLOCKS + 1).max((pool_blocks * share) as u32);
+        Ok(GcOptions {
+            policy: self.gc.victim_policy(),
+            low_blocks,
+            urgent_blocks: RESERVE_BLOCKS,
+            background_blocks: (pool_blocks * background) as u32,
+            metadata: MetadataGc::default(),
+            wear: WearOptions {
+                dynamic: self.wear.dynamic,
+                static_gap: self.wear.static_gap,
+                scan: self.wear.scan,
+            },
+            seed: self.seed(),
+        })
+    }
+
+    /// The parts of the design of that name.
+    ///
+    /// # Errors
+    /// [`ConfigError::UnknownName`].
+    pub fn parts(&self, design: &str, resolved: &Resolved) -> Result<Parts, ConfigError> {
+        let gc = resolved.gc;
+        let mut parts = match design {
+            "page-map" => design::page_map(gc),
+            "recyclable" => design::recyclable(gc, self.recycle_design(resolved)),
+            "remap" => design::remap(gc, self.remap.sharing(&resolved.geometry)),
+            "delta" => {
+                let encode_ns = self.timing.delta_encode_us * 1000.0;
+                let delta = self.delta.design(&resolved.timing, resolved.geometry.page_bytes, encode_ns);
+                design::delta(gc, delta, self.delta.cache())
+            }
+            "integrated" => {
+                let (dedup, compresses) = self.lifetime.stages();
+                design::integrated(gc, dedup, compresses)
+            }
+            other => self.metadata_parts(other, resolved).ok_or_else(|| {
+                ConfigError::unknown("design", other, design::ALL.iter().map(|design| design.name))
+            })?,
+        };
+        parts.gc = self.metadata_gc(parts.gc);
+        Ok(parts)
+    }
+
+    fn recycle_design(&self, resolved: &Resolved) -> RecycleDesign {
+        let config = &self.recycle;
+        let paper_ratio = (resolved.geometry.pages() / 80).min(STANDARD_ENTRIES as u64) as u32;
+        let entries = config.entries.unwrap_or(paper_ratio);
+        let policy = match config.policy {
+            RecyclePolicy::Lru => StorePolicy::Lru,
+            RecyclePolicy::Prob | RecyclePolicy::Inf => StorePolicy::Probability,
+            RecyclePolicy::ProbFl => StorePolicy::ProbabilityFastLoading { window: config.window },
+        };
+        let options = RecycleOptions {
+            capacity_entries: (config.policy != RecyclePolicy::Inf).then_some(entries),
+            policy,
+            alpha: config.alpha,
+            beta: config.beta,
+            count_comparisons: config.count_comparisons,
+        };
+        RecycleDesign { options, verify_on_hit: config.verify_on_hit }
+    }
+
+    /// The write buffer.
+    pub fn buffer(&self) -> BufferOptions {
+        let policy = match self.buffer.policy {
+            BufferOrder::Fifo => BufferPolicy::Fifo,
+            BufferOrder::Slru => BufferPolicy::Slru,
+        };
+        BufferOptions { pages: self.buffer.pages, policy }
+    }
+}
+
+impl GcConfig {
+    fn victim_policy(&self) -> VictimPolicy {
+        match self.policy {
+            Policy::Greedy => VictimPolicy::Greedy,
+            Policy::CostBenefit => VictimPolicy::CostBenefit,
+            Policy::DChoices => VictimPolicy::DChoices { d: self.d.unwrap_or(10) },
+            Policy::Random => VictimPolicy::DChoices { d: 1 },
+            Policy::Fifo => VictimPolicy::Fifo,
+            Policy::RcGc => VictimPolicy::RecycleAware,
+            Policy::DeadBytes => VictimPolicy::DeadBytes,
+        }
+    }
+}
+
+fn named_device(name: &str) -> Result<preset::Device, ConfigError> {
+    preset::by_name(name).ok_or_else(|| {
+        let presets = preset::all();
+        ConfigError::unknown(
+            "device",
+            name,
+            [AUTO].into_iter().chain(presets.iter().map(|device| device.name)),
+        )
+    })
+}
+
+/// A small drive for a workload of `footprint_pages`: timing of the LX paper, four dies on two channels, or one die
+/// and smaller blocks where four would leave a pool too few blocks to collect.
+fn auto_device(footprint_pages: u64) -> preset::Device {
+    /// Blocks a pool needs so that 15 % of spare space is several blocks.
+    const POOL_BLOCKS: u64 = 64;
+    let model = preset::by_name("lx-40g").expect("the preset is in the list");
+    let pages_per_block = model.geometry.pages_per_block as u64;
+    let is_large = footprint_pages >= 4 * POOL_BLOCKS * pages_per_block;
+    let fitting = (footprint_pages / POOL_BLOCKS).max(1).next_power_of_two().clamp(4, pages_per_block);
+    let geometry = Geometry {
+        channels: if is_large { 2 } else { 1 },
+        dies_per_channel: if is_large { 2 } else { 1 },
+        planes_per_die: 1,
+        blocks_per_plane: POOL_BLOCKS as u32,
+        pages_per_block: if is_large { pages_per_block } else { fitting } as u32,
+        ..model.geometry
+    };
+    preset::Device { name: AUTO, geometry, gc_free_share: 0.0, ..model }
+}
+
+/// Share of the physical pages that is exported.
+fn exported_share(spare: f64, of: SpareOf) -> Result<f64, ConfigError> {
+    let exported = match of {
+        SpareOf::Logical => 1.0 / (1.0 + spare),
+        SpareOf::Physical => 1.0 - spare,
+    };
+    if !(spare > 0.0 && exported > 0.0 && exported < 1.0) {
+        return Err(ConfigError::Value(format!(
+            "device.over_provisioning is {spare}; it must leave some, not all, of the flash to the host"
+        )));
+    }
+    Ok(exported)
+}
+
+/// The geometry with as many blocks per plane as give `footprint / fit` exported pages.
+fn fitted(
+    geometry: &Geometry,
+    footprint_pages: u64,
+    fit: f64,
+    exported: f64,
+) -> Result<Geometry, ConfigError> {
+    if !(fit > 0.0 && fit <= 1.0) {
+        return Err(ConfigError::Value(format!("device.fit is {fit}; it must be above 0 and at most 1")));
+    }
+    let pages_4k = (footprint_pages.max(1) as f64 / fit / exported).ceil();
+    let pages = pages_4k * 4096.0 / geometry.page_bytes as f64;
+    let per_plane = pages / (geometry.planes() as f64 * geometry.pages_per_block as f64);
+    // On a tiny device a share of the blocks is not enough: each pool needs a free block, a block for copies, six for
+    // maps and page validity on flash, and one whose pages can die.
+    let least_for_gc = (9.0 / (1.0 - exported)).ceil().max(48.0);
+    let blocks_per_plane = per_plane.ceil().max(least_for_gc) as u32;
+    Ok(Geometry { blocks_per_plane, ..geometry.clone() }.checked()?)
+}

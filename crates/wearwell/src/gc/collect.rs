@@ -412,6 +412,9 @@ impl<N: Nand> Ftl<N> {
             return;
         }
         let Self { mapping, store, validity, .. } = self;
+        batch.owners.extend(batch.from.iter().map(|&ppn| store.owner(ppn)));
+        mapping.warm(&batch.owners);
+        batch.owners.clear();
         batch.from.retain(|&ppn| {
             let lpn = store.owner(ppn);
             let superseded = mapping.is_superseded(lpn, ppn);

@@ -394,6 +394,7 @@ impl Cached {
 
     /// Reads the entries on flash that updates of `lpns` will ask for; see [`crate::warm`]. Returns the places they name.
     pub(crate) fn warm_updates<N: Nand>(&self, io: &Store<N>, lpns: &[Lpn]) -> ArrayVec<Unit, TOGETHER> {
+        self.cache.warm(lpns);
         // A lazy map asks flash when entries leave.
         let missed = lpns.iter().filter(|&&lpn| !self.is_lazy() && self.cache.find(lpn).is_none());
         let words = missed.filter_map(|&lpn| self.table.word_of(lpn));
@@ -570,6 +571,10 @@ impl Mapping for Cached {
             None => self.cache.insert(lpn, Unit::NONE),
         };
         self.assign(slot, new);
+    }
+
+    fn warm(&self, lpns: &[Lpn]) {
+        self.cache.warm(lpns);
     }
 
     fn is_superseded(&self, lpn: Lpn, ppn: Ppn) -> bool {

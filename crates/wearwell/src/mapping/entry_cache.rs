@@ -12,7 +12,9 @@ use hashbrown::HashTable;
 
 use crate::address::{Address, Lpn, Unit};
 use crate::content::mix;
+use crate::divide::Divider;
 use crate::recency::{Linked, Links, Order};
+use crate::warm::read_all;
 
 const NIL: u32 = u32::MAX;
 /// The slot that marks the last checkpoint in the order of changes. It holds no entry.
@@ -52,7 +54,7 @@ pub(super) struct EntryCache {
     recency: Order,
     /// Dirty entries and the mark, in order of their last change.
     changes: Order,
-    entries_per_page: u32,
+    by_page: Divider,
     /// First dirty entry of each translation page.
     dirty_heads: Vec<u32>,
     /// Translation pages below this one have no dirty entry.
@@ -98,7 +100,7 @@ impl EntryCache {
             index: HashTable::with_capacity(entries as usize),
             recency: Order::default(),
             changes: Order::default(),
-            entries_per_page,
+            by_page: Divider::new(entries_per_page),
             dirty_heads: vec![NIL; translation_pages as usize],
             clean_below: 0,
             hidden_pages: 0,
@@ -124,6 +126,12 @@ impl EntryCache {
     #[inline]
     pub(super) fn find(&self, lpn: Lpn) -> Option<Slot> {
         self.index.find(hash(lpn), |&slot| self.slots[slot as usize].lpn == lpn).copied()
+    }
+
+    /// Reads what giving these pages new places will need; see [`crate::warm`].
+    pub(super) fn warm(&self, lpns: &[Lpn]) {
+        read_all(lpns.iter().filter_map(|&lpn| self.find(lpn)).map(u64::from));
+        read_all(lpns.iter().map(|&lpn| self.dirty_heads[self.page_of(lpn) as usize].into()));
     }
 
     #[inline]
@@ -212,7 +220,7 @@ impl EntryCache {
     /// Translation page of a logical page.
     #[inline]
     pub(super) fn page_of(&self, lpn: Lpn) -> u32 {
-        lpn.0 / self.entries_per_page
+        self.by_page.quotient(lpn.0)
     }
 
     /// The dirty entries of a translation page.

@@ -82,7 +82,7 @@ pub trait Mapping {
     }
 
     /// Reads the entries of pages that are about to be relocated, so that the memory accesses overlap.
-    fn warm(&self, _: &[Lpn]) {}
+    fn warm(&self, lpns: &[Lpn]);
 
     /// Whether `ppn` is the current copy of metadata page `id`.
     fn owns(&self, id: u32, ppn: Ppn) -> bool;

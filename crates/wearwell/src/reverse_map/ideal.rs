@@ -95,22 +95,6 @@ impl ReverseMap for Ideal {
         self.entries
     }
 
-    fn pages_per_record(&self) -> u32 {
-        0
-    }
-
-    fn metadata_pages(&self) -> u64 {
-        0
-    }
-
-    fn owns(&self, _: u32, _: Ppn) -> bool {
-        false
-    }
-
-    fn relocate_own(&mut self, id: u32, _: Ppn) {
-        unreachable!("there is no log page {id}")
-    }
-
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![("reverse map (battery-backed)", self.entries * ENTRY_BYTES)]
     }

@@ -319,17 +319,26 @@ pub trait ReverseMap {
     /// Entries that nobody called superseded, tombstones included.
     fn valid_entries(&self) -> u64;
 
-    /// Flash pages that one [`ReverseMap::admit`] or [`ReverseMap::record`] may append.
-    fn pages_per_record(&self) -> u32;
+    /// Flash pages that one [`ReverseMap::admit`] or [`ReverseMap::record`] may append. This method and the next three answer
+    /// for maps without pages on flash unless they are replaced.
+    fn pages_per_record(&self) -> u32 {
+        0
+    }
 
     /// Flash pages that the entries occupy at the most.
-    fn metadata_pages(&self) -> u64;
+    fn metadata_pages(&self) -> u64 {
+        0
+    }
 
     /// Whether `ppn` is the current copy of log page `id`.
-    fn owns(&self, id: u32, ppn: Ppn) -> bool;
+    fn owns(&self, _id: u32, _ppn: Ppn) -> bool {
+        false
+    }
 
     /// GC moved log page `id`.
-    fn relocate_own(&mut self, id: u32, new: Ppn);
+    fn relocate_own(&mut self, id: u32, _new: Ppn) {
+        unreachable!("there is no log page {id}")
+    }
 
     /// Bytes a controller holds, by structure; NVRAM is named as such.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)>;

@@ -324,22 +324,6 @@ impl ReverseMap for NvramLog {
         self.valid() as u64
     }
 
-    fn pages_per_record(&self) -> u32 {
-        0
-    }
-
-    fn metadata_pages(&self) -> u64 {
-        0
-    }
-
-    fn owns(&self, _: u32, _: Ppn) -> bool {
-        false
-    }
-
-    fn relocate_own(&mut self, id: u32, _: Ppn) {
-        unreachable!("there is no log page {id}")
-    }
-
     /// The index by block is not counted: see [`NvramLog`]'s module.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![("reverse map log (NVRAM)", self.slots as u64 * ENTRY_BYTES)]

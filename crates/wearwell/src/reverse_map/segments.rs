@@ -581,22 +581,6 @@ impl ReverseMap for Segments {
         self.entries - self.superseded
     }
 
-    fn pages_per_record(&self) -> u32 {
-        0
-    }
-
-    fn metadata_pages(&self) -> u64 {
-        0
-    }
-
-    fn owns(&self, _: u32, _: Ppn) -> bool {
-        false
-    }
-
-    fn relocate_own(&mut self, id: u32, _: Ppn) {
-        unreachable!("there is no log page {id}")
-    }
-
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("segment bitmap", self.used.len() as u64 * 8),

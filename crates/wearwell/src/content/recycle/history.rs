@@ -119,7 +119,9 @@ impl History {
     /// Reads what the deaths of valid pages `ppns` of `lpns` will need; see [`crate::warm`].
     pub(super) fn warm(&self, lpns: &[Lpn], ppns: &[Ppn]) {
         self.warm_heads(lpns.iter().copied());
-        read_all(ppns.iter().map(|&ppn| self.is_dead(ppn).into()));
+        read_all(
+            ppns.iter().map(|&ppn| u64::from(self.is_dead(ppn)) + u64::from(self.slotted.contains(ppn))),
+        );
         let newest = lpns.iter().filter_map(|&lpn| self.newest(lpn));
         read_all(newest.clone().map(|ppn| self.slotted.contains(ppn).into()));
         self.warm_links(ppns.iter().copied());
@@ -134,8 +136,23 @@ impl History {
     /// Reads what detaching pages from these slots will need; see [`crate::warm`].
     pub(super) fn warm_detachments(&self, slotted: impl Iterator<Item = (Ppn, u32)> + Clone) {
         read_all(slotted.clone().map(|(ppn, _)| self.slotted.contains(ppn).into()));
-        read_all(slotted.clone().map(|(_, slot)| self.displaced[slot as usize].into()));
+        self.warm_displaced(slotted.clone().map(|(_, slot)| slot));
         self.warm_links(slotted.map(|(ppn, _)| ppn));
+    }
+
+    /// Reads the links that these slots displaced.
+    pub(super) fn warm_displaced(&self, slots: impl Iterator<Item = u32>) {
+        read_all(slots.map(|slot| self.displaced[slot as usize].into()));
+    }
+
+    /// Reads what unlinking these pages will need of their neighbours; see [`crate::warm`].
+    pub(super) fn warm_neighbours(&self, dead: &[Ppn]) {
+        let slots = dead.iter().filter_map(|&ppn| self.slot(ppn));
+        self.warm_displaced(slots);
+        let neighbours = |&ppn: &Ppn| [page(self.links.get(ppn.0).older), page(self.newer(ppn.0))];
+        let neighbours = dead.iter().flat_map(neighbours).flatten();
+        read_all(neighbours.clone().map(|ppn| self.slotted.contains(ppn).into()));
+        self.warm_links(neighbours);
     }
 
     /// Dead pages of `lpn`, newest first.

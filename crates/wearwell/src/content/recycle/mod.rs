@@ -227,8 +227,10 @@ impl Recycle {
     pub(crate) fn warm(&self, lpns: &[Lpn], ppns: &[Ppn], contents: &[Fingerprint]) {
         self.history.warm(lpns, ppns);
         read_all(ppns.iter().map(|&ppn| self.accesses.get(ppn).into()));
-        let newest = lpns.iter().filter_map(|&lpn| self.history.newest(lpn));
-        self.store.warm_places(newest.filter_map(|ppn| self.history.slot(ppn)));
+        let slots =
+            lpns.iter().filter_map(|&lpn| self.history.newest(lpn)).filter_map(|ppn| self.history.slot(ppn));
+        self.history.warm_displaced(slots.clone());
+        self.store.warm_places(slots);
         self.store.warm_find(contents);
         self.store.warm_evictions(&self.history, lpns.len());
     }
@@ -310,6 +312,7 @@ impl Recycle {
         self.history.collect_dead(first, pages, &mut dead);
         self.store.warm_removals(dead.iter().filter_map(|&ppn| self.history.slot(ppn)));
         self.history.warm_heads(dead.iter().map(|&ppn| spare_owner(ppn)));
+        self.history.warm_neighbours(&dead);
         for &ppn in &dead {
             self.take_out(self.owner(ppn, spare_owner(ppn)), ppn);
         }

@@ -161,6 +161,27 @@ impl<N: Nand> Device<N> {
         self.write_piece(lpn, PageData::of(content), SectorMask::range(0, self.page_sectors()))
     }
 
+    /// Whether [`Device::write_pages`] is faster than [`Device::write_page`].
+    #[inline]
+    pub fn writes_in_runs(&self) -> bool {
+        self.buffer.is_off() && self.ftl.writes_in_runs()
+    }
+
+    /// Writes whole pages in order, with content that the design does not look at; how many before the outcome.
+    ///
+    /// # Errors
+    /// What [`Ftl::write`] says.
+    #[inline]
+    pub fn write_pages(&mut self, lpns: &[Lpn]) -> (usize, Result<()>) {
+        if self.buffer.is_off() {
+            return self.ftl.write_run(lpns);
+        }
+        let descriptor = Descriptor::of(Fingerprint::ZERO_PAGE);
+        let refused =
+            lpns.iter().zip(0..).find_map(|(&lpn, k)| Some((k, self.write_page(lpn, descriptor).err()?)));
+        refused.map_or((lpns.len(), Ok(())), |(written, error)| (written, Err(error)))
+    }
+
     fn write_piece(&mut self, lpn: Lpn, data: PageData, mask: SectorMask) -> Result<()> {
         if self.buffer.is_off() {
             return self.store_page(lpn, &data, mask);

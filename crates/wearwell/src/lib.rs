@@ -35,6 +35,7 @@ pub mod timing;
 pub mod validity;
 mod warm;
 pub mod write_buffer;
+mod write_run;
 
 pub use device::{Device, DeviceOptions};
 pub use error::{Error, Result};

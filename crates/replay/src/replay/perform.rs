@@ -22,7 +22,7 @@ impl Run<'_> {
 
     /// A write that covers exactly one page: the bulk of most runs, spared the way through sectors.
     #[inline]
-    fn as_page_write(&self, request: &Request) -> Option<(Lpn, Descriptor)> {
+    pub(super) fn as_page_write(&self, request: &Request) -> Option<(Lpn, Descriptor)> {
         let plain = request.op == Op::Write
             && request.len_bytes == self.page_bytes
             && request.offset_bytes & (self.page_bytes - 1) == 0

@@ -86,6 +86,19 @@ impl Flat {
         Unit(self.table.get(lpn.index())).some()
     }
 
+    /// Whether an update stores something elsewhere, too.
+    pub(crate) fn is_mirrored(&self) -> bool {
+        self.mirror.is_some()
+    }
+
+    /// Gives each of `lpns` its place in `units`, in order, and leaves the one before there. Of a table without a mirror.
+    #[inline]
+    pub(crate) fn exchange(&mut self, lpns: &[Lpn], units: &mut [Unit]) {
+        for (&lpn, unit) in lpns.iter().zip(units) {
+            unit.0 = self.table.replace(lpn.index(), unit.0);
+        }
+    }
+
     /// Stores a place; recovery and direct construction use it.
     pub fn set(&mut self, lpn: Lpn, ppn: Option<Unit>) {
         self.table.set(lpn.index(), ppn.unwrap_or(Unit::NONE).0);

@@ -191,6 +191,28 @@ pub struct CopyRun<'a> {
     pub sequence: u64,
 }
 
+/// Host pages for consecutive pages of one open block, of whose content nothing is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct ProgramRun<'a> {
+    /// Owner for the OOB of each page.
+    pub owners: &'a [Lpn],
+    /// First destination page.
+    pub to: Ppn,
+    /// Sequence number of the first page; the others follow.
+    pub sequence: u64,
+}
+
+impl ProgramRun<'_> {
+    /// Place and OOB of each page.
+    pub fn pages(self) -> impl Iterator<Item = (Ppn, Oob)> {
+        let numbers = (self.to.0..).zip(self.sequence..);
+        self.owners.iter().zip(numbers).map(|(owner, (ppn, sequence))| {
+            let (kind, fingerprint) = (PageKind::Data, Fingerprint::default());
+            (Ppn(ppn), Oob { kind, owner: owner.0, sequence, generation: sequence, fingerprint })
+        })
+    }
+}
+
 /// A flash device under the rules of this module.
 pub trait Nand {
     /// Layout.
@@ -246,6 +268,18 @@ pub trait Nand {
     /// Room for a page and its spare area.
     fn blank_page(&self) -> Vec<u8> {
         vec![0; (self.geometry().page_bytes + self.geometry().spare_bytes) as usize]
+    }
+
+    /// Programs each page of a run. Returns how many succeeded before the outcome.
+    fn program_run(&mut self, run: ProgramRun<'_>) -> (usize, Result<(), NandError>) {
+        let nothing = Content::Descriptor(Descriptor::of(Fingerprint::default()));
+        for (k, (ppn, oob)) in run.pages().enumerate() {
+            let programmed = self.program(ppn, oob, nothing);
+            if programmed.is_err() {
+                return (k, programmed);
+            }
+        }
+        (run.owners.len(), Ok(()))
     }
 
     /// Reads each source and programs it at its destination: `run.from.len()` reads and programs. Returns how many

@@ -11,7 +11,7 @@ use rustc_hash::FxHashSet;
 
 use super::numbers::{Numbers, PageNumbers};
 use super::payloads::{Payloads, Place};
-use super::{CopyRun, Fragile, Geometry, Nand, NandError, Oob, PageKind, Word};
+use super::{CopyRun, Fragile, Geometry, Nand, NandError, Oob, PageKind, ProgramRun, Word};
 use crate::address::{BlockId, Ppn};
 use crate::content::{Content, Fingerprint};
 use crate::divide::Divider;
@@ -304,6 +304,18 @@ impl Nand for SimNand {
         self.require_kind(block, oob.kind, ppn);
         self.keep(ppn, &oob, &content);
         Ok(())
+    }
+
+    /// The rules are checked once per run instead of once per page.
+    #[inline]
+    fn program_run(&mut self, run: ProgramRun<'_>) -> (usize, Result<(), NandError>) {
+        let block = self.claim_pages(run.to, run.owners.len() as u32);
+        self.require_kind(block, PageKind::Data, run.to);
+        self.owner.set_run(run.to.index(), run.owners.iter().map(|lpn| lpn.0));
+        if !self.keeps_owner_only {
+            run.pages().for_each(|(ppn, oob)| self.keep_identity(ppn, &oob));
+        }
+        (run.owners.len(), Ok(()))
     }
 
     #[inline]

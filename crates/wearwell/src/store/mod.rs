@@ -8,7 +8,7 @@
 //! Only the store picks blocks and only the store calls the NAND, so that every program, read and erase is
 //! counted here, under its cause, and appears in the operation list that timing prices.
 //!
-//! This file appends and erases; `copies.rs` moves pages in runs, `held.rs` keeps old versions that a recovery will compare,
+//! This file appends and erases; `runs.rs` appends host pages, and `copies.rs` moves pages, a run at a time, `held.rs` keeps old versions that a recovery will compare,
 //! `takeover.rs` begins anew after loss of power, `ledger.rs` audits the counters.
 //!
 //! Invariants: an open block is in exactly one frontier; a free block has no valid page and is erased; `valid`
@@ -23,6 +23,7 @@ mod copies;
 mod free_pool;
 mod held;
 mod ledger;
+mod runs;
 mod takeover;
 
 pub use block_table::{BlockState, BlockTable};
@@ -376,23 +377,29 @@ impl<N: Nand> Store<N> {
             let outcome = program(&mut self.nand, next, oob);
             self.stats.programs[cause as usize] += 1;
             self.note(OpKind::Program, next, cause);
-            if outcome.is_ok() {
-                self.blocks.add_valid(block, 1);
-                self.advance(index, 1);
-                return Ok(next);
-            }
-            self.stats.wasted_programs += u64::from(cause == Cause::Host);
-            self.advance(index, 1);
             match outcome {
-                Err(NandError::ProgramFailed(_)) => self.abandon(index, block),
-                Err(error) => {
-                    self.interrupted.push(next);
-                    self.ledger.cut += 1;
-                    return Err(error.into());
+                Ok(()) => {
+                    self.blocks.add_valid(block, 1);
+                    self.advance(index, 1);
+                    return Ok(next);
                 }
-                Ok(()) => unreachable!("success returned above"),
+                Err(error) => self.program_failed(index, error, cause)?,
             }
         }
+    }
+
+    /// The program of an open block's next page failed. An error if there is no point in trying another block.
+    fn program_failed(&mut self, index: usize, error: NandError, cause: Cause) -> Result<()> {
+        let Frontier { block, next, .. } = self.frontiers[index];
+        self.stats.wasted_programs += u64::from(cause == Cause::Host);
+        self.advance(index, 1);
+        if matches!(error, NandError::ProgramFailed(_)) {
+            self.abandon(index, block);
+            return Ok(());
+        }
+        self.interrupted.push(next);
+        self.ledger.cut += 1;
+        Err(error.into())
     }
 
     /// The open block has `count` fewer pages left.

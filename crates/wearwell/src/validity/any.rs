@@ -227,6 +227,12 @@ impl AnyValidity {
         }
     }
 
+    /// The bitmap, where it is in RAM.
+    #[inline]
+    pub(crate) fn ram_mut(&mut self) -> Option<&mut RamBitmap> {
+        if let Self::Ram(bitmap) = self { Some(bitmap) } else { None }
+    }
+
     /// The page holds valid data from now on. Nothing to note on flash: pages are valid until called invalid.
     #[inline]
     pub(crate) fn set(&mut self, ppn: Ppn) {

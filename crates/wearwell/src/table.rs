@@ -16,25 +16,35 @@ use memmap2::MmapMut;
 
 /// A number that a [`Table`] holds.
 pub(crate) trait Word: Copy {
-    /// Bytes of it.
-    const BYTES: usize;
-    /// From exactly [`Word::BYTES`] bytes.
-    fn load(bytes: &[u8]) -> Self;
-    /// Into exactly [`Word::BYTES`] bytes.
-    fn store(self, bytes: &mut [u8]);
+    /// The bytes of one.
+    type Bytes: Copy;
+    /// Memory as words.
+    fn words(bytes: &[u8]) -> &[Self::Bytes];
+    /// Memory as words, to be changed.
+    fn words_mut(bytes: &mut [u8]) -> &mut [Self::Bytes];
+    fn load(bytes: Self::Bytes) -> Self;
+    fn store(self) -> Self::Bytes;
 }
 
 macro_rules! word {
     ($($number:ty),*) => {$(
         impl Word for $number {
-            const BYTES: usize = size_of::<$number>();
+            type Bytes = [u8; size_of::<$number>()];
             #[inline]
-            fn load(bytes: &[u8]) -> Self {
-                Self::from_ne_bytes(bytes.try_into().expect("a slice of one word"))
+            fn words(bytes: &[u8]) -> &[Self::Bytes] {
+                bytes.as_chunks().0
             }
             #[inline]
-            fn store(self, bytes: &mut [u8]) {
-                bytes.copy_from_slice(&self.to_ne_bytes());
+            fn words_mut(bytes: &mut [u8]) -> &mut [Self::Bytes] {
+                bytes.as_chunks_mut().0
+            }
+            #[inline]
+            fn load(bytes: Self::Bytes) -> Self {
+                Self::from_ne_bytes(bytes)
+            }
+            #[inline]
+            fn store(self) -> Self::Bytes {
+                self.to_ne_bytes()
             }
         }
     )*};
@@ -90,13 +100,13 @@ impl<W: Word> Table<W> {
     /// # Panics
     /// If the system has not enough address space.
     pub(crate) fn zeroed(len: usize) -> Self {
-        Self { memory: Memory::zeroed(len * W::BYTES), len, word: PhantomData }
+        Self { memory: Memory::zeroed(len * size_of::<W::Bytes>()), len, word: PhantomData }
     }
 
     /// `len` times `value`.
     pub(crate) fn filled(len: usize, value: W) -> Self {
         let mut table = Self::zeroed(len);
-        table.memory.bytes_mut().chunks_exact_mut(W::BYTES).for_each(|bytes| value.store(bytes));
+        table.words_mut().fill(value.store());
         table
     }
 
@@ -105,36 +115,65 @@ impl<W: Word> Table<W> {
         self.len
     }
 
+    #[inline]
+    fn words(&self) -> &[W::Bytes] {
+        W::words(self.memory.bytes())
+    }
+
+    #[inline]
+    fn words_mut(&mut self) -> &mut [W::Bytes] {
+        W::words_mut(self.memory.bytes_mut())
+    }
+
     /// The word at `index`; panics beyond the end.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> W {
-        let at = index * W::BYTES;
-        W::load(&self.memory.bytes()[at..at + W::BYTES])
+        W::load(self.words()[index])
+    }
+
+    /// The words at `indices`, in their order: finds the memory once for all of them. Panics beyond the end.
+    #[inline]
+    pub(crate) fn get_all(&self, indices: impl Iterator<Item = usize>) -> impl Iterator<Item = W> {
+        let words = self.words();
+        indices.map(|index| W::load(words[index]))
     }
 
     /// Stores a word; panics beyond the end.
     #[inline]
     pub(crate) fn set(&mut self, index: usize, value: W) {
-        let at = index * W::BYTES;
-        value.store(&mut self.memory.bytes_mut()[at..at + W::BYTES]);
+        self.words_mut()[index] = value.store();
+    }
+
+    /// Stores words, each with its index, in order. Panics beyond the end.
+    #[inline]
+    pub(crate) fn set_all(&mut self, values: impl Iterator<Item = (usize, W)>) {
+        let words = self.words_mut();
+        values.for_each(|(index, value)| words[index] = value.store());
     }
 
     /// Stores a word and returns the one before.
     #[inline]
     pub(crate) fn replace(&mut self, index: usize, value: W) -> W {
-        let at = index * W::BYTES;
-        let place = &mut self.memory.bytes_mut()[at..at + W::BYTES];
-        let old = W::load(place);
-        value.store(place);
-        old
+        W::load(std::mem::replace(&mut self.words_mut()[index], value.store()))
+    }
+
+    /// Exchanges words with those at their indices, in order. Panics beyond the end.
+    #[inline]
+    pub(crate) fn exchange_all<'a>(&mut self, values: impl Iterator<Item = (usize, &'a mut W)>)
+    where
+        W: 'a,
+    {
+        let words = self.words_mut();
+        values.for_each(|(index, value)| {
+            *value = W::load(std::mem::replace(&mut words[index], value.store()));
+        });
     }
 
     /// Stores words from `first` on.
     #[inline]
     pub(crate) fn set_run(&mut self, first: usize, values: impl ExactSizeIterator<Item = W>) {
-        let at = first * W::BYTES;
-        let run = &mut self.memory.bytes_mut()[at..at + values.len() * W::BYTES];
-        run.chunks_exact_mut(W::BYTES).zip(values).for_each(|(bytes, value)| value.store(bytes));
+        let run = &mut self.words_mut()[first..first + values.len()];
+        run.iter_mut().zip(values).for_each(|(word, value)| *word = value.store());
     }
 }
 
@@ -197,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "range end index")]
+    #[should_panic(expected = "index out of bounds")]
     fn an_index_beyond_the_end_panics() {
         Table::<u64>::zeroed(4).get(4);
     }

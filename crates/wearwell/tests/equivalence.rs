@@ -5,8 +5,8 @@
 mod common;
 
 use common::{
-    BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, World, designs, designs_of, device, full_medium,
-    worlds,
+    BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, World, audit, designs, designs_of, device,
+    full_medium, worlds,
 };
 use wearwell::address::{BlockId, Lpn, Ppn, RemapMode};
 use wearwell::content::dedup::DedupOptions;
@@ -110,6 +110,95 @@ fn reading_ahead_changes_nothing() {
         for world in worlds() {
             let [with, without] = [true, false].map(|ahead| outcome_of(&world, &design, ahead));
             assert!(with == without, "{} on {}", design.name, world.name);
+        }
+    }
+}
+
+/// Bursts of page writes, some pages twice, with a trim now and then.
+fn bursts(logical: u32) -> Vec<(Vec<Lpn>, Option<Lpn>)> {
+    let mut random = Random::new(3);
+    let mut page = move || Lpn(random.below(u64::from(logical)) as u32);
+    (0..300).map(|k| ((0..k % 97).map(|_| page()).collect(), (k % 3 == 0).then(&mut page))).collect()
+}
+
+/// What is left after `bursts`, written together or one by one.
+fn outcome_of_bursts<N: Nand>(mut device: Device<N>, together: bool) -> Device<N> {
+    for (burst, trimmed) in bursts(device.ftl().logical_pages()) {
+        if together {
+            let (written, outcome) = device.write_pages(&burst);
+            assert_eq!((written, outcome), (burst.len(), Ok(())));
+        } else {
+            let zeros = Descriptor::of(Fingerprint::ZERO_PAGE);
+            burst.iter().for_each(|&lpn| device.write_page(lpn, zeros).expect("there is room"));
+        }
+        if let Some(lpn) = trimmed {
+            device.ftl_mut().trim(lpn).expect("there is room");
+        }
+        audit(&mut device);
+    }
+    device
+}
+
+#[test]
+fn writes_in_runs_are_writes_one_by_one() {
+    let mut in_runs = 0;
+    for design in designs() {
+        for world in worlds() {
+            let new = || device(&world, &design.parts, BUFFERS[0], Recording::new(full_medium(&world)));
+            let runs = new().writes_in_runs();
+            in_runs += u32::from(runs);
+            let [one_by_one, together] = [false, true].map(|together| outcome_of_bursts(new(), together));
+            let [log, other] = [&one_by_one, &together].map(|device| device.ftl().store().nand().log());
+            let what = format!("{} on {}", design.name, world.name);
+            assert!(log == other, "{what}");
+            let collects = log.iter().any(|entry| matches!(entry, Recorded::Erase(_)));
+            assert!(collects || !runs, "{what} collects nothing");
+            assert_eq!(one_by_one.ftl().stats(), together.ftl().stats(), "{what}");
+        }
+    }
+    assert!(in_runs > 0, "no design is written in runs");
+}
+
+/// A page whose program fails is written somewhere else, and the rest of its run follows.
+#[test]
+fn runs_survive_failed_programs() {
+    let plan = FaultPlan { program: 0.01, erase: 0.0, max_failures: 2 };
+    let parts = page_map(GcOptions::default());
+    for world in worlds() {
+        let nand = Faulty::new(full_medium(&world), plan, 5);
+        let logical = world.logical_pages(&parts) / 2;
+        let device = Device::new(nand, logical, &parts, DeviceOptions::default()).expect("it fits");
+        let device = outcome_of_bursts(device, true);
+        let failures = device.ftl().store().nand().failures();
+        assert!(failures > 0, "world {}", world.name);
+        let written: usize = bursts(logical).iter().map(|(burst, _)| burst.len()).sum();
+        assert_eq!(device.ftl().stats().host_page_writes, written as u64, "world {}", world.name);
+    }
+}
+
+/// What a run says it wrote is there after a loss of power, wherever it was cut.
+#[test]
+fn what_a_run_wrote_before_a_cut_is_there_after_it() {
+    let parts = page_map(GcOptions::default());
+    for world in worlds() {
+        for (cut, outcome) in (0..200).step_by(3).zip(CutOutcome::ALL.into_iter().cycle()) {
+            let nand = PowerCut::new(full_medium(&world), Some(cut), outcome);
+            let mut device = device(&world, &parts, BUFFERS[0], nand);
+            let mut acknowledged = Vec::new();
+            for (burst, _) in bursts(device.ftl().logical_pages()) {
+                let (written, outcome) = device.write_pages(&burst);
+                acknowledged.extend_from_slice(&burst[..written]);
+                if outcome.is_err() {
+                    break;
+                }
+            }
+            device.ftl_mut().store_mut().nand_mut().restore(None);
+            device.recover().expect("a cut leaves a device that recovers");
+            audit(&mut device);
+            for lpn in acknowledged {
+                let found = device.ftl_mut().read(lpn, &mut []).expect("it was acknowledged");
+                assert!(found, "page {lpn} is lost after cut {cut}, {outcome:?}, world {}", world.name);
+            }
         }
     }
 }

@@ -356,7 +356,7 @@ impl<N: Nand> Ftl<N> {
         self.live_pages(victim, &mut batch.from)?;
         self.drop_superseded(&mut batch);
         self.merge_bases(&mut batch.from, pool, cause)?;
-        batch.owners.extend(batch.from.iter().map(|&ppn| self.referrer(ppn)));
+        self.referrers(&batch.from, &mut batch.owners);
         let moves = Moves { from: &batch.from, owners: &batch.owners };
         let outcome = self.store.copy(moves, Stream::Gc, pool, cause, &mut batch.to);
         let told = self.relocate(victim, &batch);
@@ -431,9 +431,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn relocate(&mut self, victim: BlockId, batch: &Batch) -> Result<()> {
-        // The map is written at random places: loading all of them first lets the cache misses overlap.
-        self.mapping.warm(&batch.owners);
-        batch.owners.iter().zip(&batch.to).for_each(|(&lpn, &to)| self.mapping.relocate(lpn, to.into()));
+        self.mapping.relocate_all(&batch.owners[..batch.to.len()], &batch.to);
         self.move_valid_bits(batch);
         self.store.discard_many(victim, batch.to.len() as u32);
         if let Some(stage) = &mut self.recycle {
@@ -442,6 +440,14 @@ impl<N: Nand> Ftl<N> {
             stage.part.moved_block(first, pages, &batch.owners, &batch.from, &batch.to);
         }
         if self.sharing.is_some() { self.relocate_shared(self.store.pool_of(victim), batch) } else { Ok(()) }
+    }
+
+    /// Appends a referrer of each page.
+    fn referrers(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
+        if self.recycle.is_none() && self.sharing.is_none() {
+            return self.store.nand().owners(pages, into);
+        }
+        into.extend(pages.iter().map(|&ppn| self.referrer(ppn)));
     }
 
     /// A logical page that refers to `ppn`, or did last. The OOB alone is wrong for recycled and for shared pages; of

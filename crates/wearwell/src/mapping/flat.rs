@@ -94,9 +94,8 @@ impl Flat {
     /// Gives each of `lpns` its place in `units`, in order, and leaves the one before there. Of a table without a mirror.
     #[inline]
     pub(crate) fn exchange(&mut self, lpns: &[Lpn], units: &mut [Unit]) {
-        for (&lpn, unit) in lpns.iter().zip(units) {
-            unit.0 = self.table.replace(lpn.index(), unit.0);
-        }
+        let places = lpns.iter().zip(units).map(|(lpn, unit)| (lpn.index(), &mut unit.0));
+        self.table.exchange_all(places);
     }
 
     /// Stores a place; recovery and direct construction use it.
@@ -131,6 +130,14 @@ impl Mapping for Flat {
         }
     }
 
+    fn relocate_all(&mut self, lpns: &[Lpn], new: &[Ppn]) {
+        self.warm(lpns);
+        self.table.set_all(lpns.iter().zip(new).map(|(lpn, ppn)| (lpn.index(), ppn.0)));
+        if let Some(mirror) = &mut self.mirror {
+            mirror.moved.extend_from_slice(lpns);
+        }
+    }
+
     fn store_moves<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         while let Some(&lpn) = self.mirror.as_ref().and_then(|mirror| mirror.moved.last()) {
             self.store(io, lpn, self.get(lpn))?;
@@ -141,7 +148,7 @@ impl Mapping for Flat {
 
     #[inline]
     fn warm(&self, lpns: &[Lpn]) {
-        read_all(lpns.iter().map(|lpn| self.table.get(lpn.index()) as u64));
+        read_all(self.table.get_all(lpns.iter().map(|lpn| lpn.index())).map(u64::from));
     }
 
     fn owns(&self, _: u32, _: Ppn) -> bool {

@@ -72,6 +72,13 @@ pub trait Mapping {
     /// GC moved the page of `lpn`. No flash operation.
     fn relocate(&mut self, lpn: Lpn, new: Unit);
 
+    /// GC moved the page of each of `lpns`, in order. The map is written at random places: all of them are read first, so
+    /// that the cache misses overlap.
+    fn relocate_all(&mut self, lpns: &[Lpn], new: &[Ppn]) {
+        self.warm(lpns);
+        lpns.iter().zip(new).for_each(|(&lpn, &new)| self.relocate(lpn, new.into()));
+    }
+
     /// Makes moves durable where the mapping keeps a copy of itself in NVRAM. Comes before an erase, and before anything
     /// else that tells an old place from a new one.
     ///
@@ -148,6 +155,9 @@ impl Mapping for AnyMapping {
     #[inline]
     fn relocate(&mut self, lpn: Lpn, new: Unit) {
         delegate!(self, m => m.relocate(lpn, new));
+    }
+    fn relocate_all(&mut self, lpns: &[Lpn], new: &[Ppn]) {
+        delegate!(self, m => m.relocate_all(lpns, new));
     }
     #[inline]
     fn store_moves<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {

@@ -342,6 +342,11 @@ pub trait Nand {
     /// RAM and accounts for there, and for audits.
     fn owner(&self, ppn: Ppn) -> u32;
 
+    /// The owners of several pages, appended to `into`.
+    fn owners(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
+        into.extend(pages.iter().map(|&ppn| Lpn(self.owner(ppn))));
+    }
+
     /// The fingerprint in a programmed page's OOB, without a flash operation, where the medium keeps it.
     fn fingerprint(&self, ppn: Ppn) -> Fingerprint;
 

@@ -12,7 +12,7 @@ use rustc_hash::FxHashSet;
 use super::numbers::{Numbers, PageNumbers};
 use super::payloads::{Payloads, Place};
 use super::{CopyRun, Fragile, Geometry, Nand, NandError, Oob, PageKind, ProgramRun, Word};
-use crate::address::{BlockId, Ppn};
+use crate::address::{BlockId, Lpn, Ppn};
 use crate::content::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::table::Table;
@@ -433,6 +433,10 @@ impl Nand for SimNand {
     #[inline]
     fn owner(&self, ppn: Ppn) -> u32 {
         self.owner.get(ppn.index())
+    }
+
+    fn owners(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
+        into.extend(self.owner.get_all(pages.iter().map(|ppn| ppn.index())).map(Lpn));
     }
 
     #[inline]

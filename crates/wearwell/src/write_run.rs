@@ -11,7 +11,10 @@ use crate::error::Result;
 use crate::ftl::Ftl;
 use crate::mapping::AnyMapping;
 use crate::nand::Nand;
-use crate::warm::TOGETHER;
+
+/// Pages mapped together: the more, the seldomer a loop waits for its last misses; their lines still fit the first-level
+/// cache.
+const TOGETHER: usize = 128;
 
 impl<N: Nand> Ftl<N> {
     /// Whether writes in runs are faster than writes one by one.

@@ -20,6 +20,13 @@ pub(super) struct Clock {
 impl Run<'_> {
     /// Sets the arrival time of the next request, after the idle work that fits before it.
     pub(super) fn arrive(&mut self, trace_ns: u64) -> Result<(), Error> {
+        let before = self.clock.arrival_ns;
+        self.set_arrival(trace_ns);
+        self.collect_while_idle(before)
+    }
+
+    /// Sets the arrival time of the next request, and lets those complete that have to before.
+    pub(super) fn set_arrival(&mut self, trace_ns: u64) {
         let timing = self.timing.as_mut().expect("arrival needs a timing engine");
         let config = &self.plan.config.replay;
         let scale = config.time_scale.unwrap_or(1.0);
@@ -45,7 +52,6 @@ impl Run<'_> {
             Arrival::Think => self.clock.completed_ns + gap,
         };
         self.clock.arrival_ns = self.clock.arrival_ns.max(before);
-        self.collect_while_idle(before)
     }
 
     /// Content schemes are managed in the design that has them; throttling needs none.

@@ -13,11 +13,13 @@
 //! |---|---|
 //! | `plan.rs` | which device the input runs on, once for all designs |
 //! | `mod.rs` | the order of things: preconditioning, aging, the batches of the measured part |
+//! | `batch.rs` | which requests of a batch go together |
 //! | `arrival.rs` | when a request starts |
 //! | `perform.rs` | what the device is asked |
 //! | `outcome.rs`, `part_figures.rs` | what is said about it |
 
 mod arrival;
+mod batch;
 mod outcome;
 mod part_figures;
 mod perform;
@@ -87,6 +89,8 @@ pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
 
 /// Requests read ahead.
 const BATCH: usize = 32;
+/// The same where they are written in runs, which leave nothing in the cache for later.
+const RUN_BATCH: usize = 128;
 /// Requests between progress reports.
 const REPORT_EVERY: u64 = 1 << 16;
 /// Points of the time series at most.
@@ -167,8 +171,8 @@ impl<'a> Run<'a> {
             clock: Clock::default(),
             descriptors: Vec::new(),
             bytes_read: Vec::new(),
-            upcoming: Vec::with_capacity(BATCH),
-            upcoming_contents: Vec::with_capacity(BATCH),
+            upcoming: Vec::with_capacity(RUN_BATCH),
+            upcoming_contents: Vec::with_capacity(RUN_BATCH),
             series: Vec::new(),
             recovery: None,
             phases: Vec::new(),
@@ -289,12 +293,13 @@ impl<'a> Run<'a> {
         phase: Phase,
         on_progress: OnProgress<'_>,
     ) -> Result<Ended, ReplayError> {
-        let mut batch: Vec<Request> = vec![Request::default(); BATCH];
+        let ahead = if self.writes_together() { RUN_BATCH } else { BATCH };
+        let mut batch: Vec<Request> = vec![Request::default(); ahead];
         let series_every = total.div_ceil(SERIES_POINTS).max(1);
         let limit = limit.unwrap_or(u64::MAX);
         let (mut done, mut sample_at) = (0, series_every);
         while done < limit {
-            let wanted = (limit.min(sample_at) - done).min(BATCH as u64) as usize;
+            let wanted = (limit.min(sample_at) - done).min(ahead as u64) as usize;
             let (read, damage) = self.read_batch(&mut batch[..wanted]);
             let (executed, outcome) = self.execute_batch(&batch[..read]);
             done += executed as u64;
@@ -312,7 +317,7 @@ impl<'a> Run<'a> {
             if read < wanted {
                 return Ok(None);
             }
-            if done % REPORT_EVERY < BATCH as u64 && on_progress(Progress { phase, done, total }).is_break() {
+            if done % REPORT_EVERY < ahead as u64 && on_progress(Progress { phase, done, total }).is_break() {
                 return Ok(Some("interrupted".into()));
             }
         }
@@ -377,25 +382,6 @@ impl<'a> Run<'a> {
         if request.op == Op::Write {
             self.upcoming_contents.extend(request.content.first().map(|content| content.fingerprint));
         }
-    }
-
-    /// Executes a batch; how many of its requests before the outcome.
-    fn execute_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
-        if self.only_counts_page_writes(batch) {
-            batch.first().into_iter().chain(batch.last()).for_each(|request| self.note_time(request.time_ns));
-            return self.device.write_pages(&self.upcoming);
-        }
-        self.device.ftl().warm(&self.upcoming, &self.upcoming_contents);
-        let failed = batch.iter().zip(0..).find_map(|(request, k)| Some((k, self.execute(request).err()?)));
-        failed.map_or((batch.len(), Ok(())), |(executed, error)| (executed, Err(error)))
-    }
-
-    /// Whether nobody asks about a single request of the batch: `upcoming` says all that there is to know.
-    fn only_counts_page_writes(&self, batch: &[Request]) -> bool {
-        self.timing.is_none()
-            && self.managed.is_none()
-            && self.device.writes_in_runs()
-            && batch.iter().all(|request| self.as_page_write(request).is_some())
     }
 
     fn note_time(&mut self, time_ns: u64) {

@@ -1,0 +1,58 @@
+//! A batch of requests: page writes together where the design allows it, anything else one by one.
+//!
+//! The FTL knows no clock, so a design that writes in runs can be ahead of the time of its requests by a batch: their
+//! operations are priced afterwards, each at its arrival. Whatever acts between two requests (collection in idle time,
+//! throttling) excludes that.
+
+use wearwell::Error;
+use wearwell::timing::{Cause, FlashOp, OpKind, RequestKind};
+
+use super::Run;
+use crate::trace::Request;
+
+impl Run<'_> {
+    /// Whether nothing comes between two writes of whole pages.
+    pub(super) fn writes_together(&self) -> bool {
+        let collects_between = self.timing.is_some() && self.plan.resolved.gc.background_blocks > 0;
+        self.device.writes_in_runs() && self.managed.is_none() && !collects_between
+    }
+
+    /// Executes a batch; how many of its requests before the outcome.
+    pub(super) fn execute_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
+        if self.writes_together() && batch.iter().all(|request| self.as_page_write(request).is_some()) {
+            return self.write_batch(batch);
+        }
+        self.device.ftl().warm(&self.upcoming, &self.upcoming_contents);
+        let failed = batch.iter().zip(0..).find_map(|(request, k)| Some((k, self.execute(request).err()?)));
+        failed.map_or((batch.len(), Ok(())), |(executed, error)| (executed, Err(error)))
+    }
+
+    /// Writes whole pages: `upcoming` says all that there is to know of them but their times.
+    fn write_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
+        let (written, outcome) = self.device.write_pages(&self.upcoming);
+        let batch = &batch[..written];
+        if self.timing.is_some() {
+            self.time_writes(batch);
+        } else {
+            batch.first().into_iter().chain(batch.last()).for_each(|request| self.note_time(request.time_ns));
+        }
+        (written, outcome)
+    }
+
+    /// Prices writes that the FTL has done, each with the operations up to its program.
+    fn time_writes(&mut self, batch: &[Request]) {
+        let ops = std::mem::take(&mut self.device.ftl_mut().store_mut().ops);
+        let is_host_program = |op: &FlashOp| (op.kind, op.cause) == (OpKind::Program, Cause::Host);
+        let mut lists = ops.as_slice().split_inclusive(is_host_program);
+        for request in batch {
+            self.note_time(request.time_ns);
+            self.set_arrival(request.time_ns);
+            let list = lists.next().expect("a write ends with its program");
+            let timing = self.timing.as_mut().expect("somebody wants the times");
+            timing.submit(RequestKind::Write, self.clock.arrival_ns, list);
+        }
+        self.work_before = self.device.ftl().stats().work;
+        self.device.ftl_mut().store_mut().ops = ops;
+        self.device.ftl_mut().store_mut().ops.clear();
+    }
+}

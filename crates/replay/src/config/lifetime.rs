@@ -54,7 +54,7 @@ pub enum LifetimeSchemes {
 }
 
 impl LifetimeConfig {
-    pub(super) fn configuration(&self) -> Option<Configuration> {
+    fn configuration(&self) -> Option<Configuration> {
         match self.schemes {
             LifetimeSchemes::Always => None,
             LifetimeSchemes::Baseline => Some(Configuration::Baseline),

@@ -18,10 +18,10 @@ use memmap2::MmapMut;
 pub(crate) trait Word: Copy {
     /// Bytes of it.
     const BYTES: usize;
-    /// From exactly [`Word::BYTES`] bytes.
-    fn load(bytes: &[u8]) -> Self;
-    /// Into exactly [`Word::BYTES`] bytes.
-    fn store(self, bytes: &mut [u8]);
+    /// The word at `index` of a table's bytes.
+    fn load(bytes: &[u8], index: usize) -> Self;
+    /// Becomes the word at `index` of a table's bytes; returns the one before.
+    fn store(self, bytes: &mut [u8], index: usize) -> Self;
 }
 
 macro_rules! word {
@@ -29,12 +29,13 @@ macro_rules! word {
         impl Word for $number {
             const BYTES: usize = size_of::<$number>();
             #[inline]
-            fn load(bytes: &[u8]) -> Self {
-                Self::from_ne_bytes(bytes.try_into().expect("a slice of one word"))
+            fn load(bytes: &[u8], index: usize) -> Self {
+                Self::from_ne_bytes(bytes.as_chunks().0[index])
             }
             #[inline]
-            fn store(self, bytes: &mut [u8]) {
-                bytes.copy_from_slice(&self.to_ne_bytes());
+            fn store(self, bytes: &mut [u8], index: usize) -> Self {
+                let word = &mut bytes.as_chunks_mut().0[index];
+                Self::from_ne_bytes(std::mem::replace(word, self.to_ne_bytes()))
             }
         }
     )*};
@@ -96,7 +97,7 @@ impl<W: Word> Table<W> {
     /// `len` times `value`.
     pub(crate) fn filled(len: usize, value: W) -> Self {
         let mut table = Self::zeroed(len);
-        table.memory.bytes_mut().chunks_exact_mut(W::BYTES).for_each(|bytes| value.store(bytes));
+        table.set_run(0, std::iter::repeat_n(value, len));
         table
     }
 
@@ -108,25 +109,19 @@ impl<W: Word> Table<W> {
     /// The word at `index`; panics beyond the end.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> W {
-        let at = index * W::BYTES;
-        W::load(&self.memory.bytes()[at..at + W::BYTES])
+        W::load(self.memory.bytes(), index)
     }
 
     /// Stores a word; panics beyond the end.
     #[inline]
     pub(crate) fn set(&mut self, index: usize, value: W) {
-        let at = index * W::BYTES;
-        value.store(&mut self.memory.bytes_mut()[at..at + W::BYTES]);
+        value.store(self.memory.bytes_mut(), index);
     }
 
     /// Stores a word and returns the one before.
     #[inline]
     pub(crate) fn replace(&mut self, index: usize, value: W) -> W {
-        let at = index * W::BYTES;
-        let place = &mut self.memory.bytes_mut()[at..at + W::BYTES];
-        let old = W::load(place);
-        value.store(place);
-        old
+        value.store(self.memory.bytes_mut(), index)
     }
 
     /// Stores words from `first` on.
@@ -134,7 +129,9 @@ impl<W: Word> Table<W> {
     pub(crate) fn set_run(&mut self, first: usize, values: impl ExactSizeIterator<Item = W>) {
         let at = first * W::BYTES;
         let run = &mut self.memory.bytes_mut()[at..at + values.len() * W::BYTES];
-        run.chunks_exact_mut(W::BYTES).zip(values).for_each(|(bytes, value)| value.store(bytes));
+        run.chunks_exact_mut(W::BYTES).zip(values).for_each(|(bytes, value)| {
+            value.store(bytes, 0);
+        });
     }
 }
 
@@ -197,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "range end index")]
+    #[should_panic(expected = "index out of bounds")]
     fn an_index_beyond_the_end_panics() {
         Table::<u64>::zeroed(4).get(4);
     }

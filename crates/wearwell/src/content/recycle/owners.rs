@@ -52,9 +52,10 @@ impl Owners {
 
     /// The next spare areas of `count` pages from `first` on will be right.
     pub(super) fn forget_range(&mut self, first: Ppn, count: u32) {
-        if !self.are_spare(first, count) {
-            (first.0..first.0 + count).for_each(|ppn| self.forget(Ppn(ppn)));
-        }
+        let Self { overridden, owners } = self;
+        overridden.drain(first, count, |ppn| {
+            owners.remove(&ppn);
+        });
     }
 
     pub(super) fn check(&self, listed: &[Option<Lpn>]) -> Result<(), String> {

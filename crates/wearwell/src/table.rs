@@ -135,6 +135,22 @@ impl<W: Word> Table<W> {
     }
 }
 
+impl Table<u64> {
+    /// The first index from `first` on, and around the end, whose word `is_it` says yes to; some word has to be one.
+    #[inline]
+    pub(crate) fn position_around(&self, first: usize, is_it: impl Fn(u64) -> bool) -> usize {
+        let words: &[[u8; 8]] = self.memory.bytes().as_chunks().0;
+        let mut at = first;
+        loop {
+            match words.get(at) {
+                Some(&bytes) if is_it(u64::from_ne_bytes(bytes)) => return at,
+                Some(_) => at += 1,
+                None => at = 0,
+            }
+        }
+    }
+}
+
 impl Table<u8> {
     /// All bytes.
     #[inline]

@@ -296,19 +296,19 @@ impl Recycle {
         self.owners.forget(to);
     }
 
-    /// GC copied valid pages of the block that starts at `first`: as [`Recycle::moved`] for each, but without looking
-    /// at single pages if none of the block was ever read or recycled.
-    pub fn moved_block(&mut self, first: Ppn, pages: u32, lpns: &[Lpn], from: &[Ppn], to: &[Ppn]) {
-        if self.accesses.are_zero(first, pages) && self.owners.are_spare(first, pages) {
-            debug_assert!(
-                to.iter().all(|&to| self.is_blank(to)),
-                "an erased page was never read or recycled"
-            );
-            return;
+    /// GC copied the valid pages of a block in order, as [`Recycle::moved`] for each, up to the last of `to`: but without
+    /// looking at single pages that were never read or recycled.
+    pub fn moved_block(&mut self, first: Ppn, pages: u32, from: &[Ppn], to: &[Ppn]) {
+        let from = &from[..to.len()];
+        debug_assert!(to.iter().all(|&to| self.is_blank(to)), "an erased page was never read or recycled");
+        debug_assert!(
+            !from.iter().chain(to).any(|&ppn| self.is_dead(ppn)),
+            "a page is copied and listed as dead"
+        );
+        if !self.accesses.are_zero(first, pages) {
+            from.iter().zip(to).for_each(|(&from, &to)| self.accesses.transfer(from, to));
         }
-        for ((&lpn, &from), &to) in lpns.iter().zip(from).zip(to) {
-            self.moved(lpn, from, to);
-        }
+        self.owners.forget_moved(first, pages, from);
     }
 
     /// Page `ppn` is erased. For every page of the block, dead or not; `owner` matters for dead pages only.

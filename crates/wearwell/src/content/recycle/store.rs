@@ -274,24 +274,30 @@ impl Store {
 
     /// Reads what forgetting the contents of these slots will need.
     pub(super) fn warm_contents(&self, slots: &[u32]) {
-        read_all(slots.iter().map(|&slot| self.buckets.head(self.slots[slot as usize].fingerprint).into()));
+        self.warm_buckets(slots.iter().map(|&slot| self.slots[slot as usize].fingerprint));
     }
 
-    /// The same for admitting `count` candidates to a full store. The places of the worst are side by side.
+    /// Reads the heads of the lists that these contents belong to, and the entries that lead them.
+    fn warm_buckets(&self, contents: impl Iterator<Item = Fingerprint> + Clone) {
+        let heads = contents.map(|content| self.buckets.head(content));
+        read_all(heads.clone().map(u64::from));
+        read_all(heads.filter(|&head| head != NONE).map(|head| self.slots[head as usize].link.into()));
+    }
+
+    /// The same for admitting `count` candidates, of which those beyond the room evict. The places of the worst are side by
+    /// side.
     pub(super) fn warm_evictions(&self, history: &History, count: usize) {
-        if self.capacity.is_some_and(|capacity| self.len() >= capacity) {
-            let worst: ArrayVec<u32, TOGETHER> = self.order.worst_first().take(count.min(TOGETHER)).collect();
-            self.warm_contents(&worst);
-            history.warm_displaced(&worst);
-            history.warm_listed(worst.iter().map(|&slot| self.slots[slot as usize].ppn));
-        }
+        let Some(capacity) = self.capacity else { return };
+        let evictions = count.saturating_sub((capacity - self.len()) as usize);
+        let worst: ArrayVec<u32, TOGETHER> = self.order.worst_first().take(evictions.min(TOGETHER)).collect();
+        self.warm_contents(&worst);
+        history.warm_displaced(&worst);
+        history.warm_listed(worst.iter().map(|&slot| self.slots[slot as usize].ppn));
     }
 
     /// The same for finding these contents.
     pub(super) fn warm_find(&self, contents: &[Fingerprint]) {
-        let heads = contents.iter().map(|&content| self.buckets.head(content));
-        read_all(heads.clone().map(u64::from));
-        read_all(heads.filter(|&head| head != NONE).map(|head| self.slots[head as usize].link.into()));
+        self.warm_buckets(contents.iter().copied());
     }
 
     /// Changes the capacity and every level; among equals the recency stays. Evicts what no longer fits.

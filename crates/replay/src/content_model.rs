@@ -402,7 +402,6 @@ impl ContentModel {
         format!("content is synthetic: {}", parts.join("; "))
     }
 
-    #[inline]
     fn write(&mut self, page: u64) -> Descriptor {
         let mut rng = SplitMix64::seed_from_u64(mix(self.seed ^ self.writes.wrapping_mul(GOLDEN)));
         self.writes += 1;
@@ -417,7 +416,6 @@ impl ContentModel {
         self.descriptor(new, old)
     }
 
-    #[inline]
     fn choose(&mut self, page: u64, rng: &mut SplitMix64) -> u64 {
         match self.spec.source {
             Source::Unique => self.make(page),
@@ -451,7 +449,6 @@ impl ContentModel {
     }
 
     /// A content that was never there.
-    #[inline]
     fn make(&mut self, page: u64) -> u64 {
         let number = self.made;
         self.made += 1;
@@ -461,14 +458,13 @@ impl ContentModel {
 
     /// Joins the pool while it has room. The popularity covers the largest power of two that the pool has reached,
     /// then the whole pool, so that it is recomputed at most 27 times.
-    #[inline]
     fn remember(&mut self, content: u64) {
         let Source::Duplicates { theta, pool, .. } = self.spec.source else { return };
-        if self.pool.len() as u64 == pool {
+        let len = self.pool.len() as u64 + 1;
+        if len > pool {
             return;
         }
         self.pool.push(content);
-        let len = self.pool.len() as u64;
         if len.is_power_of_two() || len == pool {
             self.ranks = Zipf::new(len, theta);
         }

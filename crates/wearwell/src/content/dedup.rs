@@ -169,7 +169,6 @@ impl ContentIndex {
     }
 
     /// `unit` holds this content from now on. An older copy of the same content is not found any more.
-    #[inline(never)]
     pub(crate) fn insert(
         &mut self,
         fingerprint: Fingerprint,
@@ -195,7 +194,8 @@ impl ContentIndex {
         self.most_entries = self.most_entries.max(self.entries);
     }
 
-    /// Up to three quarters full: a content that is not there is known after eight buckets, a cache line, or two.
+    /// Whether one more entry fits. Up to three quarters full: a content that is not there is known after eight buckets, a
+    /// cache line, or two.
     #[inline]
     fn has_room(&self) -> bool {
         self.entries < self.capacity && (self.entries as usize) < self.words.len() / 4 * 3

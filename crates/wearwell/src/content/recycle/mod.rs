@@ -329,7 +329,9 @@ impl Recycle {
         self.history.collect_dead(first, pages, &mut dead);
         for dead in dead.chunks(TOGETHER) {
             self.warm_removals(dead, &spare_owner);
-            dead.iter().for_each(|&ppn| self.take_out(self.owner(ppn, spare_owner(ppn)), ppn));
+            for &ppn in dead {
+                self.take_out(self.owner(ppn, spare_owner(ppn)), ppn);
+            }
         }
         self.dead_of_block = dead;
         self.accesses.reset_range(first, pages);

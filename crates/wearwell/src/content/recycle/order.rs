@@ -78,7 +78,7 @@ impl Queue {
     }
 
     /// Entries and the blanks between them.
-    fn from_oldest(&self) -> &[u32] {
+    fn since_oldest(&self) -> &[u32] {
         &self.places[self.oldest..]
     }
 
@@ -97,7 +97,7 @@ impl Queue {
     }
 
     fn entries(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
-        self.from_oldest().iter().copied().filter(|&slot| slot != BLANK)
+        self.since_oldest().iter().copied().filter(|&slot| slot != BLANK)
     }
 
     fn check(&self, live: u32) -> Result<(), String> {
@@ -173,7 +173,7 @@ impl Order {
     #[inline]
     pub(super) fn worst(&self) -> Option<(u8, u32)> {
         let level = self.occupied_from(0)?;
-        Some((level as u8, self.queues[level].from_oldest()[0]))
+        Some((level as u8, self.queues[level].since_oldest()[0]))
     }
 
     /// The entry with `ticket` on `level`; any number if it left.

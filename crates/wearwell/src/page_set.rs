@@ -29,6 +29,15 @@ fn parts(first: Ppn, count: u32) -> impl Iterator<Item = Part> {
     })
 }
 
+/// Calls `found` for the pages whose bits are set in the word at `at`, in order.
+#[inline]
+fn each_page(at: usize, mut word: u64, mut found: impl FnMut(Ppn)) {
+    while word != 0 {
+        found(Ppn(at as u32 * 64 + word.trailing_zeros()));
+        word &= word - 1;
+    }
+}
+
 impl PageSet {
     /// No page. Memory: one bit per page.
     pub(crate) fn new(physical_pages: u64) -> Self {
@@ -47,8 +56,16 @@ impl PageSet {
 
     #[inline]
     pub(crate) fn insert(&mut self, ppn: Ppn) {
-        let at = ppn.index() / 64;
-        self.words.set(at, self.words.get(at) | 1 << (ppn.0 % 64));
+        self.insert_new(ppn);
+    }
+
+    /// Returns whether the page was not in the set before.
+    #[inline]
+    pub(crate) fn insert_new(&mut self, ppn: Ppn) -> bool {
+        let (at, bit) = (ppn.index() / 64, 1 << (ppn.0 % 64));
+        let word = self.words.get(at);
+        self.words.set(at, word | bit);
+        word & bit == 0
     }
 
     /// Returns whether the page was in the set.
@@ -78,11 +95,16 @@ impl PageSet {
     /// Appends those of `count` pages from `first` on that are in the set, in order. O(count / 64 + found).
     pub(crate) fn collect(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
         for part in parts(first, count) {
-            let mut word = self.words.get(part.at) & part.mask;
-            while word != 0 {
-                out.push(Ppn(part.at as u32 * 64 + word.trailing_zeros()));
-                word &= word - 1;
-            }
+            each_page(part.at, self.words.get(part.at) & part.mask, |ppn| out.push(ppn));
+        }
+    }
+
+    /// Removes those of `count` pages from `first` on that are in the set and that `leaves` says yes to. O(count / 64 + asked).
+    pub(crate) fn remove_if(&mut self, first: Ppn, count: u32, mut leaves: impl FnMut(Ppn) -> bool) {
+        for part in parts(first, count) {
+            let mut word = self.words.get(part.at);
+            each_page(part.at, word & part.mask, |ppn| word &= !(u64::from(leaves(ppn)) << (ppn.0 % 64)));
+            self.words.set(part.at, word);
         }
     }
 
@@ -106,12 +128,19 @@ mod tests {
         for (first, count) in [(0, 0), (0, 1), (0, 64), (5, 59), (5, 60), (63, 2), (70, 130), (128, 64)] {
             let (mut by_range, mut by_page) = (PageSet::new(256), PageSet::new(256));
             by_range.insert_range(Ppn(first), count);
-            (first..first + count).for_each(|ppn| by_page.insert(Ppn(ppn)));
+            (first..first + count).for_each(|ppn| assert!(by_page.insert_new(Ppn(ppn))));
             let mut found = Vec::new();
             by_range.collect(Ppn(0), 256, &mut found);
-            assert_eq!(found, (first..first + count).map(Ppn).collect::<Vec<_>>());
+            assert!(found.iter().copied().eq((first..first + count).map(Ppn)));
             assert_eq!((by_range.len(), by_page.len()), (count as u64, count as u64));
             assert_eq!(by_range.is_disjoint(Ppn(first), count), count == 0);
+            let mut asked = Vec::new();
+            by_range.remove_if(Ppn(first), count, |ppn| {
+                asked.push(ppn);
+                ppn.0 % 2 == 0
+            });
+            assert_eq!(asked, found);
+            assert!((0..256).all(|page| by_range.contains(Ppn(page)) == (page % 2 == 1 && found.contains(&Ppn(page)))));
             by_page.remove_range(Ppn(first), count);
             assert!(by_page.is_disjoint(Ppn(0), 256), "{count} pages from {first}");
         }

@@ -84,6 +84,7 @@ impl Refs {
     }
 
     /// The content of `from` is at `to` now.
+    #[inline]
     pub fn relocate(&mut self, from: Unit, to: Unit) {
         let extra = self.extra(from);
         if extra > 0 {

@@ -177,6 +177,22 @@ impl<W: Word> Table<W> {
     }
 }
 
+impl Table<u64> {
+    /// The first index from `first` on, and around the end, whose word `is_it` says yes to; some word has to be one.
+    #[inline]
+    pub(crate) fn position_around(&self, first: usize, is_it: impl Fn(u64) -> bool) -> usize {
+        let words = self.words();
+        let mut at = first;
+        loop {
+            match words.get(at) {
+                Some(&word) if is_it(u64::load(word)) => return at,
+                Some(_) => at += 1,
+                None => at = 0,
+            }
+        }
+    }
+}
+
 impl Table<u8> {
     /// All bytes.
     #[inline]

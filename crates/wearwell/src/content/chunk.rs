@@ -187,6 +187,11 @@ impl ChunkStage {
         self.excess_limit = spare_pages / 2;
     }
 
+    #[inline]
+    fn costs_too_much(&self) -> bool {
+        self.excess_pages > self.excess_limit
+    }
+
     fn unit(&self, chunk: u32, member: usize) -> Unit {
         Unit(self.first_unit + chunk * CHUNK_MEMBERS as u32 + member as u32)
     }
@@ -342,19 +347,19 @@ impl<N: Nand> Ftl<N> {
                 Content::Descriptor(_) => Vec::new(),
             },
         };
-        if !self.is_pending(lpn)
-            && self.chunks.as_ref().is_some_and(|stage| stage.pending.len() == CHUNK_MEMBERS)
-        {
+        let mut stage = self.chunks.as_mut().expect("only the chunk stage takes pages");
+        let before = stage.pending.iter().position(|pending| pending.lpn == lpn);
+        if before.is_none() && stage.pending.len() == CHUNK_MEMBERS {
             // Power was lost while the full buffer was written.
             self.commit_chunk()?;
+            stage = self.chunks.as_mut().expect("asked above");
         }
-        let stage = self.chunks.as_mut().expect("only the chunk stage takes pages");
-        let replaced =
-            stage.pending.iter().position(|pending| pending.lpn == lpn).map(|at| stage.pending.remove(at));
+        let replaced = before.map(|at| stage.pending.remove(at));
         stage.pending.push(page);
+        let is_full = stage.pending.len() == CHUNK_MEMBERS;
         self.store.stats.host_page_writes += 1;
         self.store.stats.packed_writes += 1;
-        if self.chunks.as_ref().is_some_and(|stage| stage.pending.len() == CHUNK_MEMBERS) {
+        if is_full {
             return self.commit_chunk().inspect_err(|_| self.take_back(lpn, replaced));
         }
         Ok(())
@@ -578,8 +583,14 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Takes chunks apart that cost more pages than they have members, while they cost too many.
+    #[inline]
     pub(crate) fn unpack_wasteful(&mut self) -> Result<()> {
-        while self.chunks.as_ref().is_some_and(|stage| stage.excess_pages > stage.excess_limit) {
+        if self.chunks.as_ref().is_some_and(|stage| stage.costs_too_much()) { self.unpack() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn unpack(&mut self) -> Result<()> {
+        while self.chunks.as_ref().is_some_and(|stage| stage.costs_too_much()) {
             // First the room, for as many members as such a chunk can have: making it may pack chunks anew.
             let pool = self.make_room_for_pages(Stream::Host, CHUNK_MEMBERS as u32 - 2)?;
             let Some(number) = self.chunks.as_mut().and_then(next_to_unpack) else { return Ok(()) };
@@ -723,7 +734,7 @@ impl<N: Nand> Ftl<N> {
 }
 
 fn next_to_unpack(stage: &mut Box<ChunkStage>) -> Option<u32> {
-    while stage.excess_pages > stage.excess_limit {
+    while stage.costs_too_much() {
         let number = stage.wasteful.pop()?;
         if stage.chunks[number as usize].excess_pages() > 0 {
             return Some(number);

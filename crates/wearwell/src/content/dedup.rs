@@ -73,6 +73,12 @@ fn tag_of(fingerprint: Fingerprint) -> u64 {
     mix(fingerprint.0) >> (64 - TAG_BITS)
 }
 
+/// Where a search ended.
+enum Search {
+    Found(usize),
+    Gap(usize),
+}
+
 /// Fingerprint to unit: linear probing. Memory here: 11 to 16 bytes per entry.
 #[derive(Clone, Debug)]
 pub(crate) struct ContentIndex {
@@ -110,20 +116,20 @@ impl ContentIndex {
         if bucket + 1 == self.words.len() { 0 } else { bucket + 1 }
     }
 
-    /// The bucket of the entry with this tag that `is_it` says yes to.
+    /// Where the entry with this tag is that `is_it` says yes to, or else the empty bucket where it would be.
+    #[inline]
+    fn search(&self, tag: u64, is_it: impl Fn(Unit) -> bool) -> Search {
+        let ends = |word| Word(word) == Word::NONE || Word(word).tag() == tag && is_it(Word(word).unit());
+        let bucket = self.words.position_around(self.home(tag), ends);
+        if self.word(bucket) == Word::NONE { Search::Gap(bucket) } else { Search::Found(bucket) }
+    }
+
+    /// The bucket of the entry with this content that `is_it` says yes to.
     #[inline]
     fn bucket_of(&self, fingerprint: Fingerprint, is_it: impl Fn(Unit) -> bool) -> Option<usize> {
-        let tag = tag_of(fingerprint);
-        let mut bucket = self.home(tag);
-        loop {
-            let word = self.word(bucket);
-            if word == Word::NONE {
-                return None;
-            }
-            if word.tag() == tag && is_it(word.unit()) {
-                return Some(bucket);
-            }
-            bucket = self.after(bucket);
+        match self.search(tag_of(fingerprint), is_it) {
+            Search::Found(bucket) => Some(bucket),
+            Search::Gap(_) => None,
         }
     }
 
@@ -169,22 +175,40 @@ impl ContentIndex {
         unit: Unit,
         content: impl Fn(Unit) -> Fingerprint,
     ) {
-        if let Some(bucket) = self.bucket_of(fingerprint, |unit| content(unit) == fingerprint) {
-            return self.rename(bucket, unit);
-        }
+        let tag = tag_of(fingerprint);
+        let gap = match self.search(tag, |unit| content(unit) == fingerprint) {
+            Search::Found(bucket) => return self.rename(bucket, unit),
+            Search::Gap(gap) => gap,
+        };
         if self.capacity == 0 {
             return;
         }
+        let word = Word::new(tag, unit);
+        if self.has_room() {
+            self.words.set(gap, word.0);
+        } else {
+            self.make_room();
+            self.place(word);
+        }
+        self.entries += 1;
+        self.most_entries = self.most_entries.max(self.entries);
+    }
+
+    /// Whether one more entry fits. Up to three quarters full: a content that is not there is known after eight buckets, a
+    /// cache line, or two.
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.entries < self.capacity && (self.entries as usize) < self.words.len() / 4 * 3
+    }
+
+    #[cold]
+    fn make_room(&mut self) {
         if self.entries >= self.capacity {
             self.evict();
         }
-        // Up to three quarters full: a content that is not there is known after eight buckets, a cache line, or two.
         if self.entries as usize >= self.words.len() / 4 * 3 {
             self.grow();
         }
-        self.place(Word::new(tag_of(fingerprint), unit));
-        self.entries += 1;
-        self.most_entries = self.most_entries.max(self.entries);
     }
 
     fn rename(&mut self, bucket: usize, unit: Unit) {
@@ -201,11 +225,9 @@ impl ContentIndex {
     }
 
     fn place(&mut self, word: Word) {
-        let mut bucket = self.home(word.tag());
-        while self.word(bucket) != Word::NONE {
-            bucket = self.after(bucket);
+        if let Search::Gap(gap) = self.search(word.tag(), |_| false) {
+            self.words.set(gap, word.0);
         }
-        self.words.set(bucket, word.0);
     }
 
     fn evict(&mut self) {
@@ -221,8 +243,6 @@ impl ContentIndex {
 
     /// Empties a bucket and closes the gap: entries behind it that are not at home move up.
     fn empty(&mut self, bucket: usize) {
-        let len = self.words.len();
-        let distance = |from: usize, to: usize| if to >= from { to - from } else { to + len - from };
         let (mut gap, mut at) = (bucket, bucket);
         loop {
             at = self.after(at);
@@ -230,7 +250,9 @@ impl ContentIndex {
             if word == Word::NONE {
                 break;
             }
-            if distance(self.home(word.tag()), at) >= distance(gap, at) {
+            let home = self.home(word.tag());
+            let is_behind_gap = if gap < at { gap < home && home <= at } else { gap < home || home <= at };
+            if !is_behind_gap {
                 self.words.set(gap, word.0);
                 gap = at;
             }

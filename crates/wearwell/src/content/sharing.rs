@@ -11,6 +11,11 @@
 //! Invariants: the count of a page's referrers equals the logical pages mapped to it; a logical page is marked *bound*
 //! exactly while its place was given by an entry; the content index names valid pages only.
 
+#![expect(
+    clippy::inline_always,
+    reason = "measured: a device without sharing should pay one branch, not a call"
+)]
+
 use crate::address::{BlockId, Lpn, Ppn, Unit};
 use crate::content::dedup::{ContentIndex, DedupOptions};
 use crate::content::{Content, Fingerprint};
@@ -240,11 +245,17 @@ fn judge(mapping: &AnyMapping, bound: &PageSet, oldest_evidence: u64, entry: &En
 
 impl<N: Nand> Ftl<N> {
     /// A stored unit with this content. With `verify_on_hit` its bytes are read and compared, and the read is charged.
+    #[inline(always)]
     pub(crate) fn find_stored(
         &mut self,
         fingerprint: Fingerprint,
         content: &Content<'_>,
     ) -> Result<Option<Unit>> {
+        if self.sharing.is_some() { self.look_up(fingerprint, content) } else { Ok(None) }
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Unit>> {
         let Self { sharing, store, chunks, observations, .. } = self;
         let Some(sharing) = sharing else { return Ok(None) };
         let Some(index) = &mut sharing.index else { return Ok(None) };

@@ -437,7 +437,7 @@ impl<N: Nand> Ftl<N> {
         if let Some(stage) = &mut self.recycle {
             let geometry = self.store.geometry();
             let (first, pages) = (geometry.first_page(victim), geometry.block_pages());
-            stage.part.moved_block(first, pages, &batch.owners, &batch.from, &batch.to);
+            stage.part.moved_block(first, pages, &batch.from, &batch.to);
         }
         if self.sharing.is_some() { self.relocate_shared(self.store.pool_of(victim), batch) } else { Ok(()) }
     }

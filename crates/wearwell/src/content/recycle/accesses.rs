@@ -4,29 +4,42 @@
 //! (location, times) pairs; with every location present that is a dense array, so two counters share a byte:
 //! 0.5 B per page instead of 5 B. The price is a shift and a mask per access.
 //!
+//! One more bit for each cache line of counters says whether one of them may not be 0: where nothing is read, or little, the
+//! counters are not looked at.
+//!
 //! Invariants: a counter saturates at 15; only pages that are valid count; erase resets to 0.
 //! Source: LX-SSD (Zhou et al.), section IV-B.2.
 
 use crate::address::Ppn;
+use crate::page_set::PageSet;
 
 /// Largest access count: 15 means "15 or more", the paper's over-accessed pages.
 pub const MAX_ACCESSES: u8 = 15;
+
+/// Pages whose counters share a cache line.
+const LINE_PAGES: u32 = 128;
 
 /// Dense 4-bit saturating counters, one per physical page.
 #[derive(Clone, Debug)]
 pub(super) struct Accesses {
     pairs: Vec<u8>,
+    /// Lines of counters, by number, of which one may not be 0.
+    counted: PageSet,
 }
 
 impl Accesses {
     /// All counters 0. Memory: `physical_pages / 2` bytes.
     pub(super) fn new(physical_pages: usize) -> Self {
-        Self { pairs: vec![0; physical_pages.div_ceil(2)] }
+        let lines = physical_pages.div_ceil(LINE_PAGES as usize);
+        Self { pairs: vec![0; physical_pages.div_ceil(2)], counted: PageSet::new(lines as u64) }
     }
 
     /// Reads counted for `ppn`, 0 to [`MAX_ACCESSES`].
     #[inline]
     pub(super) fn get(&self, ppn: Ppn) -> u8 {
+        if !self.counted.contains(line(ppn)) {
+            return 0;
+        }
         self.pairs[ppn.index() / 2] >> shift(ppn) & 0xf
     }
 
@@ -35,6 +48,7 @@ impl Accesses {
     pub(super) fn count(&mut self, ppn: Ppn) {
         if self.get(ppn) < MAX_ACCESSES {
             self.pairs[ppn.index() / 2] += 1 << shift(ppn);
+            self.counted.insert(line(ppn));
         }
     }
 
@@ -44,22 +58,26 @@ impl Accesses {
         self.pairs[ppn.index() / 2] &= !(0xf << shift(ppn));
     }
 
-    /// Back to 0 for `count` pages from `first` on. O(count / 2).
+    /// Back to 0 for `count` pages from `first` on. O(count / 2) if one of them was read.
     pub(super) fn reset_range(&mut self, first: Ppn, count: u32) {
+        if self.are_zero(first, count) {
+            return;
+        }
         let end = first.0 + count;
         let (even, odd) = (first.0.next_multiple_of(2), end - end % 2);
         (first.0..even.min(end)).chain(odd.max(even)..end).for_each(|ppn| self.reset(Ppn(ppn)));
         if even < odd {
             self.pairs[even as usize / 2..odd as usize / 2].fill(0);
         }
+        let (whole, end) = (first.0.div_ceil(LINE_PAGES), end / LINE_PAGES);
+        self.counted.remove_range(Ppn(whole), end.saturating_sub(whole));
     }
 
-    /// Whether none of `count` pages from `first` on was read. Their neighbours in the same byte count too, which
-    /// only makes the answer more careful. O(count / 2).
+    /// Whether none of `count` pages from `first` on was read. Their neighbours in the same line count too, which
+    /// only makes the answer more careful. O(count / 8192).
     pub(super) fn are_zero(&self, first: Ppn, count: u32) -> bool {
-        self.pairs[first.index() / 2..(first.index() + count as usize).div_ceil(2)]
-            .iter()
-            .all(|&pair| pair == 0)
+        let lines = first.0 / LINE_PAGES..(first.0 + count).div_ceil(LINE_PAGES);
+        self.counted.is_disjoint(Ppn(lines.start), lines.len() as u32)
     }
 
     /// `to` takes over the count of `from`, which is reset.
@@ -67,13 +85,22 @@ impl Accesses {
         let count = self.get(from);
         self.reset(from);
         self.reset(to);
-        self.pairs[to.index() / 2] |= count << shift(to);
+        if count > 0 {
+            self.pairs[to.index() / 2] |= count << shift(to);
+            self.counted.insert(line(to));
+        }
     }
 
     /// Bytes of the table.
     pub(super) fn bytes(&self) -> u64 {
         self.pairs.len() as u64
     }
+}
+
+/// The number of the line that holds the counter of `ppn`.
+#[inline]
+fn line(ppn: Ppn) -> Ppn {
+    Ppn(ppn.0 / LINE_PAGES)
 }
 
 #[inline]
@@ -99,18 +126,22 @@ mod tests {
 
     #[test]
     fn ranges_do_not_touch_their_neighbours() {
-        for (first, count) in [(0, 0), (0, 1), (1, 1), (1, 2), (0, 4), (1, 5), (2, 3), (3, 5)] {
-            let mut accesses = Accesses::new(9);
-            (0..9).for_each(|page| accesses.count(Ppn(page)));
+        let few = [(0, 0), (0, 1), (1, 1), (1, 2), (0, 4), (1, 5), (2, 3), (3, 5)];
+        let many = [(0, 128), (127, 1), (127, 2), (100, 200), (128, 256), (129, 255), (0, 400)];
+        for (first, count) in few.into_iter().chain(many) {
+            let mut accesses = Accesses::new(400);
+            (0..400).for_each(|page| accesses.count(Ppn(page)));
             accesses.reset_range(Ppn(first), count);
             let inside = first..first + count;
             assert!(
-                (0..9).all(|page| (accesses.get(Ppn(page)) == 0) == inside.contains(&page)),
+                (0..400).all(|page| (accesses.get(Ppn(page)) == 0) == inside.contains(&page)),
                 "{count} from {first}"
             );
-            assert!(!accesses.are_zero(Ppn(0), 9) || count == 9);
+            assert!(!accesses.are_zero(Ppn(0), 400) || count == 400);
+            inside.for_each(|page| accesses.count(Ppn(page)));
+            assert!((0..400).all(|page| accesses.get(Ppn(page)) == 1), "{count} from {first}, counted again");
         }
-        assert!(Accesses::new(9).are_zero(Ppn(1), 7));
+        assert!(Accesses::new(400).are_zero(Ppn(1), 300));
     }
 
     #[test]

@@ -19,7 +19,8 @@ use super::probability::OLDEST_POSITION;
 use crate::address::{Lpn, Ppn};
 use crate::page_set::PageSet;
 use crate::table::Table;
-use crate::warm::read_all;
+use crate::warm::{TOGETHER, read_all};
+use arrayvec::ArrayVec;
 
 const END: u32 = u32::MAX;
 
@@ -116,43 +117,24 @@ impl History {
         page(self.links.get(ppn.0).older)
     }
 
-    /// Reads what the deaths of valid pages `ppns` of `lpns` will need; see [`crate::warm`].
-    pub(super) fn warm(&self, lpns: &[Lpn], ppns: &[Ppn]) {
-        self.warm_heads(lpns.iter().copied());
-        read_all(
-            ppns.iter().map(|&ppn| u64::from(self.is_dead(ppn)) + u64::from(self.slotted.contains(ppn))),
-        );
-        let newest = lpns.iter().filter_map(|&lpn| self.newest(lpn));
-        read_all(newest.clone().map(|ppn| self.slotted.contains(ppn).into()));
-        self.warm_links(ppns.iter().copied());
-        self.warm_links(newest);
-    }
-
-    /// Reads the links of these pages.
-    fn warm_links(&self, ppns: impl Iterator<Item = Ppn>) {
+    /// Reads the links of these pages, and the bits that say what they mean; see [`crate::warm`].
+    pub(super) fn warm_listed(&self, ppns: impl Iterator<Item = Ppn> + Clone) {
+        let bits = |ppn| u64::from(self.is_dead(ppn)) + u64::from(self.slotted.contains(ppn));
+        read_all(ppns.clone().map(bits));
         read_all(ppns.map(|ppn| self.links.get(ppn.0).newer.into()));
     }
 
-    /// Reads what detaching pages from these slots will need; see [`crate::warm`].
-    pub(super) fn warm_detachments(&self, slotted: impl Iterator<Item = (Ppn, u32)> + Clone) {
-        read_all(slotted.clone().map(|(ppn, _)| self.slotted.contains(ppn).into()));
-        self.warm_displaced(slotted.clone().map(|(_, slot)| slot));
-        self.warm_links(slotted.map(|(ppn, _)| ppn));
-    }
-
     /// Reads the links that these slots displaced.
-    pub(super) fn warm_displaced(&self, slots: impl Iterator<Item = u32>) {
-        read_all(slots.map(|slot| self.displaced[slot as usize].into()));
+    pub(super) fn warm_displaced(&self, slots: &[u32]) {
+        read_all(slots.iter().map(|&slot| self.displaced[slot as usize].into()));
     }
 
     /// Reads what unlinking these pages will need of their neighbours; see [`crate::warm`].
     pub(super) fn warm_neighbours(&self, dead: &[Ppn]) {
-        let slots = dead.iter().filter_map(|&ppn| self.slot(ppn));
-        self.warm_displaced(slots);
         let neighbours = |&ppn: &Ppn| [page(self.links.get(ppn.0).older), page(self.newer(ppn.0))];
-        let neighbours = dead.iter().flat_map(neighbours).flatten();
-        read_all(neighbours.clone().map(|ppn| self.slotted.contains(ppn).into()));
-        self.warm_links(neighbours);
+        let neighbours: ArrayVec<Ppn, { 2 * TOGETHER }> =
+            dead.iter().flat_map(neighbours).flatten().collect();
+        self.warm_listed(neighbours.iter().copied());
     }
 
     /// Dead pages of `lpn`, newest first.
@@ -171,18 +153,23 @@ impl History {
     pub(super) fn attach(&mut self, ppn: Ppn, slot: u32) {
         debug_assert!(self.is_dead(ppn) && !self.slotted.contains(ppn), "page {ppn} cannot take slot {slot}");
         if self.displaced.len() <= slot as usize {
-            self.displaced.resize(slot as usize + 1, END);
+            self.make_place_for(slot);
         }
         self.displaced[slot as usize] = self.links.replace_newer(ppn.0, slot);
         self.slotted.insert(ppn);
     }
 
+    #[cold]
+    fn make_place_for(&mut self, slot: u32) {
+        self.displaced.resize(slot as usize + 1, END);
+    }
+
     /// Takes the slot of `ppn` away.
     #[inline]
     pub(super) fn detach(&mut self, ppn: Ppn) {
-        let newer = self.newer(ppn.0);
+        let link = self.links.get(ppn.0);
+        self.links.set(ppn.0, Link { newer: self.displaced[link.newer as usize], ..link });
         self.slotted.remove(ppn);
-        self.links.replace_newer(ppn.0, newer);
     }
 
     /// Pages that have a slot. Counts all bits.
@@ -217,17 +204,17 @@ impl History {
         position
     }
 
-    /// `ppn` has just died as a version of `lpn`: position 0.
+    /// `ppn` has just died as a version of `lpn`: position 0. Returns the version before it.
     #[inline]
-    pub(super) fn push(&mut self, lpn: Lpn, ppn: Ppn) {
-        assert!(!self.is_dead(ppn), "page {ppn} of logical page {lpn} dies twice");
+    pub(super) fn push(&mut self, lpn: Lpn, ppn: Ppn) -> Option<Ppn> {
+        assert!(self.dead.insert_new(ppn), "page {ppn} of logical page {lpn} dies twice");
         let older = self.newest.replace(lpn.index(), ppn.0);
         self.links.set(ppn.0, Link { older, newer: END });
-        self.dead.insert(ppn);
         if older != END {
             self.set_newer(older, ppn.0);
         }
         self.dead_pages += 1;
+        page(older)
     }
 
     /// Takes `ppn`, which has no slot any more, out of the list of `lpn`; older pages move up by one position.
@@ -235,7 +222,10 @@ impl History {
     pub(super) fn unlink(&mut self, lpn: Lpn, ppn: Ppn) {
         debug_assert!(!self.slotted.contains(ppn), "page {ppn} leaves its list and keeps its slot");
         let Link { older, newer } = self.links.get(ppn.0);
-        assert!(self.is_dead(ppn), "page {ppn} is not dead and cannot leave the list of logical page {lpn}");
+        assert!(
+            self.dead.remove(ppn),
+            "page {ppn} is not dead and cannot leave the list of logical page {lpn}"
+        );
         if newer == END {
             let head = self.newest.replace(lpn.index(), older);
             assert!(head == ppn.0, "page {ppn} is not a version of logical page {lpn}");
@@ -246,7 +236,6 @@ impl History {
         if older != END {
             self.set_newer(older, newer);
         }
-        self.dead.remove(ppn);
         self.dead_pages -= 1;
     }
 
@@ -314,7 +303,7 @@ mod tests {
     fn pages_leave_from_every_place_of_a_list() {
         for gone in 0..3 {
             let mut history = History::new(4, 2);
-            (0..3).for_each(|p| history.push(Lpn(1), Ppn(p)));
+            (0..3).for_each(|p| assert!(history.push(Lpn(1), Ppn(p)).is_none_or(|older| older.0 + 1 == p)));
             history.unlink(Lpn(1), Ppn(gone));
             let expected: Vec<u32> = [2, 1, 0].into_iter().filter(|&p| p != gone).collect();
             assert_eq!(versions(&history, 1), expected);
@@ -328,7 +317,7 @@ mod tests {
         let mut history = History::new(4, 1);
         history.push(Lpn(0), Ppn(0));
         history.attach(Ppn(0), 7);
-        (1..4).for_each(|p| history.push(Lpn(0), Ppn(p)));
+        (1..4).for_each(|p| assert!(history.push(Lpn(0), Ppn(p)).is_none_or(|older| older.0 + 1 == p)));
         history.attach(Ppn(1), 0);
         history.check().unwrap();
         assert_eq!([0, 1, 2].map(|p| history.slot(Ppn(p))), [Some(7), Some(0), None]);
@@ -342,7 +331,7 @@ mod tests {
     #[test]
     fn positions_stop_at_15() {
         let mut history = History::new(20, 1);
-        (0..20).for_each(|p| history.push(Lpn(0), Ppn(p)));
+        (0..20).for_each(|p| assert!(history.push(Lpn(0), Ppn(p)).is_none_or(|older| older.0 + 1 == p)));
         assert_eq!([19, 18, 5, 4, 3, 0].map(|p| history.position(Ppn(p))), [0, 1, 14, 15, 15, 15]);
     }
 

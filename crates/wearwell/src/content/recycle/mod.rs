@@ -34,6 +34,7 @@
 //! - Positions are not stored: they are walked, at most 15 links, when a list changes.
 
 mod accesses;
+mod buckets;
 mod history;
 mod order;
 mod owners;
@@ -47,8 +48,9 @@ pub(crate) use stage::RecycleStage;
 
 use crate::address::{Lpn, Ppn};
 use crate::content::Fingerprint;
-use crate::warm::read_all;
+use crate::warm::{TOGETHER, read_all};
 use accesses::Accesses;
+use arrayvec::ArrayVec;
 use history::{History, MAX_PAGES};
 use owners::Owners;
 use store::{Admission, Candidate, Store};
@@ -225,14 +227,21 @@ impl Recycle {
 
     /// Reads what writes of `lpns`, now at `ppns` with these contents, will need; see [`crate::warm`].
     pub(crate) fn warm(&self, lpns: &[Lpn], ppns: &[Ppn], contents: &[Fingerprint]) {
-        self.history.warm(lpns, ppns);
+        self.history.warm_heads(lpns.iter().copied());
+        self.history.warm_listed(ppns.iter().copied());
         read_all(ppns.iter().map(|&ppn| self.accesses.get(ppn).into()));
-        let slots =
-            lpns.iter().filter_map(|&lpn| self.history.newest(lpn)).filter_map(|ppn| self.history.slot(ppn));
-        self.history.warm_displaced(slots.clone());
-        self.store.warm_places(slots);
+        let newest: ArrayVec<Ppn, TOGETHER> =
+            lpns.iter().filter_map(|&lpn| self.history.newest(lpn)).collect();
+        self.history.warm_listed(newest.iter().copied());
+        let slots = self.slots_of(&newest);
+        self.history.warm_displaced(&slots);
+        self.store.warm_places(&slots);
         self.store.warm_find(contents);
         self.store.warm_evictions(&self.history, lpns.len());
+    }
+
+    fn slots_of(&self, dead: &[Ppn]) -> ArrayVec<u32, TOGETHER> {
+        dead.iter().filter_map(|&ppn| self.history.slot(ppn)).collect()
     }
 
     /// Reads what looking for these contents will need; see [`crate::warm`].
@@ -253,17 +262,22 @@ impl Recycle {
     #[inline]
     pub fn programmed(&mut self, lpn: Lpn, ppn: Ppn) {
         assert!(!self.history.is_dead(ppn), "page {ppn} is programmed for {lpn} and still listed as dead");
-        self.accesses.reset(ppn);
-        self.owners.forget(ppn);
+        debug_assert!(self.is_blank(ppn), "page {ppn} was erased, which nobody was told");
+    }
+
+    /// Whether nothing is known of `ppn` but what its spare area says, as of every page after its erase.
+    fn is_blank(&self, ppn: Ppn) -> bool {
+        self.accesses.get(ppn) == 0 && self.owners.are_spare(ppn, 1)
     }
 
     /// The valid page of `lpn` is overwritten or trimmed: it becomes the newest dead page of `lpn` and is offered to
     /// the store. Up to 15 older pages lose a version.
     #[inline]
     pub fn invalidated(&mut self, lpn: Lpn, ppn: Ppn, fingerprint: Fingerprint) {
-        self.history.push(lpn, ppn);
-        self.relevel_from(self.history.older(ppn), 1);
-        self.offer(Candidate { ppn, fingerprint, accesses: self.accesses.get(ppn) });
+        if let Some(older) = self.history.push(lpn, ppn) {
+            self.relevel_from(older, 1);
+        }
+        self.offer(Candidate { ppn, fingerprint, accesses: self.accesses.get(ppn) }, 0);
     }
 
     /// The host read valid page `ppn`.
@@ -282,16 +296,19 @@ impl Recycle {
         self.owners.forget(to);
     }
 
-    /// GC copied valid pages of the block that starts at `first`: as [`Recycle::moved`] for each, but without looking
-    /// at single pages if none of the block was ever read or recycled.
-    pub fn moved_block(&mut self, first: Ppn, pages: u32, lpns: &[Lpn], from: &[Ppn], to: &[Ppn]) {
-        if self.accesses.are_zero(first, pages) && self.owners.are_spare(first, pages) {
-            debug_assert!(to.iter().all(|&to| self.accesses.get(to) == 0), "an erased page was never read");
-            return;
+    /// GC copied the valid pages of a block in order, as [`Recycle::moved`] for each, up to the last of `to`: but without
+    /// looking at single pages that were never read or recycled.
+    pub fn moved_block(&mut self, first: Ppn, pages: u32, from: &[Ppn], to: &[Ppn]) {
+        let from = &from[..to.len()];
+        debug_assert!(to.iter().all(|&to| self.is_blank(to)), "an erased page was never read or recycled");
+        debug_assert!(
+            !from.iter().chain(to).any(|&ppn| self.is_dead(ppn)),
+            "a page is copied and listed as dead"
+        );
+        if !self.accesses.are_zero(first, pages) {
+            from.iter().zip(to).for_each(|(&from, &to)| self.accesses.transfer(from, to));
         }
-        for ((&lpn, &from), &to) in lpns.iter().zip(from).zip(to) {
-            self.moved(lpn, from, to);
-        }
+        self.owners.forget_moved(first, pages, from);
     }
 
     /// Page `ppn` is erased. For every page of the block, dead or not; `owner` matters for dead pages only.
@@ -310,15 +327,26 @@ impl Recycle {
         let mut dead = std::mem::take(&mut self.dead_of_block);
         dead.clear();
         self.history.collect_dead(first, pages, &mut dead);
-        self.store.warm_removals(dead.iter().filter_map(|&ppn| self.history.slot(ppn)));
-        self.history.warm_heads(dead.iter().map(|&ppn| spare_owner(ppn)));
-        self.history.warm_neighbours(&dead);
-        for &ppn in &dead {
-            self.take_out(self.owner(ppn, spare_owner(ppn)), ppn);
+        for dead in dead.chunks(TOGETHER) {
+            self.warm_removals(dead, &spare_owner);
+            for &ppn in dead {
+                self.take_out(self.owner(ppn, spare_owner(ppn)), ppn);
+            }
         }
         self.dead_of_block = dead;
         self.accesses.reset_range(first, pages);
         self.owners.forget_range(first, pages);
+    }
+
+    /// Reads what taking these pages out will need; see [`crate::warm`].
+    fn warm_removals(&self, dead: &[Ppn], spare_owner: impl Fn(Ppn) -> Lpn) {
+        self.history.warm_heads(dead.iter().map(|&ppn| spare_owner(ppn)));
+        self.history.warm_listed(dead.iter().copied());
+        let slots = self.slots_of(dead);
+        self.history.warm_displaced(&slots);
+        self.store.warm_places(&slots);
+        self.store.warm_contents(&slots);
+        self.history.warm_neighbours(dead);
     }
 
     /// The owner of `ppn`, dead or valid, given the owner that its spare area names.
@@ -348,7 +376,7 @@ impl Recycle {
         assert!(self.history.is_dead(ppn), "page {ppn} is fast-loaded and not dead");
         if !self.raise(ppn) {
             self.statistics.fast_loaded += 1;
-            self.offer(Candidate { ppn, fingerprint, accesses: MAX_ACCESSES });
+            self.offer(Candidate { ppn, fingerprint, accesses: MAX_ACCESSES }, self.history.position(ppn));
         }
     }
 
@@ -405,7 +433,8 @@ impl Recycle {
     pub fn load(&mut self, ppn: Ppn, fingerprint: Fingerprint) {
         assert!(self.history.is_dead(ppn), "page {ppn} is loaded and not dead");
         if self.history.slot(ppn).is_none() {
-            self.offer(Candidate { ppn, fingerprint, accesses: self.accesses.get(ppn) });
+            let accesses = self.accesses.get(ppn);
+            self.offer(Candidate { ppn, fingerprint, accesses }, self.history.position(ppn));
         }
     }
 
@@ -414,7 +443,9 @@ impl Recycle {
     pub fn set_policy(&mut self, policy: StorePolicy, capacity_entries: Option<u32>) {
         self.policy = policy;
         let Self { store, history, probability, .. } = self;
-        store.reorder(history, capacity_entries, |history, page| level(policy, probability, history, page));
+        store.reorder(history, capacity_entries, |history, page| {
+            level(policy, probability, page.accesses, history.position(page.ppn))
+        });
     }
 
     /// The current policy.
@@ -498,7 +529,7 @@ impl Recycle {
         self.owners.check(&owners)?;
         self.store.check(&self.history, |candidate| {
             let dead = self.history.is_dead(candidate.ppn);
-            dead.then(|| level(self.policy, &self.probability, &self.history, candidate))
+            dead.then(|| self.level(candidate, self.history.position(candidate.ppn)))
         })
     }
 
@@ -507,22 +538,26 @@ impl Recycle {
     fn take_out(&mut self, owner: Lpn, ppn: Ppn) {
         let slot = self.history.slot(ppn);
         let heir = slot.and_then(|slot| self.store.remove(&mut self.history, slot));
-        let older = self.history.older(ppn);
-        let position = if older.is_some() { self.history.position(ppn) } else { OLDEST_POSITION };
-        self.history.unlink(owner, ppn);
-        self.relevel_from(older, position);
+        if let Some(older) = self.history.older(ppn) {
+            let position = self.history.position(ppn);
+            self.history.unlink(owner, ppn);
+            self.relevel_from(older, position);
+        } else {
+            self.history.unlink(owner, ppn);
+        }
         if let Some(slot) = heir {
-            let level = level(self.policy, &self.probability, &self.history, self.store.candidate(slot));
+            let candidate = self.store.candidate(slot);
+            let level = self.level(candidate, self.history.position(candidate.ppn));
             self.store.enter_order(slot, level);
         }
     }
 
     /// `page` and the pages behind it stand at `first` and the positions behind it now.
-    #[inline]
-    fn relevel_from(&mut self, mut page: Option<Ppn>, first: u8) {
+    fn relevel_from(&mut self, page: Ppn, first: u8) {
         if self.policy == StorePolicy::Lru {
             return;
         }
+        let mut page = Some(page);
         for position in first..=OLDEST_POSITION {
             let Some(ppn) = page else { return };
             if let Some(slot) = self.history.slot(ppn) {
@@ -533,13 +568,20 @@ impl Recycle {
         }
     }
 
+    /// The level of a page at `position` of its list under the current policy.
     #[inline]
-    fn offer(&mut self, candidate: Candidate) {
+    fn level(&self, candidate: Candidate, position: u8) -> u8 {
+        level(self.policy, &self.probability, candidate.accesses, position)
+    }
+
+    /// Offers a dead page at `position` of its list to the store.
+    #[inline]
+    fn offer(&mut self, candidate: Candidate, position: u8) {
+        let level = self.level(candidate, position);
         if let Some(rival) = self.store.find(candidate.fingerprint) {
-            self.settle(rival, candidate);
+            self.settle(rival, candidate, level);
             return;
         }
-        let level = level(self.policy, &self.probability, &self.history, candidate);
         match self.store.admit(&mut self.history, candidate, level) {
             Admission::Inserted => self.statistics.inserted += 1,
             Admission::Refused => self.statistics.refused += 1,
@@ -551,13 +593,12 @@ impl Recycle {
     }
 
     /// Two dead pages with equal content: one stays the entry.
-    fn settle(&mut self, rival: u32, candidate: Candidate) {
+    fn settle(&mut self, rival: u32, candidate: Candidate, level: u8) {
         self.statistics.duplicates += 1;
         let entry = self.store.candidate(rival);
         let newcomer_wins = self.natural_level(candidate.ppn, candidate.accesses)
             >= self.natural_level(entry.ppn, entry.accesses);
         if newcomer_wins {
-            let level = level(self.policy, &self.probability, &self.history, candidate);
             self.store.supersede(&mut self.history, rival, candidate, level);
             return;
         }
@@ -601,11 +642,11 @@ impl Recycle {
 
 /// The level of a dead page under a policy. LRU has one level: recency alone decides.
 #[inline]
-fn level(policy: StorePolicy, probability: &Probability, history: &History, candidate: Candidate) -> u8 {
+fn level(policy: StorePolicy, probability: &Probability, accesses: u8, position: u8) -> u8 {
     match policy {
         StorePolicy::Lru => 0,
         StorePolicy::Probability | StorePolicy::ProbabilityFastLoading { .. } => {
-            probability.level(candidate.accesses, history.position(candidate.ppn))
+            probability.level(accesses, position)
         }
     }
 }

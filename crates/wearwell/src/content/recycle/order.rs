@@ -6,15 +6,13 @@
 //! nothing else moves. Insert, remove and "worst entry" cost O(1) amortised and touch one place of the log.
 //!
 //! The log also makes the exact rank cheap, which is what the paper's "number of fingerprint comparisons" is when a
-//! store sorted by probability is scanned from the best entry: places are counted in chunks of 256, so a rank is
+//! store sorted by probability is scanned from the best entry: blanks are counted in chunks of 256 places, so a rank is
 //! the sum of 256 level sizes, of the chunk counts behind the entry, and of one chunk: a few hundred additions over
 //! contiguous memory, on hits only. The price is that a log with many blanks must be rewritten, which is done when fewer than
-//! a quarter of the places are taken.
+//! a quarter of the places from the oldest entry on are taken; blanks before it are dropped when they are half of the log.
 //!
-//! Invariants: within a queue, larger ticket = more recent; the count of a chunk is its number of taken places;
-//! bit `l` of the bitmap is set exactly if level `l` has an entry.
-
-use std::collections::VecDeque;
+//! Invariants: within a queue, larger ticket = more recent; the count of a chunk is its number of blanks; bit `l` of the
+//! bitmap is set exactly if level `l` has an entry.
 
 /// Levels of the order, 0 = worst.
 pub(super) const LEVELS: usize = 256;
@@ -25,12 +23,12 @@ const BLANK: u32 = u32::MAX;
 /// Entries of one level, oldest first.
 #[derive(Clone, Debug, Default)]
 struct Queue {
-    places: VecDeque<u32>,
-    chunk_counts: VecDeque<u16>,
+    places: Vec<u32>,
+    chunk_blanks: Vec<u16>,
+    /// Place of the oldest entry; the end if there is none.
+    oldest: usize,
     /// Ticket of `places[0]`, a multiple of `CHUNK`; wraps.
     first_ticket: u32,
-    /// No place before this one is taken.
-    oldest: usize,
 }
 
 impl Queue {
@@ -38,10 +36,9 @@ impl Queue {
     fn push(&mut self, slot: u32) -> u32 {
         let place = self.places.len();
         if place.is_multiple_of(CHUNK) {
-            self.chunk_counts.push_back(0);
+            self.chunk_blanks.push(0);
         }
-        self.chunk_counts[place / CHUNK] += 1;
-        self.places.push_back(slot);
+        self.places.push(slot);
         self.first_ticket.wrapping_add(place as u32)
     }
 
@@ -54,69 +51,81 @@ impl Queue {
     fn remove(&mut self, ticket: u32) {
         let place = self.place(ticket);
         self.places[place] = BLANK;
-        self.chunk_counts[place / CHUNK] -= 1;
-        while self.chunk_counts.len() > 1 && self.chunk_counts[0] == 0 {
-            self.drop_first_chunk();
+        self.chunk_blanks[place / CHUNK] += 1;
+        if place == self.oldest {
+            self.skip_blanks();
         }
     }
 
-    fn drop_first_chunk(&mut self) {
-        self.chunk_counts.pop_front();
-        self.places.drain(..CHUNK);
-        self.first_ticket = self.first_ticket.wrapping_add(CHUNK as u32);
-        self.oldest = self.oldest.saturating_sub(CHUNK);
-    }
-
-    /// The oldest entry. The queue must not be empty.
     #[inline]
-    fn oldest(&mut self) -> u32 {
-        while self.places[self.oldest] == BLANK {
+    fn skip_blanks(&mut self) {
+        while self.places.get(self.oldest) == Some(&BLANK) {
             self.oldest += 1;
         }
-        self.places[self.oldest]
+        if self.oldest > self.places.len() / 2 + CHUNK {
+            self.drop_first_chunks();
+        }
+    }
+
+    /// Drops the chunks before the oldest entry.
+    #[cold]
+    fn drop_first_chunks(&mut self) {
+        let chunks = self.oldest / CHUNK;
+        self.chunk_blanks.drain(..chunks);
+        self.places.drain(..chunks * CHUNK);
+        self.oldest -= chunks * CHUNK;
+        self.first_ticket = self.first_ticket.wrapping_add((chunks * CHUNK) as u32);
+    }
+
+    /// Entries and the blanks between them.
+    fn since_oldest(&self) -> &[u32] {
+        &self.places[self.oldest..]
     }
 
     /// Entries with a larger ticket.
     fn newer_than(&self, ticket: u32) -> u32 {
         let place = self.place(ticket);
-        let chunk_end = (place / CHUNK + 1) * CHUNK;
-        let beside = self.places.range(place + 1..chunk_end.min(self.places.len()));
-        let behind = self.chunk_counts.range(place / CHUNK + 1..);
-        beside.filter(|&&slot| slot != BLANK).count() as u32 + behind.map(|&count| count as u32).sum::<u32>()
+        let chunk_end = ((place / CHUNK + 1) * CHUNK).min(self.places.len());
+        let beside = self.places[place + 1..chunk_end].iter().filter(|&&slot| slot != BLANK).count();
+        let blanks: u32 = self.chunk_blanks[place / CHUNK + 1..].iter().map(|&count| count as u32).sum();
+        (beside + self.places.len() - chunk_end) as u32 - blanks
     }
 
+    #[inline]
     fn is_sparse(&self, live: u32) -> bool {
-        self.places.len() > 4 * (live as usize + CHUNK)
+        self.places.len() - self.oldest > 4 * (live as usize + CHUNK)
     }
 
     fn entries(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
-        self.places.iter().copied().filter(|&slot| slot != BLANK)
+        self.since_oldest().iter().copied().filter(|&slot| slot != BLANK)
     }
 
     fn check(&self, live: u32) -> Result<(), String> {
-        let chunks: Vec<u32> = self.chunk_counts.iter().map(|&count| count as u32).collect();
-        let places: Vec<u32> = self.places.iter().copied().collect();
-        let counted: Vec<u32> =
-            places.chunks(CHUNK).map(|chunk| chunk.iter().filter(|&&s| s != BLANK).count() as u32).collect();
-        if chunks != counted || counted.iter().sum::<u32>() != live {
-            return Err(format!("chunk counts {chunks:?} for {counted:?}, {live} expected"));
+        let blanks = |places: &[u32]| places.iter().filter(|&&slot| slot == BLANK).count();
+        let counted: Vec<u16> = self.places.chunks(CHUNK).map(|chunk| blanks(chunk) as u16).collect();
+        if self.chunk_blanks != counted || self.places.len() - blanks(&self.places) != live as usize {
+            return Err(format!("blanks {:?} for {counted:?}, {live} entries expected", self.chunk_blanks));
         }
-        let early = places.iter().take(self.oldest).any(|&slot| slot != BLANK);
-        if early { Err("an entry stands before the oldest".into()) } else { Ok(()) }
+        let oldest = self.places.iter().position(|&slot| slot != BLANK).unwrap_or(self.places.len());
+        if self.oldest == oldest {
+            Ok(())
+        } else {
+            Err(format!("the oldest entry stands at {oldest}, not at {}", self.oldest))
+        }
     }
 }
 
 /// Entries by level, then by recency.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
-    queues: Vec<Queue>,
+    queues: Box<[Queue; LEVELS]>,
     live: [u32; LEVELS],
     occupied: [u64; LEVELS / 64],
 }
 
 impl Order {
     pub(super) fn new() -> Self {
-        let queues = (0..LEVELS).map(|_| Queue::default()).collect();
+        let queues = Box::new(std::array::from_fn(|_| Queue::default()));
         Self { queues, live: [0; LEVELS], occupied: [0; LEVELS / 64] }
     }
 
@@ -128,40 +137,43 @@ impl Order {
         self.queues[level as usize].push(slot)
     }
 
-    /// The entry with `ticket` leaves `level`. Amortised O(1).
+    /// The entry with `ticket` leaves `level`; `true` if that is mostly blanks now and wants to be rewritten. Amortised O(1).
     #[inline]
-    pub(super) fn remove(&mut self, level: u8, ticket: u32) {
+    pub(super) fn remove(&mut self, level: u8, ticket: u32) -> bool {
         let live = &mut self.live[level as usize];
         *live -= 1;
         if *live == 0 {
             self.occupied[level as usize / 64] &= !(1 << (level % 64));
         }
-        self.queues[level as usize].remove(ticket);
+        let queue = &mut self.queues[level as usize];
+        queue.remove(ticket);
+        queue.is_sparse(*live)
     }
 
-    /// Rewrites `level` if it is mostly blanks; `renumber(slot, ticket)` is told each new ticket.
-    #[inline]
+    /// Rewrites `level` without blanks; `renumber(slot, ticket)` is told each new ticket.
     pub(super) fn tidy(&mut self, level: u8, mut renumber: impl FnMut(u32, u32)) {
-        if !self.queues[level as usize].is_sparse(self.live[level as usize]) {
-            return;
-        }
         let old = std::mem::take(&mut self.queues[level as usize]);
         for slot in old.entries() {
             renumber(slot, self.queues[level as usize].push(slot));
         }
     }
 
-    /// The lowest level that has an entry.
+    /// The lowest level from `first` on that has an entry.
     #[inline]
-    pub(super) fn worst_level(&self) -> Option<u8> {
-        let word = self.occupied.iter().position(|&word| word != 0)?;
-        Some((word * 64) as u8 + self.occupied[word].trailing_zeros() as u8)
+    fn occupied_from(&self, first: usize) -> Option<usize> {
+        let of_first = self.occupied.get(first / 64)? >> (first % 64);
+        if of_first != 0 {
+            return Some(first + of_first.trailing_zeros() as usize);
+        }
+        let mut others = (first / 64 + 1..self.occupied.len()).filter(|&word| self.occupied[word] != 0);
+        others.next().map(|word| 64 * word + self.occupied[word].trailing_zeros() as usize)
     }
 
-    /// The least recent entry of the lowest level.
+    /// The least recent entry of the lowest level that has one, with its level.
     #[inline]
-    pub(super) fn worst(&mut self) -> Option<u32> {
-        self.worst_level().map(|level| self.queues[level as usize].oldest())
+    pub(super) fn worst(&self) -> Option<(u8, u32)> {
+        let level = self.occupied_from(0)?;
+        Some((level as u8, self.queues[level].since_oldest()[0]))
     }
 
     /// The entry with `ticket` on `level`; any number if it left.
@@ -171,13 +183,10 @@ impl Order {
         queue.places.get(queue.place(ticket)).copied().unwrap_or(BLANK)
     }
 
-    /// All entries, worst first, from the lowest level on.
+    /// All entries, worst first.
     pub(super) fn worst_first(&self) -> impl Iterator<Item = u32> + '_ {
-        let occupied = self.queues.iter().zip(&self.live).filter(|&(_, &live)| live > 0);
-        occupied
-            .flat_map(|(queue, _)| queue.places.range(queue.oldest..))
-            .copied()
-            .filter(|&slot| slot != BLANK)
+        let levels = std::iter::successors(self.occupied_from(0), |&level| self.occupied_from(level + 1));
+        levels.flat_map(|level| self.queues[level].entries())
     }
 
     /// Entries that stand before this one, plus one. A few hundred additions.
@@ -233,14 +242,16 @@ mod tests {
             naive.0.push((level, time as u64, time));
             if rng.random_range(0..10) < 9 {
                 let (level, _, slot) = naive.0.swap_remove(rng.random_range(0..naive.0.len()));
-                order.remove(level, tickets[slot as usize]);
-                order.tidy(level, |slot, ticket| tickets[slot as usize] = ticket);
+                if order.remove(level, tickets[slot as usize]) {
+                    order.tidy(level, |slot, ticket| tickets[slot as usize] = ticket);
+                }
             }
             if time % 500 == 0 && !naive.0.is_empty() {
                 order.check().unwrap();
                 let sorted = naive.best_first();
                 assert_eq!(order.entries().collect::<Vec<_>>(), sorted);
-                assert_eq!(order.worst(), sorted.last().copied());
+                assert_eq!(order.worst().map(|(_, slot)| slot), sorted.last().copied());
+                assert!(order.worst_first().eq(sorted.iter().rev().copied()));
                 for (before, &slot) in (1..).zip(&sorted) {
                     let level = naive.0.iter().find(|entry| entry.2 == slot).unwrap().0;
                     assert_eq!(order.rank(level, tickets[slot as usize]), before);
@@ -257,10 +268,11 @@ mod tests {
         tickets[0] = order.push(5, 0);
         for slot in 1..100_000u32 {
             tickets[slot as usize] = order.push(5, slot);
-            order.remove(5, tickets[slot as usize]);
-            order.tidy(5, |slot, ticket| tickets[slot as usize] = ticket);
+            if order.remove(5, tickets[slot as usize]) {
+                order.tidy(5, |slot, ticket| tickets[slot as usize] = ticket);
+            }
         }
         assert!(order.queues[5].places.len() <= 4 * (CHUNK + 1));
-        assert_eq!((order.worst(), order.rank(5, tickets[0])), (Some(0), 1));
+        assert_eq!((order.worst(), order.rank(5, tickets[0])), (Some((5, 0)), 1));
     }
 }

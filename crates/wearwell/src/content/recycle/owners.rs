@@ -52,9 +52,17 @@ impl Owners {
 
     /// The next spare areas of `count` pages from `first` on will be right.
     pub(super) fn forget_range(&mut self, first: Ppn, count: u32) {
-        if !self.are_spare(first, count) {
-            (first.0..first.0 + count).for_each(|ppn| self.forget(Ppn(ppn)));
-        }
+        self.forget_if(first, count, |_| true);
+    }
+
+    /// The same for those of them that are in `moved`, which is in order.
+    pub(super) fn forget_moved(&mut self, first: Ppn, count: u32, moved: &[Ppn]) {
+        self.forget_if(first, count, |ppn| moved.binary_search(&ppn).is_ok());
+    }
+
+    fn forget_if(&mut self, first: Ppn, count: u32, is_forgotten: impl Fn(Ppn) -> bool) {
+        let Self { overridden, owners } = self;
+        overridden.remove_if(first, count, |ppn| is_forgotten(ppn) && owners.remove(&ppn).is_some());
     }
 
     pub(super) fn check(&self, listed: &[Option<Lpn>]) -> Result<(), String> {

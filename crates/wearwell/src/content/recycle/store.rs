@@ -6,6 +6,9 @@
 //! comparisons need. The way from a page to its slot is kept by [`History`], which therefore takes part in every
 //! change of an entry. The price of the index and the order is about 18 bytes per entry beside the 32 of the slot.
 //!
+//! The index is the heads of short lists ([`Buckets`]) that are threaded through the slots: what is written when an entry
+//! comes or goes lies on the cache line of its slot, and a content that is not there costs one or two reads.
+//!
 //! The store knows levels, not probabilities: its caller computes them from history and accesses.
 //!
 //! Equal content dies more than once. Only one page per fingerprint is an entry; the other is forgotten by a bounded
@@ -16,15 +19,13 @@
 //! Invariants: an entry's page is dead; at most one entry per fingerprint; entries <= capacity; twins only if
 //! unbounded; a page has a slot exactly if that slot names the page. Source: LX-SSD (Zhou et al.), section IV-C.2.
 
+use super::buckets::{Buckets, NONE};
 use super::history::History;
 use super::order::Order;
 use crate::address::{Address, Ppn};
-use crate::content::{Fingerprint, mix};
+use crate::content::Fingerprint;
 use crate::warm::{TOGETHER, read_all};
 use arrayvec::ArrayVec;
-use hashbrown::HashTable;
-
-const NONE: u32 = u32::MAX;
 
 /// A dead page that could become an entry.
 #[derive(Clone, Copy, Debug)]
@@ -62,8 +63,9 @@ struct Slot {
     ticket: u32,
     /// Time of the last change of place in the order; wraps.
     stamp: u32,
+    /// An entry: the next one of its bucket. A twin: the page above it in the chain.
+    link: u32,
     /// Chain of pages with equal content: the entry at the top, twins below it.
-    above: u32,
     below: u32,
     level: u8,
     accesses: u8,
@@ -72,20 +74,30 @@ struct Slot {
 
 const _: () = assert!(size_of::<Slot>() == 32);
 
+impl Slot {
+    const FREE: Self = Self {
+        fingerprint: Fingerprint::ZERO_PAGE,
+        ppn: Ppn::NONE,
+        ticket: 0,
+        stamp: 0,
+        link: NONE,
+        below: NONE,
+        level: 0,
+        accesses: 0,
+        standing: Standing::Free,
+    };
+}
+
 /// Entries by content and in order.
 #[derive(Clone, Debug)]
 pub(super) struct Store {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    by_fingerprint: HashTable<u32>,
+    buckets: Buckets,
+    entries: u32,
     order: Order,
     capacity: Option<u32>,
     clock: u32,
-}
-
-#[inline]
-fn hash_of_content(fingerprint: Fingerprint) -> u64 {
-    mix(fingerprint.0)
 }
 
 impl Store {
@@ -94,7 +106,8 @@ impl Store {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            by_fingerprint: HashTable::new(),
+            buckets: Buckets::new(),
+            entries: 0,
             order: Order::new(),
             capacity,
             clock: 0,
@@ -104,12 +117,12 @@ impl Store {
     /// Entries, twins not counted.
     #[inline]
     pub(super) fn len(&self) -> u32 {
-        self.by_fingerprint.len() as u32
+        self.entries
     }
 
     /// Twins kept below entries.
     pub(super) fn twins(&self) -> u32 {
-        (self.slots.len() - self.free.len() - self.by_fingerprint.len()) as u32
+        (self.slots.len() - self.free.len()) as u32 - self.entries
     }
 
     pub(super) fn capacity(&self) -> Option<u32> {
@@ -119,9 +132,11 @@ impl Store {
     /// The entry for this content.
     #[inline]
     pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<u32> {
-        let slots = &self.slots;
-        let same = |&slot: &u32| slots[slot as usize].fingerprint == fingerprint;
-        self.by_fingerprint.find(hash_of_content(fingerprint), same).copied()
+        let mut at = self.buckets.head(fingerprint);
+        while at != NONE && self.slots[at as usize].fingerprint != fingerprint {
+            at = self.slots[at as usize].link;
+        }
+        (at != NONE).then_some(at)
     }
 
     #[inline]
@@ -150,16 +165,17 @@ impl Store {
     /// Offers content that no entry has. Amortised O(1).
     pub(super) fn admit(&mut self, history: &mut History, candidate: Candidate, level: u8) -> Admission {
         let full = self.capacity.is_some_and(|capacity| self.len() >= capacity);
-        if full && self.order.worst_level().is_none_or(|worst| worst > level) {
-            return Admission::Refused;
-        }
-        if full {
-            self.evict_worst(history);
-        }
-        let slot = self.occupy(history, candidate);
-        let Self { by_fingerprint, slots, .. } = self;
-        let hash = |&slot: &u32| hash_of_content(slots[slot as usize].fingerprint);
-        by_fingerprint.insert_unique(hash_of_content(candidate.fingerprint), slot, hash);
+        let slot = if full {
+            let Some((_, worst)) = self.order.worst().filter(|&(worst, _)| worst <= level) else {
+                return Admission::Refused;
+            };
+            self.evict(history, worst);
+            worst
+        } else {
+            self.free_slot()
+        };
+        self.occupy(history, slot, candidate);
+        self.index_content(slot);
         self.enter_order(slot, level);
         if full { Admission::Replaced } else { Admission::Inserted }
     }
@@ -167,7 +183,8 @@ impl Store {
     /// `candidate` takes the place of `rival`, an entry with equal content.
     pub(super) fn supersede(&mut self, history: &mut History, rival: u32, candidate: Candidate, level: u8) {
         self.leave_order(rival);
-        let slot = self.occupy(history, candidate);
+        let slot = self.free_slot();
+        self.occupy(history, slot, candidate);
         self.rename_entry(rival, slot);
         if self.capacity.is_none() {
             self.slots[rival as usize].standing = Standing::Twin;
@@ -181,7 +198,8 @@ impl Store {
     /// `candidate` loses against `rival`, an entry with equal content.
     pub(super) fn yield_to(&mut self, history: &mut History, rival: u32, candidate: Candidate) {
         if self.capacity.is_none() {
-            let slot = self.occupy(history, candidate);
+            let slot = self.free_slot();
+            self.occupy(history, slot, candidate);
             self.chain(slot, self.slots[rival as usize].below);
             self.chain(rival, slot);
         }
@@ -219,17 +237,16 @@ impl Store {
     /// returned: the caller must [`Store::enter_order`] it, and until then it has no place to change.
     #[inline]
     pub(super) fn remove(&mut self, history: &mut History, slot: u32) -> Option<u32> {
-        let Slot { standing, above, below, .. } = self.slots[slot as usize];
+        let Slot { standing, link, below, .. } = self.slots[slot as usize];
         let mut heir = None;
         if standing == Standing::Twin {
-            self.chain(above, below);
+            self.chain(link, below);
         } else if below == NONE {
             self.leave_order(slot);
             self.forget_content(slot);
         } else {
             self.leave_order(slot);
             self.rename_entry(slot, below);
-            self.slots[below as usize].above = NONE;
             heir = Some(below);
         }
         self.vacate(history, slot);
@@ -247,32 +264,40 @@ impl Store {
     }
 
     /// Reads what changing the places of these slots will need; see [`crate::warm`].
-    pub(super) fn warm_places(&self, slots: impl Iterator<Item = u32> + Clone) {
-        read_all(slots.clone().map(|slot| self.slots[slot as usize].ticket.into()));
-        read_all(slots.map(|slot| {
+    pub(super) fn warm_places(&self, slots: &[u32]) {
+        read_all(slots.iter().map(|&slot| self.slots[slot as usize].ticket.into()));
+        read_all(slots.iter().map(|&slot| {
             let Slot { level, ticket, .. } = self.slots[slot as usize];
             self.order.slot(level, ticket).into()
         }));
     }
 
-    /// The same for removing them.
-    pub(super) fn warm_removals(&self, slots: impl Iterator<Item = u32> + Clone) {
-        self.warm_places(slots.clone());
-        read_all(slots.map(|slot| self.find(self.slots[slot as usize].fingerprint).is_some().into()));
+    /// Reads what forgetting the contents of these slots will need.
+    pub(super) fn warm_contents(&self, slots: &[u32]) {
+        self.warm_buckets(slots.iter().map(|&slot| self.slots[slot as usize].fingerprint));
     }
 
-    /// The same for admitting `count` candidates to a full store.
+    /// Reads the heads of the lists that these contents belong to, and the entries that lead them.
+    fn warm_buckets(&self, contents: impl Iterator<Item = Fingerprint> + Clone) {
+        let heads = contents.map(|content| self.buckets.head(content));
+        read_all(heads.clone().map(u64::from));
+        read_all(heads.filter(|&head| head != NONE).map(|head| self.slots[head as usize].link.into()));
+    }
+
+    /// The same for admitting `count` candidates, of which those beyond the room evict. The places of the worst are side by
+    /// side.
     pub(super) fn warm_evictions(&self, history: &History, count: usize) {
-        if self.capacity.is_some_and(|capacity| self.len() >= capacity) {
-            let worst: ArrayVec<u32, TOGETHER> = self.order.worst_first().take(count.min(TOGETHER)).collect();
-            self.warm_removals(worst.iter().copied());
-            history.warm_detachments(worst.iter().map(|&slot| (self.slots[slot as usize].ppn, slot)));
-        }
+        let Some(capacity) = self.capacity else { return };
+        let evictions = count.saturating_sub((capacity - self.len()) as usize);
+        let worst: ArrayVec<u32, TOGETHER> = self.order.worst_first().take(evictions.min(TOGETHER)).collect();
+        self.warm_contents(&worst);
+        history.warm_displaced(&worst);
+        history.warm_listed(worst.iter().map(|&slot| self.slots[slot as usize].ppn));
     }
 
     /// The same for finding these contents.
     pub(super) fn warm_find(&self, contents: &[Fingerprint]) {
-        read_all(contents.iter().map(|&content| self.find(content).is_some().into()));
+        self.warm_buckets(contents.iter().copied());
     }
 
     /// Changes the capacity and every level; among equals the recency stays. Evicts what no longer fits.
@@ -297,7 +322,9 @@ impl Store {
         }
         self.capacity = capacity;
         while capacity.is_some_and(|capacity| self.len() > capacity) {
-            self.evict_worst(history);
+            let (_, worst) = self.order.worst().expect("a store that is too large has an entry");
+            self.evict(history, worst);
+            self.set_free(worst);
         }
     }
 
@@ -308,69 +335,109 @@ impl Store {
         }
         self.slots.clear();
         self.free.clear();
-        self.by_fingerprint.clear();
+        (self.buckets, self.entries) = (Buckets::new(), 0);
         self.order = Order::new();
     }
 
-    fn evict_worst(&mut self, history: &mut History) {
-        if let Some(slot) = self.order.worst() {
-            self.leave_order(slot);
-            self.forget_content(slot);
-            self.vacate(history, slot);
-        }
+    /// Takes an entry without twins out; its slot is the caller's.
+    #[inline]
+    fn evict(&mut self, history: &mut History, slot: u32) {
+        self.leave_order(slot);
+        self.forget_content(slot);
+        history.detach(self.slots[slot as usize].ppn);
     }
 
     #[inline]
     fn leave_order(&mut self, slot: u32) {
         let Slot { level, ticket, .. } = self.slots[slot as usize];
-        self.order.remove(level, ticket);
-        let slots = &mut self.slots;
-        self.order.tidy(level, |slot, ticket| slots[slot as usize].ticket = ticket);
+        if self.order.remove(level, ticket) {
+            self.tidy(level);
+        }
     }
 
-    /// A slot for `candidate`: a twin until it enters the order.
-    fn occupy(&mut self, history: &mut History, candidate: Candidate) -> u32 {
-        let Candidate { ppn, fingerprint, accesses } = candidate;
-        let (standing, above, below) = (Standing::Twin, NONE, NONE);
-        let content =
-            Slot { fingerprint, ppn, accesses, ticket: 0, stamp: 0, above, below, level: 0, standing };
-        let slot = if let Some(slot) = self.free.pop() {
-            self.slots[slot as usize] = content;
-            slot
-        } else {
-            self.slots.push(content);
+    #[cold]
+    fn tidy(&mut self, level: u8) {
+        self.order.tidy(level, |slot, ticket| self.slots[slot as usize].ticket = ticket);
+    }
+
+    #[inline]
+    fn free_slot(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::FREE);
             self.slots.len() as u32 - 1
-        };
+        })
+    }
+
+    /// `slot` holds `candidate`: a twin until it enters the order.
+    #[inline]
+    fn occupy(&mut self, history: &mut History, slot: u32, candidate: Candidate) {
+        let Candidate { ppn, fingerprint, accesses } = candidate;
+        self.slots[slot as usize] =
+            Slot { fingerprint, ppn, accesses, standing: Standing::Twin, ..Slot::FREE };
         history.attach(ppn, slot);
-        slot
     }
 
     #[inline]
     fn vacate(&mut self, history: &mut History, slot: u32) {
-        let vacated = &mut self.slots[slot as usize];
-        history.detach(vacated.ppn);
-        vacated.standing = Standing::Free;
-        vacated.ppn = Ppn::NONE;
+        history.detach(self.slots[slot as usize].ppn);
+        self.set_free(slot);
+    }
+
+    #[inline]
+    fn set_free(&mut self, slot: u32) {
+        self.slots[slot as usize] = Slot::FREE;
         self.free.push(slot);
+    }
+
+    /// The content of `slot`, which no entry has, is found from now on.
+    #[inline]
+    fn index_content(&mut self, slot: u32) {
+        self.entries += 1;
+        if self.buckets.are_few_for(self.entries) {
+            self.spread();
+        }
+        let entry = &mut self.slots[slot as usize];
+        entry.link = self.buckets.replace_head(entry.fingerprint, slot);
+    }
+
+    /// Twice the buckets.
+    #[cold]
+    fn spread(&mut self) {
+        self.buckets = self.buckets.doubled();
+        let entries = (0..).zip(&mut self.slots).filter(|(_, slot)| slot.standing == Standing::Entry);
+        entries.for_each(|(at, slot)| slot.link = self.buckets.replace_head(slot.fingerprint, at));
     }
 
     #[inline]
     fn forget_content(&mut self, slot: u32) {
-        let hash = hash_of_content(self.slots[slot as usize].fingerprint);
-        let found = self.by_fingerprint.find_entry(hash, |&other| other == slot);
-        found.expect("an entry is indexed by its content").remove();
+        self.entries -= 1;
+        self.redirect(slot, self.slots[slot as usize].link);
     }
 
     fn rename_entry(&mut self, from: u32, to: u32) {
-        let hash = hash_of_content(self.slots[from as usize].fingerprint);
-        let found = self.by_fingerprint.find_mut(hash, |&other| other == from);
-        *found.expect("an entry is indexed by its content") = to;
+        self.slots[to as usize].link = self.slots[from as usize].link;
+        self.redirect(from, to);
+    }
+
+    /// What leads to entry `slot` in its bucket leads to `to`.
+    #[inline]
+    fn redirect(&mut self, slot: u32, to: u32) {
+        let fingerprint = self.slots[slot as usize].fingerprint;
+        let mut at = self.buckets.head(fingerprint);
+        if at == slot {
+            self.buckets.replace_head(fingerprint, to);
+            return;
+        }
+        while self.slots[at as usize].link != slot {
+            at = self.slots[at as usize].link;
+        }
+        self.slots[at as usize].link = to;
     }
 
     fn chain(&mut self, above: u32, below: u32) {
         self.slots[above as usize].below = below;
         if below != NONE {
-            self.slots[below as usize].above = above;
+            self.slots[below as usize].link = above;
         }
     }
 
@@ -396,12 +463,8 @@ impl Store {
             return Err(format!("{in_use} slots in use; pages with slots, slots not free: {counts:?}"));
         }
         let entries: Vec<u32> = self.order.entries().collect();
-        if entries.len() != self.by_fingerprint.len() || self.capacity.is_some_and(|c| self.len() > c) {
-            return Err(format!(
-                "{} entries in order, {} by content",
-                entries.len(),
-                self.by_fingerprint.len()
-            ));
+        if entries.len() != self.len() as usize || self.capacity.is_some_and(|c| self.len() > c) {
+            return Err(format!("{} entries in order, {} by content", entries.len(), self.len()));
         }
         if self.capacity.is_some() && self.twins() > 0 {
             return Err(format!("{} twins in a bounded store", self.twins()));
@@ -415,8 +478,8 @@ impl Store {
     }
 
     fn check_entry(&self, entry: u32, level_of: impl Fn(Candidate) -> Option<u8>) -> Result<(), String> {
-        let Slot { ppn, fingerprint, level, standing, above, .. } = self.slots[entry as usize];
-        if standing != Standing::Entry || above != NONE || self.find(fingerprint) != Some(entry) {
+        let Slot { ppn, fingerprint, level, standing, .. } = self.slots[entry as usize];
+        if standing != Standing::Entry || self.find(fingerprint) != Some(entry) {
             return Err(format!("the entry of page {ppn} is {standing:?} or not found by content"));
         }
         let expected = level_of(self.candidate(entry));

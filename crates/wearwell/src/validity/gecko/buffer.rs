@@ -2,11 +2,9 @@
 //!
 //! No allocation per insert; an insert is one probe. Sorting happens once per flush.
 
-use hashbrown::HashTable;
-
 use super::layout::{Entries, Layout};
 use crate::address::BlockId;
-use crate::content::mix;
+use crate::slot_index::SlotIndex;
 
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
@@ -15,7 +13,7 @@ pub(super) struct Buffer {
     bitmaps: Vec<u8>,
     part_bytes: usize,
     /// Slot of each key.
-    index: HashTable<u32>,
+    index: SlotIndex,
     /// Reports since the buffer was empty.
     pub(super) insertions: u64,
 }
@@ -27,14 +25,14 @@ impl Buffer {
             keys: Vec::with_capacity(capacity),
             bitmaps: Vec::with_capacity(capacity * layout.part_bytes()),
             part_bytes: layout.part_bytes(),
-            index: HashTable::with_capacity(capacity),
+            index: SlotIndex::with_capacity(capacity),
             insertions: 0,
         }
     }
 
     #[inline]
     fn find(&self, key: u32) -> Option<u32> {
-        self.index.find(hash(key), |&slot| self.keys[slot as usize] == key).copied()
+        self.index.find(key)
     }
 
     #[inline]
@@ -45,7 +43,7 @@ impl Buffer {
         let slot = self.keys.len() as u32;
         self.keys.push(key);
         self.bitmaps.resize(self.bitmaps.len() + self.part_bytes, 0);
-        self.index.insert_unique(hash(key), slot, |&slot| hash(self.keys[slot as usize]));
+        self.index.insert(key, slot);
         slot
     }
 
@@ -68,20 +66,17 @@ impl Buffer {
     }
 
     fn remove(&mut self, key: u32) {
-        let Self { keys, index, bitmaps, part_bytes, .. } = self;
-        let Ok(found) = index.find_entry(hash(key), |&slot| keys[slot as usize] == key) else { return };
-        let (slot, _) = found.remove();
-        let last = keys.len() as u32 - 1;
+        let Some(slot) = self.index.remove(key) else { return };
+        let last = self.keys.len() as u32 - 1;
         if slot != last {
-            let moved = index
-                .find_mut(hash(keys[last as usize]), |&other| other == last)
-                .expect("every entry is in the index");
-            *moved = slot;
-            let from = last as usize * *part_bytes;
-            bitmaps.copy_within(from..from + *part_bytes, slot as usize * *part_bytes);
+            let moved = self.keys[last as usize];
+            self.index.remove(moved);
+            self.index.insert(moved, slot);
+            let from = last as usize * self.part_bytes;
+            self.bitmaps.copy_within(from..from + self.part_bytes, slot as usize * self.part_bytes);
         }
-        keys.swap_remove(slot as usize);
-        bitmaps.truncate(last as usize * *part_bytes);
+        self.keys.swap_remove(slot as usize);
+        self.bitmaps.truncate(last as usize * self.part_bytes);
     }
 
     /// Marks what the buffer says of a block; `true` if it holds its marker.
@@ -144,9 +139,4 @@ impl Frozen {
     pub(super) fn len(&self) -> u32 {
         (self.bytes.len() / self.stride) as u32
     }
-}
-
-#[inline]
-fn hash(key: u32) -> u64 {
-    mix(key as u64 + 1)
 }

@@ -112,6 +112,7 @@ impl<N: Nand> Ftl<N> {
 
     /// One page of what the validity store owes. Its buffer is written when it is full, when too many old versions are
     /// held for it, and when it has not been written for long.
+    #[inline(always)]
     fn settle_validity_step(&mut self) -> Result<bool> {
         self.tell_opened();
         let is_settled = !self.validity.settle(&mut self.store)?;
@@ -119,16 +120,18 @@ impl<N: Nand> Ftl<N> {
         if !is_settled {
             return Ok(true);
         }
-        if !self.persistence.compares_versions() {
-            return Ok(false);
-        }
-        let is_old = self.validity.has_unwritten()
-            && self.store.sequence() - self.validity.durable_since() > self.longest_without_flush();
-        let is_due = is_old || self.store.held_pages() > self.held_limit();
+        let is_due = self.persistence.compares_versions() && self.is_flush_due();
         if is_due {
             self.validity.flush(&mut self.store)?;
         }
         Ok(is_due)
+    }
+
+    #[inline(always)]
+    fn is_flush_due(&self) -> bool {
+        self.store.held_pages() > self.held_limit()
+            || (self.store.sequence() - self.validity.durable_since() > self.longest_without_flush()
+                && self.validity.has_unwritten())
     }
 
     /// Writes what the validity store owes, and nothing else.
@@ -142,8 +145,16 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
+    #[inline]
     fn require_metadata_pages(&mut self) -> Result<()> {
         let (of_map, of_validity) = (self.mapping.pages_per_update(), self.validity.pages_per_settle());
+        let fits = self.store.fits_open_block(Stream::Translation, of_map)
+            && self.store.fits_open_block(Stream::Validity, of_validity);
+        if fits { Ok(()) } else { self.make_room_for_both(of_map, of_validity) }
+    }
+
+    #[cold]
+    fn make_room_for_both(&mut self, of_map: u32, of_validity: u32) -> Result<()> {
         loop {
             self.require_metadata(Stream::Translation, of_map)?;
             self.require_metadata(Stream::Validity, of_validity)?;
@@ -431,8 +442,11 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn relocate(&mut self, victim: BlockId, batch: &Batch) -> Result<()> {
-        // The map is written at random places: loading all of them first lets the cache misses overlap.
-        self.mapping.warm(&batch.owners);
+        // The map is written at random places: loading all of them first lets the cache misses overlap. A lazy one was
+        // asked for all of them just now.
+        if !self.mapping.identifies_late() {
+            self.mapping.warm(&batch.owners);
+        }
         batch.owners.iter().zip(&batch.to).for_each(|(&lpn, &to)| self.mapping.relocate(lpn, to.into()));
         self.move_valid_bits(batch);
         self.store.discard_many(victim, batch.to.len() as u32);

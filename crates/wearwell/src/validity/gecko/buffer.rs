@@ -2,6 +2,8 @@
 //!
 //! No allocation per insert; an insert is one probe. Sorting happens once per flush.
 
+use std::ops::Range;
+
 use super::layout::{Entries, Layout};
 use crate::address::BlockId;
 use crate::slot_index::SlotIndex;
@@ -9,7 +11,7 @@ use crate::slot_index::SlotIndex;
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
     keys: Vec<u32>,
-    /// Bitmap of each entry, `part_bytes` each.
+    /// Bitmap of each entry, `part_bytes` each, and zeros behind.
     bitmaps: Vec<u8>,
     part_bytes: usize,
     /// Slot of each key.
@@ -23,7 +25,7 @@ impl Buffer {
         let capacity = layout.buffer_entries as usize;
         Self {
             keys: Vec::with_capacity(capacity),
-            bitmaps: Vec::with_capacity(capacity * layout.part_bytes()),
+            bitmaps: vec![0; capacity * layout.part_bytes()],
             part_bytes: layout.part_bytes(),
             index: SlotIndex::with_capacity(capacity),
             insertions: 0,
@@ -42,7 +44,10 @@ impl Buffer {
         }
         let slot = self.keys.len() as u32;
         self.keys.push(key);
-        self.bitmaps.resize(self.bitmaps.len() + self.part_bytes, 0);
+        let bytes = self.keys.len() * self.part_bytes;
+        if self.bitmaps.len() < bytes {
+            self.bitmaps.resize(2 * bytes, 0);
+        }
         self.index.insert(key, slot);
         slot
     }
@@ -68,15 +73,15 @@ impl Buffer {
     fn remove(&mut self, key: u32) {
         let Some(slot) = self.index.remove(key) else { return };
         let last = self.keys.len() as u32 - 1;
+        let of_last = self.place(last as usize);
         if slot != last {
             let moved = self.keys[last as usize];
             self.index.remove(moved);
             self.index.insert(moved, slot);
-            let from = last as usize * self.part_bytes;
-            self.bitmaps.copy_within(from..from + self.part_bytes, slot as usize * self.part_bytes);
+            self.bitmaps.copy_within(of_last.clone(), slot as usize * self.part_bytes);
         }
         self.keys.swap_remove(slot as usize);
-        self.bitmaps.truncate(last as usize * self.part_bytes);
+        self.bitmaps[of_last].fill(0);
     }
 
     /// Marks what the buffer says of a block; `true` if it holds its marker.
@@ -90,8 +95,12 @@ impl Buffer {
         self.find(marker).is_some()
     }
 
+    fn place(&self, slot: usize) -> Range<usize> {
+        slot * self.part_bytes..(slot + 1) * self.part_bytes
+    }
+
     fn bitmap(&self, slot: usize) -> &[u8] {
-        &self.bitmaps[slot * self.part_bytes..][..self.part_bytes]
+        &self.bitmaps[self.place(slot)]
     }
 
     /// The entries in key order.
@@ -116,8 +125,9 @@ impl Buffer {
         if self.keys.capacity() > 16 * layout.buffer_entries as usize {
             *self = Self::new(layout);
         }
+        let used = self.keys.len() * self.part_bytes;
+        self.bitmaps[..used].fill(0);
         self.keys.clear();
-        self.bitmaps.clear();
         self.index.clear();
         self.insertions = 0;
     }

@@ -179,20 +179,17 @@ impl Pair<'_> {
 
     #[inline(always)]
     fn join_strided(self, layout: &Layout, stride: usize, into: &mut Vec<u8>) -> u32 {
-        let Self { newer, older, mut void_below, drops_markers } = self;
+        let Self { newer, mut older, mut void_below, drops_markers } = self;
         into.clear();
         into.reserve(newer.len() + older.len());
-        let mut older = older.chunks_exact(stride);
-        let mut next = older.next();
         for entry in newer.chunks_exact(stride) {
             let key = key_at(entry, 0);
-            while let Some(before) = next
-                && key_at(before, 0) < key
-            {
+            while !older.is_empty() && key_at(older, 0) < key {
+                let (before, rest) = older.split_at(stride);
                 if key_at(before, 0) >= void_below {
                     into.extend_from_slice(before);
                 }
-                next = older.next();
+                older = rest;
             }
             let is_marker = layout.is_marker(key);
             if is_marker {
@@ -201,18 +198,17 @@ impl Pair<'_> {
             if !(is_marker && drops_markers) {
                 into.extend_from_slice(entry);
             }
-            if let Some(same) = next
-                && key_at(same, 0) == key
-            {
+            if !older.is_empty() && key_at(older, 0) == key {
+                let (same, rest) = older.split_at(stride);
                 if key >= void_below {
                     let at = into.len() - stride;
                     join_bitmaps(&mut into[at..], same);
                 }
-                next = older.next();
+                older = rest;
             }
         }
-        let left = next.into_iter().chain(older).filter(|entry| key_at(entry, 0) >= void_below);
-        left.for_each(|entry| into.extend_from_slice(entry));
+        let void = Entries::new(older, stride).count_below(void_below) * stride;
+        into.extend_from_slice(&older[void..]);
         void_below
     }
 }

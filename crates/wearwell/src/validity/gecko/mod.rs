@@ -276,7 +276,8 @@ impl Gecko {
         self.flush_requested || self.buffer.insertions >= self.layout.buffer_entries as u64
     }
 
-    /// One page of what is owed.
+    /// One page of what is owed: seldom anything is.
+    #[cold]
     fn step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         if self.merge.is_none() {
             self.start(io.sequence());

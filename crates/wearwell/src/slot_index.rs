@@ -126,6 +126,7 @@ impl SlotIndex {
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
+    use std::collections::hash_map::Entry;
 
     use rand::{RngExt, SeedableRng};
     use rand_xoshiro::Xoshiro256PlusPlus;
@@ -144,10 +145,10 @@ mod tests {
                     let removed = index.remove(key);
                     assert_eq!(removed, model.remove(&key));
                     free.extend(removed);
-                } else if !model.contains_key(&key) {
+                } else if let Entry::Vacant(vacant) = model.entry(key) {
                     let slot = free.pop().expect("as many slots as keys");
                     index.insert(key, slot);
-                    model.insert(key, slot);
+                    vacant.insert(slot);
                 }
                 assert_eq!(index.len(), model.len());
                 let asked = rng.random_range(0..range);

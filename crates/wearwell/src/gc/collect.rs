@@ -92,12 +92,13 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// The same where page validity is on flash too. Validity comes first: what the map finds goes into its buffer. Most
-    /// steps of the map only drop a clean entry: then nothing of this has changed.
+    /// The same where page validity is on flash too. Validity comes first: what the map finds goes into its buffer. A step
+    /// of the map that wrote nothing has changed nothing of this.
     fn settle_metadata(&mut self) -> Result<()> {
+        let limits = self.flush_limits();
         loop {
             self.require_metadata_pages()?;
-            if self.settle_validity_step()? {
+            if self.settle_validity_step(limits)? {
                 continue;
             }
             let written = self.store.sequence();
@@ -113,32 +114,38 @@ impl<N: Nand> Ftl<N> {
     /// One page of what the validity store owes. Its buffer is written when it is full, when too many old versions are
     /// held for it, and when it has not been written for long.
     #[inline(always)]
-    fn settle_validity_step(&mut self) -> Result<bool> {
+    fn settle_validity_step(&mut self, limits: FlushLimits) -> Result<bool> {
         self.tell_opened();
         let is_settled = !self.validity.settle(&mut self.store)?;
         self.store.release_held(self.validity.durable_since());
         if !is_settled {
             return Ok(true);
         }
-        let is_due = self.persistence.compares_versions() && self.is_flush_due();
+        let is_due = self.persistence.compares_versions() && self.is_flush_due(limits);
         if is_due {
             self.validity.flush(&mut self.store)?;
         }
         Ok(is_due)
     }
 
+    #[inline]
+    fn flush_limits(&self) -> FlushLimits {
+        FlushLimits { held_pages: self.held_limit(), programs: self.longest_without_flush() }
+    }
+
     #[inline(always)]
-    fn is_flush_due(&self) -> bool {
-        self.store.held_pages() > self.held_limit()
-            || (self.store.sequence() - self.validity.durable_since() > self.longest_without_flush()
+    fn is_flush_due(&self, limits: FlushLimits) -> bool {
+        self.store.held_pages() > limits.held_pages
+            || (self.store.sequence() - self.validity.durable_since() > limits.programs
                 && self.validity.has_unwritten())
     }
 
     /// Writes what the validity store owes, and nothing else.
     pub(crate) fn settle_validity(&mut self) -> Result<()> {
+        let limits = self.flush_limits();
         while self.validity.is_on_flash() {
             self.require_metadata(Stream::Validity, self.validity.pages_per_settle())?;
-            if !self.settle_validity_step()? {
+            if !self.settle_validity_step(limits)? {
                 break;
             }
         }
@@ -532,6 +539,15 @@ impl<N: Nand> Ftl<N> {
             _ => self.mapping.owns(id, ppn),
         }
     }
+}
+
+/// What makes the validity store write its buffer before it is full.
+#[derive(Clone, Copy)]
+struct FlushLimits {
+    /// Old versions that are held for it.
+    held_pages: usize,
+    /// Programs since it was written last.
+    programs: u64,
 }
 
 /// Where the live pages of a block of this kind go.

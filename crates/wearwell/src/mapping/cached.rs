@@ -367,15 +367,15 @@ impl Cached {
         Ok(is_dirty)
     }
 
+    /// Drops entries until no more are left than the cache holds, or one of them was dirty; whether one was.
     #[inline]
-    fn is_overfull(&self) -> bool {
-        self.cache.len() > self.options.entries as usize
-    }
-
-    /// Drops entries until no more are left than the cache holds, or one of them was dirty.
-    fn shed<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        while self.is_overfull() && !self.evict(io)? {}
-        Ok(())
+    fn shed<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+        while self.cache.len() > self.options.entries as usize {
+            if self.evict(io)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Writes translation page `id` with all its dirty entries, which are clean afterwards.
@@ -422,6 +422,7 @@ impl Cached {
 
     /// Reads what dropping the oldest entries will need; see [`crate::warm`]: the entries, the dirty ones of the same
     /// translation pages, what flash says of them, and the blocks that it names.
+    #[inline(never)]
     fn warm_evictions<N: Nand>(&self, io: &Store<N>) {
         let (mut leaving, mut pages) = (ArrayVec::<Lpn, TOGETHER>::new(), ArrayVec::<u32, TOGETHER>::new());
         for entry in self.cache.oldest_first().take(TOGETHER) {
@@ -442,9 +443,10 @@ impl Cached {
         }
         io.nand().peek_words(&mut words);
         read_all(leaving.iter().filter_map(|&lpn| self.cache.find(lpn)).map(u64::from));
+        let pages = io.geometry().pages();
         let named = words[..of_entries].iter().map(|(_, word)| Unit(word.value));
-        let pages = named.filter(|&unit| is_page(unit, io.geometry().pages())).map(|unit| Ppn(unit.0));
-        read_all(pages.map(|ppn| io.blocks().valid(io.block_of(ppn)).into()));
+        let invalid = named.filter(|&unit| is_page(unit, pages)).map(|unit| Ppn(unit.0));
+        read_all(invalid.map(|ppn| io.blocks().valid(io.block_of(ppn)).into()));
     }
 
     #[inline]
@@ -494,6 +496,7 @@ impl Cached {
     }
 
     /// One page of a checkpoint, or one because a bound is exceeded; `false` if that came to nothing.
+    #[cold]
     fn write_due<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         if self.is_checkpoint_due() && self.checkpoint_step(io)? {
             return Ok(true);
@@ -634,14 +637,7 @@ impl Mapping for Cached {
 
     #[inline]
     fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        if self.must_write() && self.write_due(io)? {
-            return Ok(true);
-        }
-        let is_overfull = self.is_overfull();
-        if is_overfull {
-            self.shed(io)?;
-        }
-        Ok(is_overfull)
+        Ok(self.must_write() && self.write_due(io)? || self.shed(io)?)
     }
 
     fn has_unwritten(&self) -> bool {

@@ -90,7 +90,7 @@ pub trait Mapping {
     /// GC moved metadata page `id`.
     fn relocate_own(&mut self, id: u32, new: Ppn);
 
-    /// Does one step of postponed work (at most one metadata page); `false` if there is none.
+    /// Does postponed work up to one metadata page; `false` once none is left.
     ///
     /// # Errors
     /// Whatever the flash answers.

@@ -28,6 +28,7 @@ mod recency;
 pub mod recovery;
 pub mod refs;
 pub mod reverse_map;
+mod slot_index;
 pub mod stats;
 pub mod store;
 mod table;

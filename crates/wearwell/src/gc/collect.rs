@@ -92,12 +92,13 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// The same where page validity is on flash too. Validity comes first: what the map finds goes into its buffer. Most
-    /// steps of the map only drop a clean entry: then nothing of this has changed.
+    /// The same where page validity is on flash too. Validity comes first: what the map finds goes into its buffer. A step
+    /// of the map that wrote nothing has changed nothing of this.
     fn settle_metadata(&mut self) -> Result<()> {
+        let limits = self.flush_limits();
         loop {
             self.require_metadata_pages()?;
-            if self.settle_validity_step()? {
+            if self.settle_validity_step(limits)? {
                 continue;
             }
             let written = self.store.sequence();
@@ -112,38 +113,55 @@ impl<N: Nand> Ftl<N> {
 
     /// One page of what the validity store owes. Its buffer is written when it is full, when too many old versions are
     /// held for it, and when it has not been written for long.
-    fn settle_validity_step(&mut self) -> Result<bool> {
+    #[inline(always)]
+    fn settle_validity_step(&mut self, limits: FlushLimits) -> Result<bool> {
         self.tell_opened();
         let is_settled = !self.validity.settle(&mut self.store)?;
         self.store.release_held(self.validity.durable_since());
         if !is_settled {
             return Ok(true);
         }
-        if !self.persistence.compares_versions() {
-            return Ok(false);
-        }
-        let is_old = self.validity.has_unwritten()
-            && self.store.sequence() - self.validity.durable_since() > self.longest_without_flush();
-        let is_due = is_old || self.store.held_pages() > self.held_limit();
+        let is_due = self.persistence.compares_versions() && self.is_flush_due(limits);
         if is_due {
             self.validity.flush(&mut self.store)?;
         }
         Ok(is_due)
     }
 
+    #[inline]
+    fn flush_limits(&self) -> FlushLimits {
+        FlushLimits { held_pages: self.held_limit(), programs: self.longest_without_flush() }
+    }
+
+    #[inline(always)]
+    fn is_flush_due(&self, limits: FlushLimits) -> bool {
+        self.store.held_pages() > limits.held_pages
+            || (self.store.sequence() - self.validity.durable_since() > limits.programs
+                && self.validity.has_unwritten())
+    }
+
     /// Writes what the validity store owes, and nothing else.
     pub(crate) fn settle_validity(&mut self) -> Result<()> {
+        let limits = self.flush_limits();
         while self.validity.is_on_flash() {
             self.require_metadata(Stream::Validity, self.validity.pages_per_settle())?;
-            if !self.settle_validity_step()? {
+            if !self.settle_validity_step(limits)? {
                 break;
             }
         }
         Ok(())
     }
 
+    #[inline]
     fn require_metadata_pages(&mut self) -> Result<()> {
         let (of_map, of_validity) = (self.mapping.pages_per_update(), self.validity.pages_per_settle());
+        let fits = self.store.fits_open_block(Stream::Translation, of_map)
+            && self.store.fits_open_block(Stream::Validity, of_validity);
+        if fits { Ok(()) } else { self.make_room_for_both(of_map, of_validity) }
+    }
+
+    #[cold]
+    fn make_room_for_both(&mut self, of_map: u32, of_validity: u32) -> Result<()> {
         loop {
             self.require_metadata(Stream::Translation, of_map)?;
             self.require_metadata(Stream::Validity, of_validity)?;
@@ -524,6 +542,15 @@ impl<N: Nand> Ftl<N> {
             _ => self.mapping.owns(id, ppn),
         }
     }
+}
+
+/// What makes the validity store write its buffer before it is full.
+#[derive(Clone, Copy)]
+struct FlushLimits {
+    /// Old versions that are held for it.
+    held_pages: usize,
+    /// Programs since it was written last.
+    programs: u64,
 }
 
 /// Where the live pages of a block of this kind go.

@@ -32,7 +32,7 @@
 use arrayvec::ArrayVec;
 
 use super::Mapping;
-use super::entry_cache::{EntryCache, Slot};
+use super::entry_cache::{Entry, EntryCache, Slot};
 use super::translation_table::{DirectoryPart, NOTE_BYTES, TranslationTable, entry_at, note_in};
 use crate::address::{Address, Lpn, Ppn, Unit, is_page};
 use crate::error::Result;
@@ -121,6 +121,7 @@ pub struct Cached {
     /// Invalid pages that were found while translation pages were written, for the engine to take.
     identified: Vec<Identified>,
     hidden_limit: u32,
+    pages_per_update: u32,
     changes_since_checkpoint: u32,
     at_checkpoint: bool,
     /// Whether a translation page was written since the last checkpoint.
@@ -142,7 +143,12 @@ impl Cached {
         let options = CachedOptions { entries: options.entries.max(1), ..options };
         let table = TranslationTable::new(logical_pages, page_bytes, options.directory);
         let entries = options.entries.min(logical_pages);
+        let writes = options.entries < logical_pages
+            || options.checkpoints
+            || options.dirty_entries.is_some()
+            || options.identification == Identification::AtSynchronisation;
         Self {
+            pages_per_update: if writes { table.pages_per_write() } else { 0 },
             cache: EntryCache::new(entries, table.pages(), table.entries_per_page()),
             table,
             identified: Vec::new(),
@@ -344,21 +350,32 @@ impl Cached {
         Ok(self.table.get(0))
     }
 
-    /// Drops the least recently used entry, after writing its translation page if it is dirty.
-    fn evict<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    /// Drops the least recently used entry, after writing its translation page if it is dirty; whether it was.
+    fn evict<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         if self.warmed_evictions == 0 {
             self.warm_evictions(io);
             self.warmed_evictions = TOGETHER as u32;
         }
         self.warmed_evictions -= 1;
         let slot = self.cache.oldest().expect("a cache that is full has an oldest entry");
-        let entry = *self.cache.entry(slot);
-        if entry.is_dirty {
+        let Entry { lpn, is_dirty, .. } = *self.cache.entry(slot);
+        if is_dirty {
             self.counts.synchronisations += 1;
-            self.synchronise(io, self.cache.page_of(entry.lpn), Cause::Translation)?;
+            self.synchronise(io, self.cache.page_of(lpn), Cause::Translation)?;
         }
         self.cache.remove(slot);
-        Ok(())
+        Ok(is_dirty)
+    }
+
+    /// Drops entries until no more are left than the cache holds, or one of them was dirty; whether one was.
+    #[inline]
+    fn shed<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+        while self.cache.len() > self.options.entries as usize {
+            if self.evict(io)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Writes translation page `id` with all its dirty entries, which are clean afterwards.
@@ -394,10 +411,14 @@ impl Cached {
 
     /// Reads the entries on flash that updates of `lpns` will ask for; see [`crate::warm`]. Returns the places they name.
     pub(crate) fn warm_updates<N: Nand>(&self, io: &Store<N>, lpns: &[Lpn]) -> ArrayVec<Unit, TOGETHER> {
+        if let Some(map) = &self.under_construction {
+            read_all(map.get_all(lpns.iter().map(|lpn| lpn.index())).map(u64::from));
+            return ArrayVec::new();
+        }
         self.cache.warm(lpns);
         // A lazy map asks flash when entries leave.
         let missed = lpns.iter().filter(|&&lpn| !self.is_lazy() && self.cache.find(lpn).is_none());
-        let words = missed.filter_map(|&lpn| self.table.word_of(lpn));
+        let words = missed.filter_map(|&lpn| self.table.word_of(self.cache.page_of(lpn), lpn));
         let mut words: ArrayVec<_, TOGETHER> = words.take(TOGETHER).collect();
         io.nand().peek_words(&mut words);
         words.iter().map(|(_, word)| Unit(word.value)).collect()
@@ -405,23 +426,31 @@ impl Cached {
 
     /// Reads what dropping the oldest entries will need; see [`crate::warm`]: the entries, the dirty ones of the same
     /// translation pages, what flash says of them, and the blocks that it names.
+    #[inline(never)]
     fn warm_evictions<N: Nand>(&self, io: &Store<N>) {
-        let leaving = self.cache.oldest_first().take(TOGETHER);
-        let pages = leaving.clone().filter(|entry| entry.is_dirty).map(|entry| self.cache.page_of(entry.lpn));
-        let pages: ArrayVec<u32, TOGETHER> = pages.collect();
-        let dirty =
-            pages.iter().flat_map(|&id| self.cache.dirty_of(id)).map(|slot| self.cache.entry(slot).lpn);
-        let words = dirty.filter_map(|lpn| self.table.word_of(lpn));
-        let mut words: ArrayVec<_, { 2 * TOGETHER }> = words.take(2 * TOGETHER).collect();
-        io.nand().peek_words(&mut words);
-        if self.note().is_some() {
-            let notes = pages.iter().filter_map(|&id| self.table.note_of(id));
-            io.nand().peek_words(&mut notes.collect::<ArrayVec<_, TOGETHER>>());
+        let (mut leaving, mut pages) = (ArrayVec::<Lpn, TOGETHER>::new(), ArrayVec::<u32, TOGETHER>::new());
+        for entry in self.cache.oldest_first().take(TOGETHER) {
+            leaving.push(entry.lpn);
+            if entry.is_dirty {
+                pages.push(self.cache.page_of(entry.lpn));
+            }
         }
-        read_all(leaving.filter_map(|entry| self.cache.find(entry.lpn)).map(u64::from));
-        let named = words.iter().map(|(_, word)| Unit(word.value));
-        let pages = named.filter(|&unit| is_page(unit, io.geometry().pages())).map(|unit| Ppn(unit.0));
-        read_all(pages.map(|ppn| io.blocks().valid(io.block_of(ppn)).into()));
+        let mut words = ArrayVec::<_, { 2 * TOGETHER }>::new();
+        for &id in &pages {
+            let dirty = self.cache.dirty_of(id).take(words.remaining_capacity());
+            dirty.for_each(|slot| words.extend(self.table.word_of(id, self.cache.entry(slot).lpn)));
+        }
+        let of_entries = words.len();
+        if self.note().is_some() {
+            let left = words.remaining_capacity();
+            words.extend(pages.iter().filter_map(|&id| self.table.note_of(id)).take(left));
+        }
+        io.nand().peek_words(&mut words);
+        read_all(leaving.iter().filter_map(|&lpn| self.cache.find(lpn)).map(u64::from));
+        let pages = io.geometry().pages();
+        let named = words[..of_entries].iter().map(|(_, word)| Unit(word.value));
+        let invalid = named.filter(|&unit| is_page(unit, pages)).map(|unit| Ppn(unit.0));
+        read_all(invalid.map(|ppn| io.blocks().valid(io.block_of(ppn)).into()));
     }
 
     #[inline]
@@ -452,34 +481,42 @@ impl Cached {
         None
     }
 
-    /// One page of what a lazy map owes: a checkpoint in progress, a bound that is exceeded, an entry too many.
-    fn settle_lazily<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        if self.checkpoint_step(io)? {
+    /// Whether a lazy map has to write even if it has no entry too many.
+    #[inline]
+    fn must_write(&self) -> bool {
+        self.is_lazy() && (self.is_checkpoint_due() || self.is_bound_exceeded())
+    }
+
+    #[inline]
+    fn is_checkpoint_due(&self) -> bool {
+        let is_over = self.changes_since_checkpoint >= self.checkpoint_period();
+        self.options.checkpoints && (self.at_checkpoint || is_over)
+    }
+
+    #[inline]
+    fn is_bound_exceeded(&self) -> bool {
+        let dirty_limit = self.options.dirty_entries.unwrap_or(u32::MAX);
+        self.cache.dirty_entries() > dirty_limit || self.cache.hidden_pages() > self.hidden_limit
+    }
+
+    /// One page of a checkpoint, or one because a bound is exceeded; `false` if that came to nothing.
+    #[cold]
+    fn write_due<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+        if self.is_checkpoint_due() && self.checkpoint_step(io)? {
             return Ok(true);
         }
-        let dirty_limit = self.options.dirty_entries.unwrap_or(u32::MAX);
-        if self.cache.dirty_entries() > dirty_limit || self.cache.hidden_pages() > self.hidden_limit {
-            let slot = self.cache.oldest_change().expect("only dirty entries are counted");
-            self.counts.synchronisations += 1;
-            let id = self.cache.page_of(self.cache.entry(slot).lpn);
-            return self.synchronise(io, id, Cause::Translation).map(|()| true);
+        if !self.is_bound_exceeded() {
+            return Ok(false);
         }
-        let over = self.cache.len() > self.options.entries as usize;
-        if over {
-            self.evict(io)?;
-        }
-        Ok(over)
+        let slot = self.cache.oldest_change().expect("only dirty entries are counted");
+        self.counts.synchronisations += 1;
+        let id = self.cache.page_of(self.cache.entry(slot).lpn);
+        self.synchronise(io, id, Cause::Translation).map(|()| true)
     }
 
     /// The mark is where the last checkpoint was: what is dirty since before it is written now.
     fn checkpoint_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        if !self.options.checkpoints {
-            return Ok(false);
-        }
-        self.at_checkpoint |= self.changes_since_checkpoint >= self.checkpoint_period();
-        if !self.at_checkpoint {
-            return Ok(false);
-        }
+        self.at_checkpoint = true;
         // A checkpoint that finds nothing to write writes something, so that the newest note is never older than two.
         let to_note = if self.noted { None } else { self.cache.oldest_change() };
         let Some(slot) = self.cache.older_than_mark().or(to_note) else {
@@ -602,15 +639,9 @@ impl Mapping for Cached {
         self.table.set_place(id, new);
     }
 
+    #[inline]
     fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        if self.is_lazy() {
-            return self.settle_lazily(io);
-        }
-        let over = self.cache.len() > self.options.entries as usize;
-        if over {
-            self.evict(io)?;
-        }
-        Ok(over)
+        Ok(self.must_write() && self.write_due(io)? || self.shed(io)?)
     }
 
     fn has_unwritten(&self) -> bool {
@@ -624,12 +655,9 @@ impl Mapping for Cached {
         }
     }
 
+    #[inline]
     fn pages_per_update(&self) -> u32 {
-        let writes = self.options.entries < self.logical_pages()
-            || self.options.checkpoints
-            || self.options.dirty_entries.is_some()
-            || self.is_lazy();
-        if writes { self.table.pages_per_write() } else { 0 }
+        self.pages_per_update
     }
 
     fn metadata_pages(&self) -> u64 {

@@ -8,12 +8,10 @@
 //!
 //! Everything is O(1) but for walks over the dirty entries of one translation page.
 
-use hashbrown::HashTable;
-
 use crate::address::{Address, Lpn, Unit};
-use crate::content::mix;
 use crate::divide::Divider;
 use crate::recency::{Linked, Links, Order};
+use crate::slot_index::SlotIndex;
 use crate::warm::read_all;
 
 const NIL: u32 = u32::MAX;
@@ -50,7 +48,7 @@ pub(super) struct Entry {
 pub(super) struct EntryCache {
     slots: Vec<Entry>,
     free_slots: Vec<Slot>,
-    index: HashTable<Slot>,
+    index: SlotIndex,
     recency: Order,
     /// Dirty entries and the mark, in order of their last change.
     changes: Order,
@@ -97,7 +95,7 @@ impl EntryCache {
         Self {
             slots: vec![Entry::clean(Lpn::NONE, Unit::NONE)],
             free_slots: Vec::new(),
-            index: HashTable::with_capacity(entries as usize),
+            index: SlotIndex::with_capacity(entries as usize),
             recency: Order::default(),
             changes: Order::default(),
             by_page: Divider::new(entries_per_page),
@@ -109,28 +107,32 @@ impl EntryCache {
     }
 
     /// Entries held.
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.index.len()
     }
 
     /// Entries that are dirty.
+    #[inline]
     pub(super) fn dirty_entries(&self) -> u32 {
         self.changes.len() - u32::from(self.has_mark)
     }
 
     /// Entries that hide an invalid page.
+    #[inline]
     pub(super) fn hidden_pages(&self) -> u32 {
         self.hidden_pages
     }
 
     #[inline]
     pub(super) fn find(&self, lpn: Lpn) -> Option<Slot> {
-        self.index.find(hash(lpn), |&slot| self.slots[slot as usize].lpn == lpn).copied()
+        self.index.find(lpn.0)
     }
 
     /// Reads what giving these pages new places will need; see [`crate::warm`].
     pub(super) fn warm(&self, lpns: &[Lpn]) {
-        read_all(lpns.iter().filter_map(|&lpn| self.find(lpn)).map(u64::from));
+        let cached = lpns.iter().filter_map(|&lpn| self.find(lpn));
+        read_all(cached.map(|slot| self.entry(slot).unit.0.into()));
         read_all(lpns.iter().map(|&lpn| self.dirty_heads[self.page_of(lpn) as usize].into()));
     }
 
@@ -154,12 +156,13 @@ impl EntryCache {
         } else {
             self.slots[slot as usize] = entry;
         }
-        self.index.insert_unique(hash(lpn), slot, |&slot| hash(self.slots[slot as usize].lpn));
+        self.index.insert(lpn.0, slot);
         self.recency.push(&mut List::<BY_USE>(&mut self.slots), slot);
         slot
     }
 
     /// The entry that was used longest ago.
+    #[inline]
     pub(super) fn oldest(&self) -> Option<Slot> {
         self.recency.oldest()
     }
@@ -175,9 +178,7 @@ impl EntryCache {
         let Entry { lpn, is_dirty, .. } = self.slots[slot as usize];
         assert!(!is_dirty, "the entry of {lpn} would be lost");
         self.recency.remove(&mut List::<BY_USE>(&mut self.slots), slot);
-        if let Ok(found) = self.index.find_entry(hash(lpn), |&other| other == slot) {
-            found.remove();
-        }
+        self.index.remove(lpn.0);
         self.free_slots.push(slot);
     }
 
@@ -278,9 +279,4 @@ impl EntryCache {
             self.has_mark = true;
         }
     }
-}
-
-#[inline]
-fn hash(lpn: Lpn) -> u64 {
-    mix(lpn.0 as u64 + 1)
 }

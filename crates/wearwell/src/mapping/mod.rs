@@ -73,9 +73,11 @@ pub trait Mapping {
     fn relocate(&mut self, lpn: Lpn, new: Unit);
 
     /// GC moved the page of each of `lpns`, in order. The map is written at random places: all of them are read first, so
-    /// that the cache misses overlap.
+    /// that the cache misses overlap. A lazy map was asked for all of them just now.
     fn relocate_all(&mut self, lpns: &[Lpn], new: &[Ppn]) {
-        self.warm(lpns);
+        if !self.identifies_late() {
+            self.warm(lpns);
+        }
         lpns.iter().zip(new).for_each(|(&lpn, &new)| self.relocate(lpn, new.into()));
     }
 
@@ -97,7 +99,7 @@ pub trait Mapping {
     /// GC moved metadata page `id`.
     fn relocate_own(&mut self, id: u32, new: Ppn);
 
-    /// Does one step of postponed work (at most one metadata page); `false` if there is none.
+    /// Does postponed work up to one metadata page; `false` once none is left.
     ///
     /// # Errors
     /// Whatever the flash answers.

@@ -131,18 +131,21 @@ impl TranslationTable {
         cause: Cause,
     ) -> Result<()> {
         self.fetch_node(io, id, cause)?;
-        let per_page = self.entries_per_page;
+        let first = id * self.entries_per_page;
         self.words.clear();
-        self.words.extend(lpns.map(|lpn| Word { index: lpn.0 % per_page, value: Unit::NONE.0 }));
+        for lpn in lpns {
+            self.words.push(Word { index: lpn.0 - first, value: Unit::NONE.0 });
+        }
         match self.directory[id as usize].some() {
             Some(place) => io.read_words(place, &mut self.words, cause),
             None => Ok(()),
         }
     }
 
-    /// Where the entry of `lpn` stands on flash: the page, and the word in it.
-    pub(super) fn word_of(&self, lpn: Lpn) -> Option<(Ppn, Word)> {
-        let (id, index) = (lpn.0 / self.entries_per_page, lpn.0 % self.entries_per_page);
+    /// Where the entry of `lpn`, which is on translation page `id`, stands on flash: the page, and the word in it.
+    #[inline]
+    pub(super) fn word_of(&self, id: u32, lpn: Lpn) -> Option<(Ppn, Word)> {
+        let index = lpn.0 - id * self.entries_per_page;
         self.place(id).map(|place| (place, Word { index, value: Unit::NONE.0 }))
     }
 
@@ -173,8 +176,9 @@ impl TranslationTable {
         cause: Cause,
     ) -> Result<()> {
         let entries = self.words.len();
-        let note = note.map(|note| self.words_of(note));
-        self.words.extend(note.iter().flatten());
+        if let Some(note) = note {
+            self.words.extend_from_slice(&self.words_of(note));
+        }
         let written = match self.directory[id as usize].some() {
             Some(base) => io.append_changed(Stream::Translation, id, (base, &self.words), cause),
             None => append(io, id, &self.first_version(note.is_some()), cause),

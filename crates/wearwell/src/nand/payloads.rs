@@ -9,11 +9,13 @@
 //! Invariants: what a page reads is what was programmed there, whatever became of other pages; a slot lives as long as a
 //! page or an older version refers to it.
 
+use arrayvec::ArrayVec;
+
 use super::frames::{Frame, Frames};
 use super::{Geometry, Word};
 use crate::address::{BlockId, Ppn};
 use crate::table::Table;
-use crate::warm::read_all;
+use crate::warm::{TOGETHER, read_all};
 
 type Slot = u32;
 
@@ -21,20 +23,21 @@ type Slot = u32;
 const NONE: u32 = 0;
 
 #[derive(Clone, Debug)]
-enum Kept {
-    Whole(Frame),
-    /// The bytes of `newer` but for these words.
-    Before {
-        newer: Slot,
-        words: Vec<Word>,
-    },
-}
-
-#[derive(Clone, Debug)]
 struct Version {
-    kept: Kept,
+    /// The bytes, where this is the newest version.
+    frame: Frame,
+    /// The version that took over the bytes; [`NONE`] for the newest.
+    newer: Slot,
+    /// What stood where the newer version has other words.
+    words: Vec<Word>,
     /// Pages with this content, and older versions made from it.
     users: u32,
+}
+
+impl Version {
+    fn newest(frame: Frame, users: u32) -> Self {
+        Self { frame, newer: NONE, words: Vec::new(), users }
+    }
 }
 
 /// Bytes by page. See the module's head.
@@ -47,7 +50,7 @@ pub(super) struct Payloads {
     rows: Vec<Slot>,
     free_rows: Vec<u32>,
     /// Slot 0 is no version.
-    versions: Vec<Option<Version>>,
+    versions: Vec<Version>,
     free_slots: Vec<Slot>,
     /// Lists of words that are not used any more, empty: one is needed per version.
     spare_words: Vec<Vec<Word>>,
@@ -63,7 +66,7 @@ impl Payloads {
             row_of: Table::zeroed(geometry.blocks() as usize),
             rows: vec![NONE; block_pages as usize],
             free_rows: Vec::new(),
-            versions: vec![None],
+            versions: vec![Version::newest(0, 0)],
             free_slots: Vec::new(),
             spare_words: Vec::new(),
             frames: Frames::new((geometry.page_bytes + geometry.spare_bytes) as usize),
@@ -79,7 +82,7 @@ impl Payloads {
     pub(super) fn put(&mut self, page: Place, bytes: &[u8]) {
         let frame = self.frames.take();
         copy_padded(bytes, self.frames.get_mut(frame));
-        let slot = self.add(Kept::Whole(frame));
+        let slot = self.add(Version::newest(frame, 1));
         self.set(page, slot);
     }
 
@@ -96,14 +99,17 @@ impl Payloads {
     pub(super) fn put_changed(&mut self, page: Place, base: Place, words: &[Word]) {
         let old = self.slot(base);
         assert!(old != NONE, "the bytes of page {} were given up", base.ppn);
-        let Kept::Whole(frame) = self.version(old).kept else { return self.put_apart(page, old, words) };
-        let new = self.add(Kept::Whole(frame));
+        let Version { frame, newer, .. } = *self.version(old);
+        if newer != NONE {
+            return self.put_apart(page, old, words);
+        }
+        // Beside the page there is the older version.
+        let new = self.add(Version::newest(frame, 2));
         let mut overwritten = self.spare_words.pop().unwrap_or_default();
         let bytes = self.frames.get_mut(frame);
         overwritten.extend(words.iter().map(|&word| word.exchange(bytes)));
-        self.version_mut(old).kept = Kept::Before { newer: new, words: overwritten };
-        // Beside the page there is the older version.
-        self.version_mut(new).users += 1;
+        let version = self.version_mut(old);
+        (version.newer, version.words) = (new, overwritten);
         self.set(page, new);
     }
 
@@ -116,7 +122,7 @@ impl Payloads {
             word.exchange(&mut bytes);
         }
         self.frames.get_mut(frame).copy_from_slice(&bytes);
-        let slot = self.add(Kept::Whole(frame));
+        let slot = self.add(Version::newest(frame, 1));
         self.set(page, slot);
     }
 
@@ -136,21 +142,23 @@ impl Payloads {
         if slot == NONE {
             return false;
         }
-        for word in words {
-            word.value = self.word(slot, word.index);
+        match self.newest_bytes(slot) {
+            Some(bytes) => words.iter_mut().for_each(|word| *word = Word::of(bytes, word.index)),
+            None => words.iter_mut().for_each(|word| word.value = self.word(slot, word.index)),
         }
         true
     }
 
     /// Fills in words of several pages, table after table (see [`crate::warm`]); those of pages without bytes stay.
     pub(super) fn peek_words(&self, words: &mut [(Ppn, Word)], place: impl Fn(Ppn) -> Place) {
-        let slots = || words.iter().map(|&(ppn, _)| self.slot(place(ppn)));
-        read_all(slots().map(u64::from));
-        read_all(slots().filter_map(|slot| self.versions[slot as usize].as_ref()).map(|v| v.users.into()));
-        for (ppn, word) in words {
-            let slot = self.slot(place(*ppn));
-            if slot != NONE {
-                word.value = self.word(slot, word.index);
+        for words in words.chunks_mut(TOGETHER) {
+            let slots: ArrayVec<Slot, TOGETHER> =
+                words.iter().map(|&(ppn, _)| self.slot(place(ppn))).collect();
+            read_all(slots.iter().map(|&slot| self.version(slot).frame.into()));
+            for (&slot, (_, word)) in slots.iter().zip(words) {
+                if slot != NONE {
+                    word.value = self.word(slot, word.index);
+                }
             }
         }
     }
@@ -210,16 +218,17 @@ impl Payloads {
         row as u32
     }
 
+    #[inline]
     fn version(&self, slot: Slot) -> &Version {
-        self.versions[slot as usize].as_ref().expect("a slot that is referred to holds a version")
+        &self.versions[slot as usize]
     }
 
+    #[inline]
     fn version_mut(&mut self, slot: Slot) -> &mut Version {
-        self.versions[slot as usize].as_mut().expect("a slot that is referred to holds a version")
+        &mut self.versions[slot as usize]
     }
 
-    fn add(&mut self, kept: Kept) -> Slot {
-        let version = Some(Version { kept, users: 1 });
+    fn add(&mut self, version: Version) -> Slot {
         if let Some(slot) = self.free_slots.pop() {
             self.versions[slot as usize] = version;
             return slot;
@@ -236,45 +245,49 @@ impl Payloads {
             if version.users > 0 {
                 return;
             }
-            let dropped = self.versions[slot as usize].take();
+            let newer = std::mem::replace(&mut version.newer, NONE);
+            if newer == NONE {
+                let frame = version.frame;
+                self.frames.put_back(frame);
+            } else {
+                let mut words = std::mem::take(&mut version.words);
+                words.clear();
+                self.spare_words.push(words);
+            }
             self.free_slots.push(slot);
-            slot = match dropped.map(|version| version.kept) {
-                Some(Kept::Before { newer, mut words }) => {
-                    words.clear();
-                    self.spare_words.push(words);
-                    newer
-                }
-                Some(Kept::Whole(frame)) => {
-                    self.frames.put_back(frame);
-                    NONE
-                }
-                None => NONE,
-            };
+            slot = newer;
         }
     }
 
     fn copy_to(&self, slot: Slot, into: &mut [u8]) {
-        match &self.version(slot).kept {
-            Kept::Whole(frame) => copy_padded(self.frames.get(*frame), into),
-            Kept::Before { newer, words } => {
-                self.copy_to(*newer, into);
-                for word in words {
-                    if into.len() >= word.bytes().end {
-                        word.exchange(into);
-                    }
-                }
+        let version = self.version(slot);
+        if version.newer == NONE {
+            return copy_padded(self.frames.get(version.frame), into);
+        }
+        self.copy_to(version.newer, into);
+        for word in &version.words {
+            if into.len() >= word.bytes().end {
+                word.exchange(into);
             }
         }
     }
 
+    /// The bytes of a version that is the newest.
+    #[inline]
+    fn newest_bytes(&self, slot: Slot) -> Option<&[u8]> {
+        let version = self.version(slot);
+        (version.newer == NONE).then(|| self.frames.get(version.frame))
+    }
+
     fn word(&self, mut slot: Slot, index: u32) -> u32 {
         loop {
-            match &self.version(slot).kept {
-                Kept::Whole(frame) => return Word::of(self.frames.get(*frame), index).value,
-                Kept::Before { newer, words } => match words.iter().find(|word| word.index == index) {
-                    Some(word) => return word.value,
-                    None => slot = *newer,
-                },
+            if let Some(bytes) = self.newest_bytes(slot) {
+                return Word::of(bytes, index).value;
+            }
+            let version = self.version(slot);
+            match version.words.iter().find(|word| word.index == index) {
+                Some(word) => return word.value,
+                None => slot = version.newer,
             }
         }
     }

@@ -261,10 +261,14 @@ impl<N: Nand> Store<N> {
     /// open block of the stream, as they usually do; O(pools) if room is short.
     #[inline]
     pub(crate) fn has_room(&self, stream: Stream, pages: u32) -> bool {
-        match self.open_pools[stream as usize].as_slice() {
-            &[pool] if self.frontier_left(stream, pool) >= pages => true,
-            _ => self.has_room_anywhere(stream, pages),
-        }
+        self.fits_open_block(stream, pages) || self.has_room_anywhere(stream, pages)
+    }
+
+    /// Whether the stream has one open block, which `pages` pages fit into.
+    #[inline]
+    pub(crate) fn fits_open_block(&self, stream: Stream, pages: u32) -> bool {
+        let open = self.open_pools[stream as usize].as_slice();
+        matches!(open, &[pool] if self.frontier_left(stream, pool) >= pages)
     }
 
     fn has_room_anywhere(&self, stream: Stream, pages: u32) -> bool {

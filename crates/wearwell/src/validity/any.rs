@@ -63,6 +63,7 @@ impl AnyValidity {
     }
 
     /// Reports that the buffer takes before it is written.
+    #[inline]
     pub(crate) fn entries_per_flush(&self) -> u32 {
         match self {
             Self::Ram(_) | Self::Bitmap(_) => 1,
@@ -72,6 +73,7 @@ impl AnyValidity {
     }
 
     /// What was said while the sequence was at this number or before is on flash; recovery has to find out the rest.
+    #[inline]
     pub(crate) fn durable_since(&self) -> u64 {
         match self {
             Self::Ram(_) | Self::Bitmap(_) => 0,
@@ -108,6 +110,7 @@ impl AnyValidity {
     }
 
     /// Whether something was said that exists only in RAM.
+    #[inline]
     pub(crate) fn has_unwritten(&self) -> bool {
         match self {
             Self::Ram(_) => false,
@@ -183,7 +186,7 @@ impl Validity for AnyValidity {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         on_flash!(self, store => store.settle(io), in RAM _bitmap => Ok(false))
     }

@@ -2,20 +2,20 @@
 //!
 //! No allocation per insert; an insert is one probe. Sorting happens once per flush.
 
-use hashbrown::HashTable;
+use std::ops::Range;
 
 use super::layout::{Entries, Layout};
 use crate::address::BlockId;
-use crate::content::mix;
+use crate::slot_index::SlotIndex;
 
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
     keys: Vec<u32>,
-    /// Bitmap of each entry, `part_bytes` each.
+    /// Bitmap of each entry, `part_bytes` each, and zeros behind.
     bitmaps: Vec<u8>,
     part_bytes: usize,
     /// Slot of each key.
-    index: HashTable<u32>,
+    index: SlotIndex,
     /// Reports since the buffer was empty.
     pub(super) insertions: u64,
 }
@@ -25,16 +25,16 @@ impl Buffer {
         let capacity = layout.buffer_entries as usize;
         Self {
             keys: Vec::with_capacity(capacity),
-            bitmaps: Vec::with_capacity(capacity * layout.part_bytes()),
+            bitmaps: vec![0; capacity * layout.part_bytes()],
             part_bytes: layout.part_bytes(),
-            index: HashTable::with_capacity(capacity),
+            index: SlotIndex::with_capacity(capacity),
             insertions: 0,
         }
     }
 
     #[inline]
     fn find(&self, key: u32) -> Option<u32> {
-        self.index.find(hash(key), |&slot| self.keys[slot as usize] == key).copied()
+        self.index.find(key)
     }
 
     #[inline]
@@ -44,8 +44,11 @@ impl Buffer {
         }
         let slot = self.keys.len() as u32;
         self.keys.push(key);
-        self.bitmaps.resize(self.bitmaps.len() + self.part_bytes, 0);
-        self.index.insert_unique(hash(key), slot, |&slot| hash(self.keys[slot as usize]));
+        let bytes = self.keys.len() * self.part_bytes;
+        if self.bitmaps.len() < bytes {
+            self.bitmaps.resize(2 * bytes, 0);
+        }
+        self.index.insert(key, slot);
         slot
     }
 
@@ -68,20 +71,17 @@ impl Buffer {
     }
 
     fn remove(&mut self, key: u32) {
-        let Self { keys, index, bitmaps, part_bytes, .. } = self;
-        let Ok(found) = index.find_entry(hash(key), |&slot| keys[slot as usize] == key) else { return };
-        let (slot, _) = found.remove();
-        let last = keys.len() as u32 - 1;
+        let Some(slot) = self.index.remove(key) else { return };
+        let last = self.keys.len() as u32 - 1;
+        let of_last = self.place(last as usize);
         if slot != last {
-            let moved = index
-                .find_mut(hash(keys[last as usize]), |&other| other == last)
-                .expect("every entry is in the index");
-            *moved = slot;
-            let from = last as usize * *part_bytes;
-            bitmaps.copy_within(from..from + *part_bytes, slot as usize * *part_bytes);
+            let moved = self.keys[last as usize];
+            self.index.remove(moved);
+            self.index.insert(moved, slot);
+            self.bitmaps.copy_within(of_last.clone(), slot as usize * self.part_bytes);
         }
-        keys.swap_remove(slot as usize);
-        bitmaps.truncate(last as usize * *part_bytes);
+        self.keys.swap_remove(slot as usize);
+        self.bitmaps[of_last].fill(0);
     }
 
     /// Marks what the buffer says of a block; `true` if it holds its marker.
@@ -95,8 +95,12 @@ impl Buffer {
         self.find(marker).is_some()
     }
 
+    fn place(&self, slot: usize) -> Range<usize> {
+        slot * self.part_bytes..(slot + 1) * self.part_bytes
+    }
+
     fn bitmap(&self, slot: usize) -> &[u8] {
-        &self.bitmaps[slot * self.part_bytes..][..self.part_bytes]
+        &self.bitmaps[self.place(slot)]
     }
 
     /// The entries in key order.
@@ -121,8 +125,9 @@ impl Buffer {
         if self.keys.capacity() > 16 * layout.buffer_entries as usize {
             *self = Self::new(layout);
         }
+        let used = self.keys.len() * self.part_bytes;
+        self.bitmaps[..used].fill(0);
         self.keys.clear();
-        self.bitmaps.clear();
         self.index.clear();
         self.insertions = 0;
     }
@@ -144,9 +149,4 @@ impl Frozen {
     pub(super) fn len(&self) -> u32 {
         (self.bytes.len() / self.stride) as u32
     }
-}
-
-#[inline]
-fn hash(key: u32) -> u64 {
-    mix(key as u64 + 1)
 }

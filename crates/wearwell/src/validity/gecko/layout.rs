@@ -119,10 +119,10 @@ impl Layout {
         block.0 * self.slots
     }
 
-    /// The first key behind the block of a key.
+    /// Whether a key is that of a marker.
     #[inline]
-    pub(super) fn next_marker(&self, key: u32) -> u32 {
-        (self.by_slot.quotient(key) + 1) * self.slots
+    pub(super) fn is_marker(&self, key: u32) -> bool {
+        self.by_slot.quotient(key) * self.slots == key
     }
 
     /// The pages of a block, each with its offset.
@@ -209,16 +209,22 @@ impl<'a> Entries<'a> {
         key_at(self.bytes, k * self.stride)
     }
 
-    /// Marks what the entries of one block say; `true` if its marker is among them.
-    pub(super) fn mark_block(&self, layout: &Layout, block: BlockId, invalid: &mut [u64]) -> bool {
-        let marker = layout.marker(block);
+    /// The number of entries below a key.
+    pub(super) fn count_below(&self, key: u32) -> usize {
         let (mut low, mut high) = (0, self.len());
         while low < high {
             let middle = usize::midpoint(low, high);
-            if self.key(middle) < marker { low = middle + 1 } else { high = middle }
+            if self.key(middle) < key { low = middle + 1 } else { high = middle }
         }
+        low
+    }
+
+    /// Marks what the entries of one block say; `true` if its marker is among them.
+    pub(super) fn mark_block(&self, layout: &Layout, block: BlockId, invalid: &mut [u64]) -> bool {
+        let marker = layout.marker(block);
         let mut erased = false;
-        for entry in self.bytes[low * self.stride..].chunks_exact(self.stride) {
+        let first = self.count_below(marker) * self.stride;
+        for entry in self.bytes[first..].chunks_exact(self.stride) {
             match key_at(entry, 0) - marker {
                 0 => erased = true,
                 slot if slot < layout.slots => layout.mark_part(slot, &entry[KEY_BYTES..], invalid),
@@ -304,17 +310,13 @@ impl PageDraft {
         Self { bytes: layout.blank_page(), entries: 0 }
     }
 
-    #[inline]
-    pub(super) fn is_full(&self, layout: &Layout) -> bool {
-        self.entries == layout.page_entries
-    }
-
-    #[inline]
-    pub(super) fn push(&mut self, key: u32, bitmap: &[u8], layout: &Layout) {
-        let at = HEADER_BYTES + self.entries as usize * layout.stride;
-        put(&mut self.bytes, at, &key.to_le_bytes());
-        put(&mut self.bytes, at + KEY_BYTES, bitmap);
-        self.entries += 1;
+    /// Puts as many of these entries as fit behind the others; returns their number and bytes.
+    pub(super) fn push(&mut self, entries: &[u8], layout: &Layout) -> (u32, usize) {
+        let count = ((entries.len() / layout.stride) as u32).min(layout.page_entries - self.entries);
+        let bytes = count as usize * layout.stride;
+        put(&mut self.bytes, HEADER_BYTES + self.entries as usize * layout.stride, &entries[..bytes]);
+        self.entries += count;
+        (count, bytes)
     }
 
     pub(super) fn put_header(&mut self, index: u32, last: bool) {
@@ -339,9 +341,10 @@ impl PageDraft {
         (count, last)
     }
 
-    pub(super) fn clear(&mut self) {
-        self.bytes.fill(0);
-        self.entries = 0;
+    /// Zeros behind the entries: nothing of the page before is left there.
+    pub(super) fn blank_rest(&mut self, layout: &Layout) {
+        let used = self.bytes.len() - layout.page_room(self.entries);
+        self.bytes[used..].fill(0);
     }
 }
 
@@ -353,19 +356,8 @@ pub(super) fn directory_part(page: &[u8], missing: usize, layout: &Layout, keys:
     keys.extend((start..).step_by(KEY_BYTES).take(count).map(|at| key_at(page, at)));
 }
 
-#[inline]
 fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
-    copy_short(&mut bytes[at..at + value.len()], value);
-}
-
-/// Copies a bitmap. The balanced ones have four bytes, for which a call would cost more than the copy; merges copy
-/// dozens of them per host write.
-#[inline]
-pub(super) fn copy_short(into: &mut [u8], from: &[u8]) {
-    match (<&mut [u8; 4]>::try_from(&mut *into), <&[u8; 4]>::try_from(from)) {
-        (Ok(into), Ok(from)) => *into = *from,
-        _ => into.copy_from_slice(from),
-    }
+    bytes[at..at + value.len()].copy_from_slice(value);
 }
 
 #[cfg(test)]

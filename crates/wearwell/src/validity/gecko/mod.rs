@@ -200,11 +200,13 @@ impl Gecko {
 
     /// Sequence number when the newest buffer that is on flash was frozen: everything reported before is on flash. 0 if
     /// nothing is.
+    #[inline]
     pub fn durable_since(&self) -> u64 {
         self.runs.first().map_or(0, |run| run.coverage.flush_time)
     }
 
     /// Reports that are in RAM only: what a power cut would lose.
+    #[inline]
     pub fn insertions_since_flush(&self) -> u64 {
         self.buffer.insertions + self.flush.as_ref().map_or(0, |flush| flush.frozen.insertions)
     }
@@ -269,25 +271,39 @@ impl Gecko {
         self.runs = runs;
     }
 
+    #[inline]
     fn is_flush_due(&self) -> bool {
         self.flush_requested || self.buffer.insertions >= self.layout.buffer_entries as u64
     }
 
-    /// Starts the next merge or flush; `false` if nothing is to be done.
-    fn start(&mut self, sequence: u64) -> bool {
+    /// One page of what is owed: seldom anything is.
+    #[cold]
+    fn step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        if self.merge.is_none() {
+            self.start(io.sequence());
+        }
+        let mut merge = self.merge.take().expect("a merge is in progress");
+        let outcome = merge.step(io, &self.runs, &self.layout);
+        if let Ok(true) = outcome {
+            self.install(io, merge);
+        } else {
+            self.merge = Some(merge);
+        }
+        outcome.map(drop)
+    }
+
+    /// Starts the next merge or flush.
+    fn start(&mut self, sequence: u64) {
         if let Some(newer) = self.crowded {
             self.start_merge(newer..newer + 2, false);
-        } else if self.is_flush_due() {
-            self.freeze(sequence);
-            let joining = match self.options.merge {
-                MergeMode::Pairwise => 0,
-                MergeMode::MultiWay => self.foresee(),
-            };
-            self.start_merge(0..joining, true);
-        } else {
-            return false;
+            return;
         }
-        true
+        self.freeze(sequence);
+        let joining = match self.options.merge {
+            MergeMode::Pairwise => 0,
+            MergeMode::MultiWay => self.foresee(),
+        };
+        self.start_merge(0..joining, true);
     }
 
     /// From now on the buffer takes no more reports: they go to a new one.
@@ -317,12 +333,12 @@ impl Gecko {
         let coverages =
             flush.map(|f| f.coverage).into_iter().chain(self.runs[inputs.clone()].iter().map(|r| r.coverage));
         let coverage = coverages.reduce(|newer, older| older.joined(newer)).expect("a merge has an input");
-        let merged =
-            Merged::new(flush.iter().map(|f| &f.frozen), inputs.clone(), Cause::Validity, &self.layout);
         let is_oldest = inputs.end == self.runs.len();
+        let buffer = flush.iter().map(|f| &f.frozen);
+        let merged = Merged::new(buffer, inputs.clone(), is_oldest, Cause::Validity, &self.layout);
         let writer = RunWriter::new(self.next_run, coverage, &self.layout);
         self.next_run = self.next_run.checked_add(1).expect("a device does not live for 2^32 flushes");
-        self.merge = Some(Merge::new(inputs, flushes, merged, is_oldest, writer));
+        self.merge = Some(Merge::new(inputs, flushes, merged, writer));
     }
 
     /// The output replaces the inputs, whose pages are not needed any more.
@@ -387,20 +403,10 @@ impl Validity for Gecko {
     }
 
     /// One page of a merge in progress, or the first one of the next.
+    #[inline]
     fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        if self.merge.is_none() && !self.start(io.sequence()) {
-            return Ok(false);
-        }
-        let mut merge = self.merge.take().expect("a merge is in progress");
-        match merge.step(io, &self.runs, &self.layout) {
-            Ok(true) => self.install(io, merge),
-            Ok(false) => self.merge = Some(merge),
-            Err(error) => {
-                self.merge = Some(merge);
-                return Err(error);
-            }
-        }
-        Ok(true)
+        let is_settled = self.merge.is_none() && self.crowded.is_none() && !self.is_flush_due();
+        if is_settled { Ok(false) } else { self.step(io).map(|()| true) }
     }
 
     fn owns(&self, id: u32, ppn: Ppn) -> bool {

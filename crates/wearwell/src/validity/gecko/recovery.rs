@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::Gecko;
 use super::buffer::Frozen;
-use super::layout::{Layout, Postamble, directory_part, page_header};
+use super::layout::{KEY_BYTES, Layout, Postamble, directory_part, key_at, page_header};
 use super::merge::Merged;
 use super::run::Run;
 use crate::address::{BlockId, Ppn};
@@ -58,20 +58,26 @@ impl Gecko {
         let buffer = self.buffer.sorted();
         let buffers: Vec<&Frozen> =
             [&buffer].into_iter().chain(self.flush.iter().map(|f| &f.frozen)).collect();
-        let mut merged = Merged::new(buffers.into_iter(), 0..self.runs.len(), Cause::Recovery, layout);
+        let mut merged = Merged::new(buffers.into_iter(), 0..self.runs.len(), true, Cause::Recovery, layout);
         let mut invalid = vec![0; layout.block_words()];
         let mut current = None;
-        while let Some(key) = merged.next(io, &self.runs, layout)? {
-            let (block, slot) = (BlockId(key / layout.slots), key % layout.slots);
-            if slot == 0 {
-                continue;
+        loop {
+            let entries = merged.next(io, &self.runs, layout)?;
+            if entries.is_empty() {
+                break;
             }
-            if let Some(done) = current.filter(|&current| current != block) {
-                each(done, &invalid);
-                invalid.fill(0);
+            for entry in entries.chunks_exact(layout.stride) {
+                let key = key_at(entry, 0);
+                let (block, slot) = (BlockId(key / layout.slots), key % layout.slots);
+                if let Some(done) = current.filter(|&current| current != block) {
+                    each(done, &invalid);
+                    invalid.fill(0);
+                }
+                current = Some(block);
+                layout.mark_part(slot, &entry[KEY_BYTES..], &mut invalid);
             }
-            current = Some(block);
-            layout.mark_part(slot, &merged.bitmap, &mut invalid);
+            let taken = entries.len();
+            merged.take(taken);
         }
         if let Some(done) = current {
             each(done, &invalid);

@@ -1,6 +1,6 @@
 //! A run on flash and its directory; and the writer of one.
 
-use super::layout::{Coverage, Layout, PageDraft, Postamble};
+use super::layout::{Coverage, Layout, PageDraft, Postamble, key_at};
 use crate::address::Ppn;
 use crate::content::{Content, Fingerprint};
 use crate::error::Result;
@@ -59,19 +59,18 @@ impl RunWriter {
         Self { run, page: PageDraft::new(layout), keys_written: 0 }
     }
 
-    #[inline]
-    pub(super) fn is_page_full(&self, layout: &Layout) -> bool {
-        self.page.is_full(layout)
-    }
-
-    #[inline]
-    pub(super) fn push(&mut self, key: u32, bitmap: &[u8], layout: &Layout) {
-        if self.page.entries == 0 {
-            self.run.first_keys.push(key);
+    /// Puts as many of these entries as fit into the page in hand; returns the bytes that they take.
+    pub(super) fn push(&mut self, entries: &[u8], layout: &Layout) -> usize {
+        let is_first = self.page.entries == 0;
+        let (count, bytes) = self.page.push(entries, layout);
+        if count > 0 {
+            if is_first {
+                self.run.first_keys.push(key_at(entries, 0));
+            }
+            self.run.last_key = key_at(entries, bytes - layout.stride);
+            self.run.entries += count;
         }
-        self.page.push(key, bitmap, layout);
-        self.run.last_key = key;
-        self.run.entries += 1;
+        bytes
     }
 
     /// Appends the page in hand; with `exhausted` no entry follows. `true` if that was the last page of the run.
@@ -82,6 +81,7 @@ impl RunWriter {
         exhausted: bool,
         layout: &Layout,
     ) -> Result<bool> {
+        self.page.blank_rest(layout);
         let (keys, last) = if exhausted { self.put_directory(layout) } else { (0, false) };
         self.page.put_header(self.run.places.len() as u32, last);
         let pool = io.richest_pool(Stream::Validity);
@@ -91,7 +91,7 @@ impl RunWriter {
             io.append(Stream::Validity, pool, number, content, Fingerprint::default(), Cause::Validity)?;
         self.run.places.push(place);
         self.keys_written += keys;
-        self.page.clear();
+        self.page.entries = 0;
         Ok(last)
     }
 

@@ -69,7 +69,9 @@ impl<N: Nand> Ftl<N> {
         units.iter_mut().zip(places).for_each(|(unit, &place)| *unit = place.into());
         map.exchange(lpns, units);
         let old = || units.iter().filter_map(|unit| unit.some()).map(|unit| Ppn(unit.0));
-        places.iter().for_each(|&place| bitmap.set(place));
+        for &place in places {
+            bitmap.set(place);
+        }
         old().for_each(|page| bitmap.clear(page));
         old().for_each(|page| self.store.discard(page));
         self.store.stats.host_page_writes += places.len() as u64;

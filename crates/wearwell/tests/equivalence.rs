@@ -129,7 +129,9 @@ fn outcome_of_bursts<N: Nand>(mut device: Device<N>, together: bool) -> Device<N
             assert_eq!((written, outcome), (burst.len(), Ok(())));
         } else {
             let zeros = Descriptor::of(Fingerprint::ZERO_PAGE);
-            burst.iter().for_each(|&lpn| device.write_page(lpn, zeros).expect("there is room"));
+            for &lpn in &burst {
+                device.write_page(lpn, zeros).expect("there is room");
+            }
         }
         if let Some(lpn) = trimmed {
             device.ftl_mut().trim(lpn).expect("there is room");

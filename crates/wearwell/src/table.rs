@@ -169,6 +169,13 @@ impl<W: Word> Table<W> {
         });
     }
 
+    /// Copies the words at `from`, in their order, to `first` and behind. Panics beyond the end.
+    #[inline]
+    pub(crate) fn copy_run(&mut self, first: usize, from: impl Iterator<Item = usize>) {
+        let words = self.words_mut();
+        (first..).zip(from).for_each(|(to, from)| words[to] = words[from]);
+    }
+
     /// Stores words from `first` on.
     #[inline]
     pub(crate) fn set_run(&mut self, first: usize, values: impl ExactSizeIterator<Item = W>) {

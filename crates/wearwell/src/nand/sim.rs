@@ -221,9 +221,7 @@ impl SimNand {
             self.copy_numbers(run);
         }
         if self.retain.fingerprint {
-            for (to, from) in (to..).zip(run.from) {
-                self.fingerprint.set(to, self.fingerprint.get(from.index()));
-            }
+            self.fingerprint.copy_run(to, run.from.iter().map(|ppn| ppn.index()));
         }
     }
 

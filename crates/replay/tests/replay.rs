@@ -720,6 +720,10 @@ fn phases_are_reported_by_themselves_and_ask_nothing() {
     let input = native_trace(folder.path(), "phases.wwt", &requests);
     let record = measure(&config(&["timing.mode=event"]), &input, "page-map");
     let written: Vec<u64> = record.phases.iter().map(|phase| phase.host_page_writes).collect();
+    assert!(
+        record.phases.iter().map(|phase| phase.requests).eq([1, 4, 6]),
+        "requests before each, phases too"
+    );
     assert_eq!(written, [3, 11, 12]);
     assert!(record.phases.is_sorted_by(|a, b| a.device_s <= b.device_s) && record.phases[2].device_s > 0.0);
     assert_eq!(record.latency_us.write.count, 4);

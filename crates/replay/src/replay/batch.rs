@@ -23,8 +23,13 @@ impl Run<'_> {
             return self.write_batch(batch);
         }
         self.device.ftl().warm(&self.upcoming, &self.upcoming_contents);
-        let failed = batch.iter().zip(0..).find_map(|(request, k)| Some((k, self.execute(request).err()?)));
-        failed.map_or((batch.len(), Ok(())), |(executed, error)| (executed, Err(error)))
+        for (request, executed) in batch.iter().zip(0..) {
+            if let Err(error) = self.execute(request) {
+                return (executed, Err(error));
+            }
+            self.measured += 1;
+        }
+        (batch.len(), Ok(()))
     }
 
     /// Writes whole pages: `upcoming` says all that there is to know of them but their times.
@@ -36,6 +41,7 @@ impl Run<'_> {
         } else {
             batch.first().into_iter().chain(batch.last()).for_each(|request| self.note_time(request.time_ns));
         }
+        self.measured += written as u64;
         (written, outcome)
     }
 

@@ -303,7 +303,6 @@ impl<'a> Run<'a> {
             let (read, damage) = self.read_batch(&mut batch[..wanted]);
             let (executed, outcome) = self.execute_batch(&batch[..read]);
             done += executed as u64;
-            self.measured += executed as u64;
             if done == sample_at {
                 sample_at += series_every;
                 self.sample();

@@ -17,7 +17,7 @@ use std::ops::ControlFlow::Continue;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::Lpn;
-use wearwell::content::{Descriptor, Fingerprint, mix};
+use wearwell::content::mix;
 use wearwell::nand::SimNand;
 use wearwell::{Device, DeviceOptions};
 use wearwell_replay::config::Config;
@@ -210,13 +210,11 @@ fn engine(case: &Case) -> Figures {
 fn write_uniformly(device: &mut Device<SimNand>, writes: u64) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let pages = device.ftl().logical_pages() as u64;
-    let mut batch = [Lpn(0); 32];
+    let mut batch = [Lpn(0); 128];
     for _ in 0..writes / batch.len() as u64 {
         batch.fill_with(|| Lpn(below(&mut random, pages) as u32));
-        device.ftl().warm(&batch, &[]);
-        for lpn in batch {
-            device.write_page(lpn, Descriptor::of(Fingerprint::ZERO_PAGE)).expect("the device has room");
-        }
+        let (_, outcome) = device.write_pages(&batch);
+        outcome.expect("the device has room");
     }
 }
 

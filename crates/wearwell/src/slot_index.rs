@@ -7,6 +7,13 @@ const NIL: u32 = u32::MAX;
 /// Fewest chains.
 const SMALLEST: usize = 8;
 
+/// Fibonacci hashing: the upper bits of a product with an odd number without a pattern, which depend on all bits of the key
+/// and spread consecutive keys evenly. `shift` bits of the hash are not used.
+#[inline]
+pub(crate) fn spread(key: u64, shift: u32) -> usize {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift) as usize
+}
+
 /// A slot in its chain.
 #[derive(Clone, Copy, Debug)]
 struct Node {
@@ -42,8 +49,7 @@ impl SlotIndex {
     /// The chain of a key.
     #[inline]
     fn chain(&self, key: u32) -> usize {
-        // Fibonacci hashing: consecutive keys are spread evenly.
-        (u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
+        spread(u64::from(key), self.shift)
     }
 
     /// The slot of a key.

@@ -4,13 +4,11 @@
 //! and an entry is mostly the first of its list. Memory: 8 to 16 bytes per entry.
 
 use crate::content::Fingerprint;
+use crate::slot_index::spread;
 use crate::table::Table;
 
 /// No entry.
 pub(super) const NONE: u32 = u32::MAX;
-
-/// An odd number without a pattern: the upper bits of a product with it depend on all bits of the other factor.
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The first entry of each list, by the upper bits of a hash.
 #[derive(Clone, Debug)]
@@ -43,7 +41,7 @@ impl Buckets {
 
     #[inline]
     fn of(&self, fingerprint: Fingerprint) -> usize {
-        (fingerprint.0.wrapping_mul(SPREAD) >> self.shift) as usize
+        spread(fingerprint.0, self.shift)
     }
 
     /// The first entry of the list that this content belongs to.

@@ -1,6 +1,6 @@
-//! The buffer: entries that are not on flash yet, in a hash table over two flat arrays.
+//! The buffer: entries that are not on flash yet, in two flat arrays with an index of their keys.
 //!
-//! No allocation per insert; an insert is one probe. Sorting happens once per flush.
+//! No allocation per insert. Sorting happens once per flush.
 
 use std::ops::Range;
 

@@ -38,18 +38,15 @@ fn geometry() -> Geometry {
     }
 }
 
-fn op(die: u32, kind: OpKind, cause: Cause, after: u16) -> FlashOp {
+fn op(die: u32, kind: OpKind, cause: Cause) -> FlashOp {
     let bytes = if kind == OpKind::Erase { 0 } else { PAGE_BYTES };
-    FlashOp { plane: PlaneId(die), kind, cause, after, bytes }
+    FlashOp { plane: PlaneId(die), kind, cause, after: 0, bytes, count: 1 }
 }
 
 /// One collection on `die`, then the host's program.
 fn write_with_collection(die: u32) -> Vec<FlashOp> {
-    let copy = [op(die, OpKind::Read, Cause::Gc, 0), op(die, OpKind::Program, Cause::Gc, 1)];
-    let mut ops = copy.repeat(COPIES_PER_COLLECTION as usize);
-    ops.push(op(die, OpKind::Erase, Cause::Gc, 1));
-    ops.push(op(die, OpKind::Program, Cause::Host, 0));
-    ops
+    let copies = FlashOp { count: COPIES_PER_COLLECTION, ..op(die, OpKind::Copies, Cause::Gc) };
+    vec![copies, op(die, OpKind::Erase, Cause::Gc), op(die, OpKind::Program, Cause::Host)]
 }
 
 /// Host writes on random dies, each die collecting at its own phase.
@@ -73,7 +70,7 @@ impl Load {
         let per_write = program as f64 + collection as f64 / f64::from(WRITES_PER_COLLECTION);
         Self {
             lists: (0..DIES).map(write_with_collection).collect(),
-            reads: (0..DIES).map(|die| op(die, OpKind::Read, Cause::Host, 0)).collect(),
+            reads: (0..DIES).map(|die| op(die, OpKind::Read, Cause::Host)).collect(),
             read_share,
             writes: (0..DIES).map(|die| die % WRITES_PER_COLLECTION).collect(),
             rng: Xoshiro256PlusPlus::seed_from_u64(1),
@@ -107,7 +104,7 @@ fn open_loop(timing: &mut Timing, load: &mut Load, writes: u32) -> u64 {
     for _ in 0..writes {
         let arrival = load.next_arrival();
         let (kind, list) = load.next_request();
-        ops += list.len() as u64;
+        ops += list.iter().map(FlashOp::operations).sum::<u64>();
         timing.submit(kind, arrival, list);
     }
     ops
@@ -120,7 +117,7 @@ fn closed_loop(timing: &mut Timing, load: &mut Load, writes: u32) -> u64 {
             timing.complete_one();
         }
         let (kind, list) = load.next_request();
-        ops += list.len() as u64;
+        ops += list.iter().map(FlashOp::operations).sum::<u64>();
         timing.submit(kind, timing.now_ns(), list);
     }
     ops

@@ -149,15 +149,6 @@ impl OpList {
         self.ops.push(op);
     }
 
-    /// Adds copies: a read and the program of what it read, each.
-    #[inline]
-    pub(crate) fn push_copies(&mut self, copies: impl Iterator<Item = [FlashOp; 2]>) {
-        self.ops.reserve(2 * copies.size_hint().0);
-        for copy in copies {
-            self.ops.extend_from_slice(&copy);
-        }
-    }
-
     /// Operations since the last [`OpList::clear`], in the order of issue.
     pub fn as_slice(&self) -> &[FlashOp] {
         &self.ops

@@ -3,10 +3,10 @@
 
 use wearwell::Error;
 use wearwell::lifetime::{Choice, LifetimeOptions};
-use wearwell::timing::OpKind;
+use wearwell::timing::{FlashOp, OpKind};
 
 use super::Run;
-use crate::config::{Arrival, Zeroes};
+use crate::config::{Arrival, ReplayConfig, Zeroes};
 use crate::trace::{Op, Request};
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,6 +15,32 @@ pub(super) struct Clock {
     pub(super) arrival_ns: u64,
     pub(super) previous_trace_ns: u64,
     pub(super) completed_ns: u64,
+}
+
+/// How requests follow each other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    arrival: Arrival,
+    /// Requests in flight at most.
+    depth: usize,
+    /// Factor on the times of the trace.
+    scale: f64,
+}
+
+impl Pace {
+    pub(super) fn new(config: &ReplayConfig) -> Self {
+        let depth = match config.arrival {
+            Arrival::Open => usize::MAX,
+            Arrival::Closed => config.queue_depth.unwrap_or(32) as usize,
+            Arrival::Think => 1,
+        };
+        Self { arrival: config.arrival, depth, scale: config.time_scale.unwrap_or(1.0) }
+    }
+
+    #[inline]
+    fn scaled(self, ns: u64) -> u64 {
+        if (self.scale - 1.0).abs() < f64::EPSILON { ns } else { (ns as f64 * self.scale) as u64 }
+    }
 }
 
 impl Run<'_> {
@@ -28,28 +54,19 @@ impl Run<'_> {
     /// Sets the arrival time of the next request, and lets those complete that have to before.
     pub(super) fn set_arrival(&mut self, trace_ns: u64) {
         let timing = self.timing.as_mut().expect("arrival needs a timing engine");
-        let config = &self.plan.config.replay;
-        let scale = config.time_scale.unwrap_or(1.0);
-        let scaled =
-            |ns: u64| if (scale - 1.0).abs() < f64::EPSILON { ns } else { (ns as f64 * scale) as u64 };
-        let gap = scaled(trace_ns.saturating_sub(self.clock.previous_trace_ns));
+        let gap_ns = trace_ns.saturating_sub(self.clock.previous_trace_ns);
         self.clock.previous_trace_ns = trace_ns;
-        let depth = match config.arrival {
-            Arrival::Open => usize::MAX,
-            Arrival::Closed => config.queue_depth.unwrap_or(32) as usize,
-            Arrival::Think => 1,
-        };
         let before = self.clock.arrival_ns;
         // What needs no flash operation completes when it arrives and is not reported.
         self.clock.completed_ns = self.clock.completed_ns.max(before);
-        while timing.outstanding() >= depth {
+        while timing.outstanding() >= self.pace.depth {
             let Some(completed) = timing.complete_one() else { break };
             self.clock.completed_ns = completed;
         }
-        self.clock.arrival_ns = match config.arrival {
-            Arrival::Open => scaled(trace_ns.saturating_sub(self.first_ns.unwrap_or(0))),
+        self.clock.arrival_ns = match self.pace.arrival {
+            Arrival::Open => self.pace.scaled(trace_ns.saturating_sub(self.first_ns.unwrap_or(0))),
             Arrival::Closed => self.clock.completed_ns.max(timing.now_ns()),
-            Arrival::Think => self.clock.completed_ns + gap,
+            Arrival::Think => self.clock.completed_ns + self.pace.scaled(gap_ns),
         };
         self.clock.arrival_ns = self.clock.arrival_ns.max(before);
     }
@@ -87,14 +104,15 @@ impl Run<'_> {
         let since_ns = since_ns.max(timing.now_ns());
         let mut idle_ns = until_ns.saturating_sub(since_ns);
         let flash = self.plan.resolved.timing;
-        let cost = |kind| match kind {
+        let cost = |op: &FlashOp| match op.kind {
             OpKind::Read => flash.read_ns,
             OpKind::Program => flash.program_ns,
             OpKind::Erase => flash.erase_ns,
+            OpKind::Copies => u64::from(op.count) * (flash.read_ns + flash.program_ns),
         };
         let dies = self.plan.resolved.geometry.dies() as u64;
         while idle_ns > flash.erase_ns && self.device.ftl_mut().collect_in_background()? {
-            let busy_ns: u64 = self.device.ops().iter().map(|op| cost(op.kind)).sum();
+            let busy_ns: u64 = self.device.ops().iter().map(cost).sum();
             if let Some(timing) = &mut self.timing {
                 timing.submit_background(since_ns, self.device.ops());
             }

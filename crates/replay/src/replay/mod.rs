@@ -41,7 +41,7 @@ use crate::lifetime::Managed;
 use crate::precondition;
 use crate::record::{RecoveryRecord, SeriesPoint};
 use crate::trace::{Op, Request, TraceError};
-use arrival::Clock;
+use arrival::{Clock, Pace};
 pub use plan::Plan;
 
 /// Why a run could not start or had to end without a result.
@@ -118,6 +118,7 @@ struct Run<'a> {
     page_bytes: u64,
     page_shift: u32,
     exported_bytes: u64,
+    pace: Pace,
     /// Time of the current request and completion of the last one, nanoseconds.
     clock: Clock,
     descriptors: Vec<Descriptor>,
@@ -168,6 +169,7 @@ impl<'a> Run<'a> {
             managed: None,
             has_schemes: design == INTEGRATED,
             compacts: plan.compacts(),
+            pace: Pace::new(&plan.config.replay),
             clock: Clock::default(),
             descriptors: Vec::new(),
             bytes_read: Vec::new(),

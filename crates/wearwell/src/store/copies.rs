@@ -82,31 +82,26 @@ impl<N: Nand> Store<N> {
         }
     }
 
+    /// Notes copies: as one entry where all are within a plane.
     fn note_copies(&mut self, from: &[Ppn], to: Ppn, count: usize, cause: Cause) {
         if !self.ops.is_listening() || count == 0 {
             return;
         }
-        let bytes = self.geometry.page_bytes;
-        let stripe = self.geometry.superblock_planes;
         let (source, target) = (self.first_plane(from[0]), self.first_plane(to));
-        let copy = |source_offset: u32, target_offset: u32| {
-            let read = FlashOp {
-                plane: PlaneId(source.0 + source_offset % stripe),
-                kind: OpKind::Read,
-                cause,
-                after: 0,
-                bytes,
-            };
-            let plane = PlaneId(target.0 + target_offset % stripe);
-            [read, FlashOp { plane, kind: OpKind::Program, after: 1, ..read }]
-        };
-        if stripe == 1 {
-            return self.ops.push_copies(std::iter::repeat_n(copy(0, 0), count));
+        let (bytes, stripe) = (self.geometry.page_bytes, self.geometry.superblock_planes);
+        let copies =
+            FlashOp { plane: source, kind: OpKind::Copies, cause, after: 0, bytes, count: count as u32 };
+        if stripe == 1 && source == target {
+            return self.ops.push(copies);
         }
+        let [read, program] = copies.copy();
         let pages = self.geometry.block_pages();
         let (source_start, target_start) = (self.block_of(from[0]).0 * pages, self.block_of(to).0 * pages);
-        let places = from[..count].iter().zip(to.0..);
-        self.ops.push_copies(places.map(|(from, to)| copy(from.0 - source_start, to - target_start)));
+        let plane = |first: PlaneId, offset: u32| PlaneId(first.0 + offset % stripe);
+        for (from, to) in from[..count].iter().zip(to.0..) {
+            self.ops.push(FlashOp { plane: plane(source, from.0 - source_start), ..read });
+            self.ops.push(FlashOp { plane: plane(target, to - target_start), ..program });
+        }
     }
 
     /// The plane of the first page of the page's block.

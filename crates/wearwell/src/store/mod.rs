@@ -644,7 +644,8 @@ impl<N: Nand> Store<N> {
         let block = self.block_of(ppn);
         let offset = ppn.0 - self.geometry.first_page(block).0;
         let after = if kind == OpKind::Program { self.ops.since_last_read() } else { 0 };
-        self.ops.push(FlashOp { plane: self.geometry.plane_of(block, offset), kind, cause, after, bytes });
+        let plane = self.geometry.plane_of(block, offset);
+        self.ops.push(FlashOp { plane, kind, cause, after, bytes, count: 1 });
     }
 
     /// The LPN that the page's OOB names, without a flash operation.

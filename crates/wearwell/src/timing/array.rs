@@ -5,14 +5,15 @@
 //! can be read without the rest, and the compiler keeps one array's state in registers.
 //!
 //! Everything is compiled twice: `PLAIN` is the common device, whose operations run one by one to their end (neither
-//! suspension nor groups), and leaves out what only the others need.
+//! suspension nor groups), and leaves out what only the others need. Such an array also looks ahead: in a series of copies
+//! it knows what comes next ([`Ahead`]) as long as no host operation arrives, and for sure if it is far behind.
 
 #![expect(clippy::inline_always, reason = "measured: 25 % more operations per second than with plain hints")]
 
+use super::channel::{Channel, Moment, Plan};
 use super::event_queue::{Event, EventClass, EventQueue};
 use super::op_queue::{Op, OpQueue};
 use super::{FlashTiming, OpKind, TimingOptions};
-use std::collections::VecDeque;
 
 /// Queue of host reads with priority.
 pub(super) const READS: u8 = 0;
@@ -46,12 +47,22 @@ impl Group {
     }
 }
 
+/// Steps that an array has taken ahead of the clock although a host operation that arrives would come between.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ahead {
+    /// From a read of a series to its program: when the read's transfer ends.
+    program_at: Option<u64>,
+    /// From a program to the next read.
+    read: bool,
+}
+
 /// A die, or a plane where planes are independent.
 #[derive(Clone, Debug)]
 pub(super) struct Array {
     pub(super) running: Group,
     pub(super) suspended: Group,
     pub(super) queues: [OpQueue; 3],
+    ahead: Ahead,
     pub(super) channel: u32,
     /// Moves on at every suspension, which cancels the pending end of the operation.
     pub(super) generation: u32,
@@ -74,6 +85,7 @@ impl Array {
             running: Group::NONE,
             suspended: Group::NONE,
             queues: std::array::from_fn(|_| OpQueue::new()),
+            ahead: Ahead::default(),
             channel,
             generation: 0,
             suspensions: 0,
@@ -117,25 +129,17 @@ impl Array {
     }
 }
 
-/// A channel.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Channel {
-    pub(super) free_at: u64,
-    pub(super) busy_ns: u64,
-    /// A [`EventClass::ChannelFree`] is pending: whoever comes now queues behind those who wait.
-    pub(super) contended: bool,
-    /// Arrays whose transfer has priority.
-    pub(super) urgent: VecDeque<u32>,
-    /// Arrays with other transfers.
-    pub(super) waiting: VecDeque<u32>,
-}
-
 /// What arrays share: channels, the clock with its events, and the rules.
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
     pub(super) now: u64,
+    /// Where the event at hand, or the arrival of a request, stands in the order of things.
+    pub(super) moment: Moment,
     pub(super) events: EventQueue,
     pub(super) channels: Vec<Channel>,
+    /// By array, on a plain device.
+    pub(super) plans: Vec<Plan>,
+    pub(super) completed_ops: u64,
     pub(super) flash: FlashTiming,
     pub(super) options: TimingOptions,
 }
@@ -144,6 +148,31 @@ impl Shared {
     #[inline(always)]
     pub(super) fn schedule(&mut self, class: EventClass, time: u64, subject: u32) {
         self.events.push(class, Event { time, subject, generation: 0 });
+    }
+
+    /// Schedules the next event of an array of a plain device, which a transfer with priority may delay.
+    #[inline(always)]
+    fn plan(&mut self, class: EventClass, time: u64, array: u32) {
+        let plan = &mut self.plans[array as usize];
+        plan.due = time;
+        self.events.push(class, Event { time, subject: array, generation: plan.generation });
+    }
+
+    /// As [`Shared::plan`], in place of the event that is scheduled.
+    fn replan(&mut self, class: EventClass, time: u64, array: u32) {
+        self.plans[array as usize].generation += 1;
+        self.plan(class, time, array);
+    }
+
+    /// Whether an event of an array of a plain device is its next and falls due now. It may be void; or fall due later than was
+    /// known when it was scheduled, and then it is scheduled again.
+    #[inline(always)]
+    pub(super) fn is_next(&mut self, class: EventClass, event: Event) -> bool {
+        let Plan { due, generation, .. } = self.plans[event.subject as usize];
+        if generation == event.generation && due > event.time {
+            self.events.push(class, Event { time: due, ..event });
+        }
+        generation == event.generation && due == event.time
     }
 }
 
@@ -204,7 +233,8 @@ impl Array {
         let kind = self.running.kind;
         self.busy_since = self.busy_since.min(shared.now);
         if kind == OpKind::Read {
-            return shared.schedule(EventClass::ReadSensed, shared.now + shared.flash.read_ns, index);
+            let sensed_at = shared.now + shared.flash.read_ns;
+            return shared.plan(EventClass::ReadSensed, sensed_at, index);
         }
         if !PLAIN {
             self.suspensions = 0;
@@ -240,9 +270,12 @@ impl Array {
     /// The cursor's operation wants the channel: it gets it now, or queues.
     #[inline(always)]
     pub(super) fn ask_channel<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared) {
+        if PLAIN {
+            return self.book_transfer(index, shared);
+        }
         let channel = &shared.channels[self.channel as usize];
         if channel.free_at <= shared.now && !channel.contended {
-            self.grant::<PLAIN>(index, shared);
+            self.grant(index, shared);
         } else {
             self.wait_for_channel(index, shared);
         }
@@ -260,9 +293,9 @@ impl Array {
         }
     }
 
-    /// Books the channel for the cursor's operation and schedules what follows.
+    /// Gives the channel to the cursor's operation and schedules what follows.
     #[inline(always)]
-    pub(super) fn grant<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared) {
+    pub(super) fn grant(&mut self, index: u32, shared: &mut Shared) {
         let transfer_ns = u64::from(self.running.transfer_ns);
         let channel = &mut shared.channels[self.channel as usize];
         let end = shared.now + transfer_ns;
@@ -271,14 +304,135 @@ impl Array {
         if self.running.kind == OpKind::Read {
             return shared.schedule(EventClass::Transferred, end, index);
         }
-        if !PLAIN && self.running.cursor + 1 < self.running.count {
+        if self.running.cursor + 1 < self.running.count {
             self.running.cursor += 1;
             self.running.transfer_ns = self.transfer_of(self.running.cursor);
             return shared.schedule(EventClass::Transferred, end, index);
         }
         let program_ns = shared.flash.program_ns;
-        self.start_phase::<PLAIN>(index, EventClass::Programmed, end, program_ns, &mut shared.events);
-        self.try_suspend::<PLAIN>(index, shared);
+        self.start_phase::<false>(index, EventClass::Programmed, end, program_ns, &mut shared.events);
+        self.try_suspend::<false>(index, shared);
+    }
+}
+
+// Transfers of a plain device, whose times are known when they are asked for.
+impl Array {
+    /// tR is over. If what follows is the program of the page and then the next read of the series, and the channel is free,
+    /// all of it is known at once.
+    #[inline(always)]
+    pub(super) fn sensed(&mut self, index: u32, shared: &mut Shared) {
+        let ns = u64::from(self.running.transfer_ns);
+        let channel = &mut shared.channels[self.channel as usize];
+        let FlashTiming { read_ns, program_ns, .. } = shared.flash;
+        if self.stays_in_series_for(2, &shared.options)
+            && channel.book_copy(index, ns, shared.now, &mut shared.plans)
+        {
+            let (moved, sensed) = (shared.now + ns, shared.now + 2 * ns + program_ns + read_ns);
+            let certain = |steps| self.is_far_behind(steps, &shared.options);
+            self.ahead = Ahead { program_at: (!certain(1)).then_some(moved), read: !certain(2) };
+            self.queues[BACKGROUND as usize].pop_copy();
+            shared.completed_ops += 2;
+            shared.plan(EventClass::ReadSensed, sensed, index);
+        } else {
+            self.book_transfer(index, shared);
+        }
+    }
+
+    /// Books the running operation's transfer and schedules what follows it.
+    #[inline(always)]
+    fn book_transfer(&mut self, index: u32, shared: &mut Shared) {
+        let (moment, ns) = (shared.moment, u64::from(self.running.transfer_ns));
+        let channel = &mut shared.channels[self.channel as usize];
+        let urgent = self.running.queue == READS;
+        let begins_at = if urgent {
+            channel.book_urgent(index, ns, moment, &mut shared.plans)
+        } else {
+            channel.book(index, ns, moment, &mut shared.plans)
+        };
+        let end = begins_at + ns;
+        if self.running.kind == OpKind::Program {
+            self.program_from(end, index, shared);
+        } else {
+            shared.plan(EventClass::Transferred, end, index);
+        }
+    }
+
+    /// Schedules what follows a program whose transfer ends at `start`: where that is the next read of its series, the
+    /// end of that.
+    #[inline(always)]
+    fn program_from(&mut self, start: u64, index: u32, shared: &mut Shared) {
+        let end = start + shared.flash.program_ns;
+        if self.stays_in_series_for(1, &shared.options) {
+            self.ahead.read = !self.is_far_behind(1, &shared.options);
+            self.pass(shared);
+            shared.plan(EventClass::ReadSensed, end + shared.flash.read_ns, index);
+        } else {
+            shared.plan(EventClass::Programmed, end, index);
+        }
+    }
+
+    /// Whether the next `steps` operations after the one that runs are, as things are, of the same series.
+    #[inline(always)]
+    fn stays_in_series_for(&self, steps: u32, options: &TimingOptions) -> bool {
+        let [reads, writes, background] = &self.queues;
+        self.running.queue == BACKGROUND
+            && background.front().more() >= steps
+            && ((reads.is_empty() && writes.is_empty()) || self.is_far_behind(steps, options))
+    }
+
+    /// Whether the next `steps` operations are background work, whatever arrives.
+    #[inline(always)]
+    fn is_far_behind(&self, steps: u32, options: &TimingOptions) -> bool {
+        self.queues[BACKGROUND as usize].ops() - steps > options.gc_backlog_ops
+    }
+
+    /// Moves on to the next operation of a series ahead of the clock: nobody waits for the one that ends.
+    #[inline(always)]
+    fn pass(&mut self, shared: &mut Shared) {
+        self.queues[BACKGROUND as usize].pop();
+        shared.completed_ops += 1;
+        self.running.kind = self.queues[BACKGROUND as usize].front().kind;
+    }
+
+    /// Takes a step back.
+    fn unpass(&mut self, shared: &mut Shared) {
+        self.queues[BACKGROUND as usize].unpop();
+        shared.completed_ops -= 1;
+        self.running.kind = self.queues[BACKGROUND as usize].front().kind;
+    }
+
+    /// What was taken ahead of the clock has happened.
+    #[inline(always)]
+    pub(super) fn arrive_at_event(&mut self) {
+        self.ahead = Ahead::default();
+    }
+
+    /// Takes the steps back that a host operation, which has just been queued, comes between.
+    #[inline(always)]
+    pub(super) fn give_way(&mut self, index: u32, shared: &mut Shared) {
+        if self.ahead.read || self.ahead.program_at.is_some() {
+            self.step_back(index, shared);
+        }
+    }
+
+    #[inline(never)]
+    fn step_back(&mut self, index: u32, shared: &mut Shared) {
+        let (moment, Plan { due, .. }) = (shared.moment, shared.plans[index as usize]);
+        let Ahead { program_at, read } = std::mem::take(&mut self.ahead);
+        let programmed_at = if read { due - shared.flash.read_ns } else { due };
+        let reads_later = read && moment < Moment::of(programmed_at, EventClass::Programmed, index);
+        if reads_later {
+            self.unpass(shared);
+        }
+        match program_at {
+            Some(end) if moment < Moment::of(end, EventClass::Transferred, index) => {
+                self.unpass(shared);
+                shared.channels[self.channel as usize].withdraw(&mut shared.plans);
+                shared.replan(EventClass::Transferred, end, index);
+            }
+            _ if reads_later => shared.replan(EventClass::Programmed, programmed_at, index),
+            _ => {}
+        }
     }
 }
 

@@ -31,18 +31,23 @@ pub(super) enum EventClass {
 }
 
 impl EventClass {
-    /// The class of a number: no look-up, the compiler sees that this is the identity.
+    /// True if the subject is an array.
     #[inline(always)]
-    fn of(number: usize) -> Self {
-        match number {
-            0 => Self::ChannelFree,
-            1 => Self::ReadSensed,
-            2 => Self::Transferred,
-            3 => Self::Programmed,
-            4 => Self::Erased,
-            _ => Self::Acknowledged,
-        }
+    pub(super) fn is_of_array(self) -> bool {
+        matches!(self, Self::ReadSensed | Self::Transferred | Self::Programmed)
     }
+
+    /// All classes by their number; the last ones are there to make the look-up one of three bits.
+    const ALL: [Self; 8] = [
+        Self::ChannelFree,
+        Self::ReadSensed,
+        Self::Transferred,
+        Self::Programmed,
+        Self::Erased,
+        Self::Acknowledged,
+        Self::Acknowledged,
+        Self::Acknowledged,
+    ];
 }
 
 /// One event.
@@ -97,11 +102,21 @@ impl SortedRing {
         self.len == 1
     }
 
-    /// Inserts an event that is not the latest. Takes it apart: by reference, the event of the common case would go
-    /// through memory as well, which costs a store-forwarding stall.
+    /// Inserts an event that is not the latest, from the end that is nearer. Takes it apart: by reference, the event of the
+    /// common case would go through memory as well, which costs a store-forwarding stall.
     #[inline(never)]
     fn insert_before_last(&mut self, time: u64, subject: u32, generation: u32) -> bool {
         let event = Event { time, subject, generation };
+        let in_front = self.entries[self.slot(self.len / 2)].is_after(event);
+        let at = if in_front { self.open_from_front(event) } else { self.open_from_back(event) };
+        let slot = self.slot(at);
+        self.entries[slot] = event;
+        self.len += 1;
+        at == 0
+    }
+
+    /// Moves later entries back by one and returns the place that falls free.
+    fn open_from_back(&mut self, event: Event) -> usize {
         let mut at = self.len;
         while at > 0 {
             let before = self.entries[self.slot(at - 1)];
@@ -112,10 +127,23 @@ impl SortedRing {
             self.entries[slot] = before;
             at -= 1;
         }
-        let slot = self.slot(at);
-        self.entries[slot] = event;
-        self.len += 1;
-        at == 0
+        at
+    }
+
+    /// Moves earlier entries forward by one, the front with them, and returns the place that falls free.
+    fn open_from_front(&mut self, event: Event) -> usize {
+        self.head = self.slot(self.entries.len() - 1);
+        let mut at = 0;
+        while at < self.len {
+            let behind = self.entries[self.slot(at + 1)];
+            if behind.is_after(event) {
+                break;
+            }
+            let slot = self.slot(at);
+            self.entries[slot] = behind;
+            at += 1;
+        }
+        at
     }
 
     #[cold]
@@ -194,7 +222,7 @@ impl EventQueue {
         let next = ring.entries[ring.head];
         let head = if ring.len == 0 { u64::MAX } else { next.time << 3 | index as u64 };
         self.set_head(index, head, next);
-        Some((EventClass::of(index), Event { time, subject, generation }))
+        Some((EventClass::ALL[index], Event { time, subject, generation }))
     }
 
     /// The minimum as a tree: few dependent steps.

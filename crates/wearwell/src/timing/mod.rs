@@ -22,6 +22,7 @@
 //! - Same calls, same times: nothing here is random, and simultaneous events have a fixed order.
 
 mod array;
+mod channel;
 mod event;
 mod event_queue;
 mod latency;
@@ -46,6 +47,9 @@ pub enum OpKind {
     Program,
     /// Block erase: tBERS on the array, no data transfer.
     Erase,
+    /// Pages of a plane read and programmed again in the same plane, [`FlashOp::count`] of them: read, program, read,
+    /// program, .., each program after its read.
+    Copies,
 }
 
 /// Why a flash operation was done. Every reported figure is a sum over causes.
@@ -120,10 +124,12 @@ pub struct FlashOp {
     /// Why.
     pub cause: Cause,
     /// How many places back in the same list the operation stands whose result this one needs (a GC program
-    /// needs its read); 0 = it can start when the request arrives.
+    /// needs its read); 0 = it can start when the request arrives. Nothing can name copies.
     pub after: u16,
     /// Bytes over the channel (0 for an erase; a spare-area read moves only the spare bytes).
     pub bytes: u32,
+    /// How many copies; 1 of anything else.
+    pub count: u32,
 }
 
 impl FlashOp {
@@ -131,6 +137,21 @@ impl FlashOp {
     #[inline]
     pub fn is_background(&self) -> bool {
         self.cause.is_background()
+    }
+
+    /// Reads, programs and erases that it stands for.
+    #[inline]
+    pub fn operations(&self) -> u64 {
+        match self.kind {
+            OpKind::Copies => 2 * u64::from(self.count),
+            _ => 1,
+        }
+    }
+
+    /// The read and the program of each of its copies.
+    pub fn copy(&self) -> [FlashOp; 2] {
+        let read = FlashOp { kind: OpKind::Read, after: 0, count: 1, ..*self };
+        [read, FlashOp { kind: OpKind::Program, after: 1, ..read }]
     }
 }
 
@@ -231,7 +252,8 @@ struct Layout {
     planes: Vec<Place>,
     /// Channel of each array.
     channel_of_array: Vec<u32>,
-    channels: usize,
+    /// Arrays of each channel.
+    arrays_of_channel: Vec<Vec<u32>>,
 }
 
 impl Layout {
@@ -242,32 +264,20 @@ impl Layout {
             plane_in_die: (plane % geometry.planes_per_die % 64) as u8,
         };
         let channel = |array| geometry.channel_of(PlaneId(array * planes_per_array));
-        Self {
-            planes: (0..geometry.planes()).map(place).collect(),
-            channel_of_array: (0..geometry.planes() / planes_per_array).map(channel).collect(),
-            channels: geometry.channels as usize,
+        let channel_of_array: Vec<u32> = (0..geometry.planes() / planes_per_array).map(channel).collect();
+        let mut arrays_of_channel = vec![Vec::new(); geometry.channels as usize];
+        for (array, &channel) in (0..).zip(&channel_of_array) {
+            arrays_of_channel[channel as usize].push(array);
         }
-    }
-
-    /// Number of copies (a background read and the program of what it read, within an array) at the front of a list
-    /// that are alike in everything.
-    fn copies_at_front(&self, ops: &[FlashOp], all_background: bool) -> usize {
-        let [read, program, ..] = ops else { return 0 };
-        let background = all_background || (read.is_background() && program.is_background());
-        let array_of = |op: &FlashOp| self.planes[op.plane.index()].array;
-        if (read.kind, program.kind) != (OpKind::Read, OpKind::Program)
-            || (read.after, program.after) != (0, 1)
-            || read.bytes != program.bytes
-            || !background
-            || array_of(read) != array_of(program)
-        {
-            return 0;
-        }
-        ops.chunks_exact(2).take_while(|pair| pair[0] == *read && pair[1] == *program).count()
+        Self { planes: (0..geometry.planes()).map(place).collect(), channel_of_array, arrays_of_channel }
     }
 
     fn arrays(&self) -> usize {
         self.channel_of_array.len()
+    }
+
+    fn channels(&self) -> usize {
+        self.arrays_of_channel.len()
     }
 }
 

@@ -66,7 +66,7 @@ impl Op {
 
     /// Operations that follow in the same entry.
     #[inline(always)]
-    fn more(&self) -> u32 {
+    pub(super) fn more(&self) -> u32 {
         if self.role == Role::Background { self.request_or_more } else { 0 }
     }
 
@@ -74,6 +74,11 @@ impl Op {
     #[inline(always)]
     fn step(&mut self) {
         self.request_or_more -= 1;
+        self.turn();
+    }
+
+    #[inline(always)]
+    fn turn(&mut self) {
         self.kind = if self.kind == OpKind::Read { OpKind::Program } else { OpKind::Read };
     }
 }
@@ -175,6 +180,20 @@ impl OpQueue {
             }
         }
         op
+    }
+
+    /// Takes a read and its program from the front entry, in which they are not the last.
+    #[inline(always)]
+    pub(super) fn pop_copy(&mut self) {
+        self.ops -= 2;
+        self.front.request_or_more -= 2;
+    }
+
+    /// Takes a step within the front entry back.
+    pub(super) fn unpop(&mut self) {
+        self.ops += 1;
+        self.front.request_or_more += 1;
+        self.front.turn();
     }
 
     /// Moves the first entry of the ring to the front.

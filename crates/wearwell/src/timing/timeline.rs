@@ -59,6 +59,7 @@ impl Lanes {
             OpKind::Read => channel.book(start + read_ns, transfer) + transfer,
             OpKind::Program => channel.book(start, transfer) + transfer + program_ns,
             OpKind::Erase => start + erase_ns,
+            OpKind::Copies => unreachable!("copies are booked one by one"),
         };
         array.hold(start, end);
         end
@@ -71,26 +72,23 @@ impl Lanes {
         (&mut self.arrays[array], &mut self.channels[channel])
     }
 
-    /// Books copies that follow one another on an array whose channel's bookings all end before its own: none of
-    /// them waits for anything. Returns what one takes. The copy before them is booked singly.
-    fn book_more_copies(&mut self, read: &FlashOp, count: u64) -> CopyTimes {
+    /// Books copies and returns the end of the last. Behind the first, a channel's bookings all end before the array's
+    /// own: none of the others waits for anything.
+    fn book_copies(&mut self, copies: &FlashOp, ready: u64) -> u64 {
+        let [read, program] = copies.copy();
+        let read_end = self.book(&read, ready);
+        self.book(&program, read_end);
         let FlashTiming { read_ns, program_ns, .. } = self.flash;
         let transfer = self.flash.transfer_ns(read.bytes);
-        let times = CopyTimes { read: read_ns + transfer, copy: read_ns + transfer + transfer + program_ns };
-        let (array, channel) = self.lanes_of(read);
+        let (more, copy) = (u64::from(copies.count - 1), read_ns + 2 * transfer + program_ns);
+        let (array, channel) = self.lanes_of(&read);
         debug_assert_eq!(channel.free_at + program_ns, array.free_at, "a program was booked last");
-        array.free_at += count * times.copy;
-        array.busy_ns += count * times.copy;
-        channel.free_at += count * times.copy;
-        channel.busy_ns += count * 2 * transfer;
-        times
+        array.free_at += more * copy;
+        array.busy_ns += more * copy;
+        channel.free_at += more * copy;
+        channel.busy_ns += more * 2 * transfer;
+        array.free_at
     }
-}
-
-/// When the read and the program of an undisturbed copy end, from its start.
-struct CopyTimes {
-    read: u64,
-    copy: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -112,7 +110,7 @@ impl TimelineEngine {
         Self {
             lanes: Lanes {
                 arrays: vec![Lane::default(); layout.arrays()],
-                channels: vec![Lane::default(); layout.channels],
+                channels: vec![Lane::default(); layout.channels()],
                 layout,
                 flash,
             },
@@ -158,10 +156,11 @@ impl TimelineEngine {
     /// Books a list and returns the time at which the host has what it waits for.
     #[inline]
     fn book_all(&mut self, ops: &[FlashOp]) -> u64 {
-        self.completed_ops += ops.len() as u64;
         if let [op] = ops
             && op.after == 0
+            && op.kind != OpKind::Copies
         {
+            self.completed_ops += 1;
             let end = self.lanes.book(op, self.now);
             return if op.is_background() { self.now } else { end };
         }
@@ -171,44 +170,23 @@ impl TimelineEngine {
     fn book_list(&mut self, ops: &[FlashOp]) -> u64 {
         self.ends.clear();
         let (mut host_end, mut gc_end) = (self.now, self.now);
-        while self.ends.len() < ops.len() {
-            let rest = &ops[self.ends.len()..];
-            let copies = self.lanes.layout.copies_at_front(rest, false);
-            if copies > 0 {
-                gc_end = gc_end.max(self.book_copies(&rest[..2 * copies]));
-                continue;
-            }
-            let op = &rest[0];
+        for op in ops {
             let ready = match op.after as usize {
                 0 => self.now,
                 back => self.ends[self.ends.len() - back],
             };
-            let end = if op.is_background() {
-                let end = self.lanes.book(op, ready);
-                gc_end = gc_end.max(end);
-                end
-            } else {
-                let end = self.lanes.book(op, if self.blocking_gc { ready.max(gc_end) } else { ready });
-                host_end = host_end.max(end);
-                end
+            let background = op.is_background();
+            let ready = if self.blocking_gc && !background { ready.max(gc_end) } else { ready };
+            let end = match op.kind {
+                OpKind::Copies => self.lanes.book_copies(op, ready),
+                _ => self.lanes.book(op, ready),
             };
+            let last = if background { &mut gc_end } else { &mut host_end };
+            *last = end.max(*last);
             self.ends.push(end);
+            self.completed_ops += op.operations();
         }
         host_end
-    }
-
-    /// Books copies that are alike in everything and returns the end of the last.
-    fn book_copies(&mut self, ops: &[FlashOp]) -> u64 {
-        let read_end = self.lanes.book(&ops[0], self.now);
-        let mut end = self.lanes.book(&ops[1], read_end);
-        self.ends.extend([read_end, end]);
-        let more = ops.len() / 2 - 1;
-        let times = self.lanes.book_more_copies(&ops[0], more as u64);
-        for _ in 0..more {
-            self.ends.extend([end + times.read, end + times.copy]);
-            end += times.copy;
-        }
-        end
     }
 
     pub(super) fn complete_one(&mut self) -> Option<u64> {

@@ -60,6 +60,25 @@ pub struct Reference {
     pub completed: Vec<Option<u64>>,
 }
 
+/// A list in which copies are reads and programs. What follows another names it by its distance.
+fn one_by_one(list: &[FlashOp]) -> Vec<FlashOp> {
+    let mut ops: Vec<FlashOp> = Vec::new();
+    for (index, op) in list.iter().enumerate() {
+        if op.kind == OpKind::Copies {
+            for _ in 0..op.count {
+                ops.push(FlashOp { kind: OpKind::Read, after: 0, ..*op });
+                ops.push(FlashOp { kind: OpKind::Program, after: 1, ..*op });
+            }
+        } else {
+            let between = &list[index - op.after as usize..index];
+            let inserted: u32 =
+                between.iter().map(|op| if op.kind == OpKind::Copies { 2 * op.count - 1 } else { 0 }).sum();
+            ops.push(FlashOp { after: op.after + inserted as u16, ..*op });
+        }
+    }
+    ops
+}
+
 impl Reference {
     pub fn new(geometry: &Geometry, flash: FlashTiming, options: &TimingOptions) -> Self {
         let arrays = if options.independent_planes { geometry.planes() } else { geometry.dies() };
@@ -79,6 +98,7 @@ impl Reference {
     }
 
     pub fn submit(&mut self, arrival: u64, list: &[FlashOp]) {
+        let list = &one_by_one(list);
         self.run(arrival);
         self.now = arrival;
         let request = self.left.len();
@@ -223,6 +243,7 @@ impl Reference {
             OpKind::Read => self.at(self.flash.read_ns, SENSED, index),
             OpKind::Program => self.want_channel(index),
             OpKind::Erase => self.begin_phase(index, self.flash.erase_ns),
+            OpKind::Copies => unreachable!("taken apart"),
         }
     }
 

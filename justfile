@@ -23,6 +23,13 @@ bench:
     cargo run --release -p wearwell --example timing_rate
     cargo run --release -p wearwell-replay --example generator_rate
 
+# Clients of others against the live device; installs their Debian packages (root, /dev/fuse, loop devices)
+live:
+    examples/live/install.sh
+    cargo build --release -p wearwell-cli
+    cargo test -p wearwell-serve --test clients --test hostile --test transmission
+    WEARWELL=target/release/wearwell MEDIUM=image examples/live/loop.sh
+
 # Fuzz one target for some seconds (needs a nightly compiler and cargo-fuzz)
 fuzz target="readers" seconds="60":
     cargo +nightly fuzz run {{target}} -- -max_total_time={{seconds}}

@@ -1,12 +1,26 @@
-//! Image records: whatever lies in a superblock, an OOB slot, a block record, a word, a session or a journal decodes to
-//! something or to nothing, and what decodes encodes to the same bytes.
+//! Images. Records: whatever lies in a superblock, an OOB slot, a block record, a word, a session or a journal decodes to
+//! something or to nothing, and what decodes encodes to the same bytes. Whole images: one that is damaged in some bytes is
+//! refused with a sentence, or every page reads as it was written or as an error.
+//!
+//! The highest bit of the first byte says which; of the second kind the rest is a list of damages.
 
 #![no_main]
 
+use std::io;
+use std::panic;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use libfuzzer_sys::fuzz_target;
+use wearwell::Device;
 use wearwell::address::{BlockId, Ppn};
-use wearwell::nand::Geometry;
+use wearwell::device::HostData;
+use wearwell::nand::{Geometry, Nand};
+use wearwell_replay::config::Config;
 use wearwell_serve::image::layout::{Journal, Layout, OobSlot, Session, Superblock};
+use wearwell_serve::image::{
+    Backing, Durability, Image, ImageFile, OpenOptions, Specification, Verdict, audit_of, create_on,
+};
 
 /// A small device, whose records the rest of the input is taken for.
 fn layout() -> Layout {
@@ -39,13 +53,18 @@ fn sealed(mut record: [u8; 64], salt: u64, address: u64) -> [u8; 64] {
     record
 }
 
-fuzz_target!(|data: &[u8]| {
+/// The same for a superblock.
+fn seal_superblock(bytes: &mut [u8]) {
+    bytes[..8].copy_from_slice(b"WEARWELL");
+    bytes[8..12].copy_from_slice(&1u32.to_le_bytes());
+    let crc = crc32c::crc32c(&bytes[16..]);
+    bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+}
+
+fn decode_records(data: &[u8]) {
     let mut bytes = data.to_vec();
     if bytes.len() >= 16 && bytes[0] & 1 == 1 {
-        bytes[..8].copy_from_slice(b"WEARWELL");
-        bytes[8..12].copy_from_slice(&1u32.to_le_bytes());
-        let crc = crc32c::crc32c(&bytes[16..]);
-        bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+        seal_superblock(&mut bytes);
     }
     if let Ok(superblock) = Superblock::decode(&bytes) {
         let _ = Layout::new(&superblock).flash_bytes();
@@ -71,5 +90,210 @@ fuzz_target!(|data: &[u8]| {
     let word: &[u8; 16] = record.first_chunk().expect("a record is longer");
     if let Some(value) = layout.decode_word(u64::from(record[2]), word) {
         assert_eq!(layout.encode_word(u64::from(record[2]), value), *word);
+    }
+}
+
+const DESIGNS: [&str; 5] = ["page-map", "recyclable", "remap", "delta", "integrated"];
+const PAGE_BYTES: usize = 512;
+const PAGES: u64 = 64;
+
+/// The files of an image in memory.
+#[derive(Clone, Default)]
+struct Memory([Vec<u8>; 5]);
+
+impl Backing for Memory {
+    fn read(&self, file: ImageFile, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        let from = usize::try_from(offset).expect("an address of a small image");
+        let found =
+            self.0[file as usize].get(from..from + bytes.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        bytes.copy_from_slice(found);
+        Ok(())
+    }
+
+    fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let (file, from) = (&mut self.0[file as usize], offset as usize);
+        file.resize(file.len().max(from + bytes.len()), 0);
+        file[from..from + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn len(&self, file: ImageFile) -> io::Result<u64> {
+        Ok(self.0[file as usize].len() as u64)
+    }
+
+    fn sync(&mut self, _: ImageFile) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What page `lpn` holds in its version: some pages are alike, some nearly, one in eight is trimmed.
+fn content(lpn: u64, version: u64) -> [u8; PAGE_BYTES] {
+    let mut bytes = [(lpn % 5) as u8 + 1; PAGE_BYTES];
+    if lpn % 3 != 0 {
+        bytes[..8].copy_from_slice(&(version << 32 | lpn).to_le_bytes());
+    }
+    bytes
+}
+
+fn final_content(lpn: u64) -> [u8; PAGE_BYTES] {
+    if lpn % 8 == 7 { [0; PAGE_BYTES] } else { content(lpn, 5) }
+}
+
+fn write_all<N: Nand>(device: &mut Device<N>) -> wearwell::Result<()> {
+    for (version, lpn) in (1..=5).flat_map(|version| (0..PAGES).map(move |lpn| (version, lpn))) {
+        let bytes = content(lpn, version);
+        device.write(lpn * PAGE_BYTES as u64, PAGE_BYTES as u64, HostData::Bytes(&bytes))?;
+    }
+    for lpn in (7..PAGES).step_by(8) {
+        device.trim(lpn * PAGE_BYTES as u64, PAGE_BYTES as u64)?;
+    }
+    device.flush()
+}
+
+/// An image that was written several times over, flushed, and not closed.
+fn worked_on(design: &str, durability: Durability) -> Memory {
+    let settings = [
+        "device.channels=1",
+        "device.dies_per_channel=1",
+        "device.planes_per_die=1",
+        "device.blocks_per_plane=16",
+        "device.pages_per_block=8",
+        "device.page_bytes=512",
+        "device.spare_bytes=64",
+        "device.logical_pages=64",
+    ];
+    let config = Config::from_parts(None, &settings.map(str::to_owned)).expect("the settings exist");
+    let specification = Specification { design: design.to_owned(), config, size_bytes: None, durability };
+    let mut files = Memory::default();
+    create_on(&mut files, &specification.superblock(7).expect("it fits")).expect("memory takes everything");
+    let mut image = Image::open_on(files, OpenOptions::default()).expect("a new image");
+    write_all(&mut image.device).expect("there is room");
+    image.into_backing()
+}
+
+/// One damage: which file, where, what is laid over the byte, and whether the record gets a checksum that agrees.
+#[derive(Clone, Copy)]
+struct Damage {
+    file: ImageFile,
+    at: usize,
+    mask: u8,
+    is_sealed: bool,
+}
+
+impl Damage {
+    fn of(bytes: &[u8; 5], files: &Memory, layout: &Layout) -> Option<Self> {
+        let file = ImageFile::ALL[usize::from(bytes[0] % 5)];
+        // The records of flash are much less than its data, and more can be wrong with them.
+        let is_metadata = file == ImageFile::Flash && bytes[0] & 0x40 == 0;
+        let length =
+            if is_metadata { layout.metadata_bytes() as usize } else { files.0[file as usize].len() };
+        let at = u32::from_le_bytes([bytes[1], bytes[2], bytes[3], 0]) as usize;
+        (length > 0).then(|| Self {
+            file,
+            at: at % length,
+            mask: bytes[4].max(1),
+            is_sealed: bytes[0] & 0x80 != 0,
+        })
+    }
+
+    fn apply(self, files: &mut Memory, layout: &Layout) {
+        let bytes = &mut files.0[self.file as usize];
+        bytes[self.at] ^= self.mask;
+        let from = self.at / 64 * 64;
+        match self.file {
+            _ if !self.is_sealed => {}
+            ImageFile::Superblock => seal_superblock(bytes),
+            ImageFile::Session | ImageFile::Flash => {
+                let record: &mut [u8; 64] =
+                    (&mut bytes[from..from + 64]).try_into().expect("files end with a record");
+                *record = sealed(*record, layout.salt, from as u64);
+            }
+            ImageFile::Nvram => {
+                let record = &mut bytes[self.at / 16 * 16..][..16];
+                let word = u64::from_le_bytes(record[..8].try_into().expect("eight bytes"));
+                record.copy_from_slice(&layout.encode_word(self.at as u64 / 16, word));
+            }
+            ImageFile::Journal => {}
+        }
+    }
+}
+
+/// Opening turns a panic of the engine into a refusal, which is an answer; the fuzzer's own hook would end at it. A panic that
+/// nobody catches is told and still ends the fuzzer.
+fn allow_caught_panics() {
+    static ONCE: Once = Once::new();
+    let tell = |panic: &panic::PanicHookInfo<'_>| {
+        if !IS_OPENING.load(Relaxed) {
+            eprintln!("{panic}");
+        }
+    };
+    ONCE.call_once(|| panic::set_hook(Box::new(tell)));
+}
+
+static IS_OPENING: AtomicBool = AtomicBool::new(false);
+
+/// Opens a damaged image. A checksum that agrees makes a lie of a damage, which nobody can know to be one: then only no
+/// panic of opening is asked. So it is with several damages of a `host` session, one of which may be its journal.
+fn open_damaged(data: &[u8]) {
+    allow_caught_panics();
+    thread_local! {
+        static IMAGES: Vec<Memory> = [Durability::Process, Durability::Host]
+            .into_iter()
+            .flat_map(|durability| DESIGNS.map(|design| worked_on(design, durability)))
+            .collect();
+    }
+    let Some((&chosen, rest)) = data.split_first() else { return };
+    let number = usize::from(chosen & 0x7f) % (2 * DESIGNS.len());
+    let mut files = IMAGES.with(|images| images[number].clone());
+    let superblock = Superblock::decode(&files.0[0]).expect("nothing is damaged yet");
+    let layout = Layout::new(&superblock);
+    let damages: Vec<Damage> =
+        rest.as_chunks().0.iter().take(8).filter_map(|bytes| Damage::of(bytes, &files, &layout)).collect();
+    damages.iter().for_each(|damage| damage.apply(&mut files, &layout));
+    let is_honest = damages.iter().all(|damage| !damage.is_sealed);
+    let is_exact = is_honest && (number < DESIGNS.len() || damages.len() == 1);
+    IS_OPENING.store(true, Relaxed);
+    let audited = audit_of(files.clone());
+    let opened = Image::open_on(files, OpenOptions::default());
+    IS_OPENING.store(false, Relaxed);
+    match opened {
+        Err(error) => {
+            let sentence = error.to_string();
+            assert!(sentence.len() > 20, "`{sentence}` is no sentence");
+            assert!(
+                !is_honest || !sentence.contains("contradict"),
+                "a checksum should have told: {sentence}"
+            );
+        }
+        Ok(mut image) => {
+            let wrong = misread(&mut image.device, is_exact);
+            let is_corrupt = audited.is_ok_and(|report| report.verdict == Verdict::Corrupt);
+            assert!(
+                wrong == 0 || is_corrupt || !is_exact,
+                "{wrong} pages are lost and the audit says nothing"
+            );
+        }
+    }
+}
+
+/// Pages that cannot be read. What can be read must be what was written, if that is asked.
+fn misread<N: Nand>(device: &mut Device<N>, is_exact: bool) -> usize {
+    let mut bytes = [0; PAGE_BYTES];
+    let mut is_lost = |lpn: u64| {
+        let read = device.read(lpn * PAGE_BYTES as u64, PAGE_BYTES as u64, &mut bytes);
+        assert!(
+            read.is_err() || !is_exact || bytes == final_content(lpn),
+            "page {lpn} is not what was written"
+        );
+        read.is_err()
+    };
+    (0..PAGES).filter(|&lpn| is_lost(lpn)).count()
+}
+
+fuzz_target!(|data: &[u8]| {
+    if data.first().is_some_and(|first| first & 0x80 != 0) {
+        open_damaged(data)
+    } else {
+        decode_records(data)
     }
 });

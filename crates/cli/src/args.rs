@@ -177,6 +177,9 @@ pub(crate) struct ServeArgs {
     /// Listen on a Unix socket for control commands
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
+    /// Answer Prometheus at a loopback address, GET /metrics (port 0 = any)
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) metrics: Option<std::net::SocketAddr>,
     /// Record every operation as a trace (.ops = a capture with bytes, else native)
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,

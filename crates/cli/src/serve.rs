@@ -139,6 +139,10 @@ fn open_doors<N: Medium>(
         let address = server.open_control(&Address::Unix(path.clone()))?;
         say(args, &format!("control commands at {address}"));
     }
+    if let Some(address) = args.metrics {
+        let address = server.open_metrics(&Address::Tcp(address))?;
+        say(args, &format!("metrics at http://{address}/metrics"));
+    }
     let doors = [args.socket.clone().map(Address::Unix), args.tcp.map(Address::Tcp)];
     for address in doors.into_iter().flatten() {
         let uri = match server.open_nbd(&address)? {

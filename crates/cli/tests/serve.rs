@@ -1,6 +1,6 @@
 //! `serve` and `top` as a user starts and ends them.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -113,6 +113,22 @@ fn a_port_of_this_machine_is_served_and_named() {
     server.end("-TERM");
 }
 
+#[test]
+fn prometheus_is_answered_where_the_server_says() {
+    let mut server = Server::start(&["--metrics", "127.0.0.1:0"]);
+    let mut client = server.client();
+    write(&mut client, 3, &[7; PAGE]);
+    let lines = BufReader::new(server.child.stderr.take().unwrap()).lines().map(|line| line.unwrap());
+    let said = lines.into_iter().find(|line| line.contains("metrics at ")).unwrap();
+    let address = said.split("http://").nth(1).and_then(|rest| rest.strip_suffix("/metrics")).unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("\nwearwell_host_page_writes_total 1\n"), "{answer}");
+    server.end("-TERM");
+}
+
 /// What was recorded live is replayed by the same command, with the configuration that the trace carries.
 #[test]
 fn a_recording_replays_to_the_same_counts_on_the_command_line() {
@@ -125,7 +141,7 @@ fn a_recording_replays_to_the_same_counts_on_the_command_line() {
     let mut control = UnixStream::connect(server.file("control")).unwrap();
     control.write_all(b"{\"command\": \"stats\"}\n").unwrap();
     let mut answer = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(&control), &mut answer).unwrap();
+    BufReader::new(&control).read_line(&mut answer).unwrap();
     let live: serde_json::Value = serde_json::from_str(&answer).unwrap();
     let (output, folder) = server.end("-TERM");
     assert!(text(&output.stderr).contains("recorded 9001 requests"), "{}", text(&output.stderr));
@@ -193,6 +209,7 @@ fn what_cannot_be_served_is_refused_with_a_sentence() {
     refused_serve(&["--size", "16MiB", "--design", "page-mop"], 2, "did you mean `page-map`");
     refused_serve(&["--size", "16MiB", "--set", "precondition.mode=fill"], 2, "precondition has no meaning");
     refused_serve(&["--size", "16MiB", "--tcp", "0.0.0.0:0"], 2, "loopback");
+    refused_serve(&["--size", "16MiB", "--metrics", "0.0.0.0:0"], 2, "loopback");
     refused_serve(&["--size", "16MiB", "--record", "/no/folder/x.wwt"], 1, "/no/folder/x.wwt");
     refused(&["top", &socket], 2, "--control");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");

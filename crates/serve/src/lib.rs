@@ -2,7 +2,7 @@
 //!
 //! From the wire to the flash: [`server`] accepts clients; [`nbd`] turns their bytes into requests; [`engine`] queues them in
 //! front of the one thread that owns the device; [`device`] completes partial pages and asks the core. [`control`] is the
-//! socket for what NBD has no words for. The flash is memory ([`memory`]) or an image in files ([`image`]). Any operation can be
+//! socket for what NBD has no words for, [`metrics`] tells its counters to Prometheus. The flash is memory ([`memory`]) or an image in files ([`image`]). Any operation can be
 //! recorded as a trace ([`record`]), whose replay does the same flash operations.
 
 #![forbid(unsafe_code)]
@@ -13,6 +13,7 @@ pub mod device;
 pub mod engine;
 pub mod image;
 pub mod memory;
+pub mod metrics;
 pub mod nbd;
 pub mod record;
 pub mod server;

@@ -7,6 +7,7 @@ use image_support::{
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use wearwell_serve::image::layout::{Layout, Superblock};
 use wearwell_serve::image::{Backing as _, Image, ImageFile, OpenOptions, Verdict, audit_of, create_on};
 
 /// An image after some work, flushed, whose session did not close it.
@@ -80,6 +81,31 @@ fn a_flipped_byte_is_never_served() {
             assert!(tally.refused > 50, "damage is found: {tally:?}");
         }
     }
+}
+
+/// The fuzzer forged words of NVRAM with good checksums, and recovery panicked: "the bind of page 42 to 109 was never
+/// recorded". What is whole and contradicts itself is refused like any damage.
+#[test]
+fn forged_words_of_nvram_end_in_a_sentence_and_not_in_a_panic() {
+    let mut contradictions = 0;
+    for design in DESIGNS {
+        let (files, _) = worked_on(design, PROCESS);
+        let layout =
+            Layout::new(&Superblock::decode(files.bytes(ImageFile::Superblock)).expect("it is whole"));
+        for index in (0..layout.nvram_words).step_by(5) {
+            let mut files = files.clone();
+            let word = &mut files.bytes_mut(ImageFile::Nvram)[index as usize * 16..][..16];
+            let value = u64::from_le_bytes(word[..8].try_into().expect("eight bytes"));
+            word.copy_from_slice(&layout.encode_word(index, value ^ 3 << (index % 40)));
+            let audited = audit_of(files.clone()).expect("it can be looked at");
+            if let Err(error) = Image::open_on(files, PROCESS) {
+                assert_eq!(audited.verdict, Verdict::Corrupt, "{design} word {index}: {error}");
+                assert!(error.to_string().contains("restore from a copy"), "{design} word {index}: {error}");
+                contradictions += u32::from(error.to_string().contains("contradict"));
+            }
+        }
+    }
+    assert!(contradictions > 0, "an invariant of recovery has to be broken");
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //! A line of more than [`LINE_MAX_BYTES`] ends the connection; anything else that is wrong is answered with a sentence.
 
 mod commands;
-mod report;
+pub(crate) mod report;
 
 use std::io::{self, Write};
 

@@ -15,7 +15,7 @@ const DATA_UNIT_BYTES: u64 = 1000 * 512;
 const SPARE_THRESHOLD_PERCENT: u64 = 10;
 
 /// Every counter since the server started.
-pub(super) fn stats<N: Medium>(device: &FlashDevice<N>) -> Value {
+pub(crate) fn stats<N: Medium>(device: &FlashDevice<N>) -> Value {
     let ftl = device.device().ftl();
     let stats = ftl.stats();
     let commands = device.commands();
@@ -57,7 +57,7 @@ pub(super) fn stats<N: Medium>(device: &FlashDevice<N>) -> Value {
 
 /// The health log. Wear is that of the medium's whole life; what hosts and the engine did counts from the start of the
 /// server.
-pub(super) fn health<N: Medium>(device: &FlashDevice<N>) -> Value {
+pub(crate) fn health<N: Medium>(device: &FlashDevice<N>) -> Value {
     let ftl = device.device().ftl();
     let (identity, commands, stats) = (device.identity(), device.commands(), ftl.stats());
     let page_bytes = u64::from(ftl.store().geometry().page_bytes);

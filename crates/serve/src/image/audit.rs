@@ -7,7 +7,7 @@ use super::backing::{Access, Backing, CopyOnWrite, Files};
 use super::error::ImageError;
 use super::layout::Session;
 use super::nand::FileNand;
-use super::{Found, Recovered, recover, replay_journal};
+use super::{Found, Recovered, recover, refusing_contradictions, replay_journal};
 
 /// What an audit found, from best to worst.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -50,10 +50,16 @@ pub fn audit(directory: &Path) -> Result<AuditReport, ImageError> {
 /// # Errors
 /// As [`audit`].
 pub fn audit_of(backing: impl Backing) -> Result<AuditReport, ImageError> {
+    match refusing_contradictions(|| examine(backing)) {
+        Err(ImageError::Damaged { findings }) => Ok(corrupt(findings)),
+        examined => examined,
+    }
+}
+
+fn examine(backing: impl Backing) -> Result<AuditReport, ImageError> {
     let mut view = CopyOnWrite::new(backing);
     let found = match Found::read(&view, true) {
         Ok(found) => found,
-        Err(ImageError::Damaged { findings }) => return Ok(corrupt(findings)),
         Err(error @ ImageError::Length { .. }) => return Ok(corrupt(vec![error.to_string()])),
         Err(error) => return Err(error),
     };

@@ -21,6 +21,7 @@ pub mod layout;
 mod load;
 mod nand;
 
+use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 
 pub use audit::{AuditReport, Verdict, audit, audit_of};
@@ -95,7 +96,11 @@ impl<B: Backing> Image<B> {
     ///
     /// # Errors
     /// As [`Image::open`].
-    pub fn open_on(mut backing: B, options: OpenOptions) -> Result<Self, ImageError> {
+    pub fn open_on(backing: B, options: OpenOptions) -> Result<Self, ImageError> {
+        refusing_contradictions(|| Self::recover_on(backing, options))
+    }
+
+    fn recover_on(mut backing: B, options: OpenOptions) -> Result<Self, ImageError> {
         let found = Found::read(&backing, false)?;
         let mut report = found.report();
         replay_journal(&mut backing, &found)?;
@@ -174,6 +179,17 @@ fn parts_of(config: &Config, superblock: &Superblock) -> Result<(Parts, u32), Im
 
 fn stopped<B: Backing>(nand: &FileNand<B>) -> ImageError {
     ImageError::Setting(nand.failure().unwrap_or("the medium stopped").to_owned())
+}
+
+/// Opens or audits. The engine takes it for certain that what it wrote agrees, and panics where it does not; files from
+/// different moments, each of them whole, need not agree. Nothing that the panic left behind is used: the device was built
+/// inside and is gone.
+fn refusing_contradictions<T>(work: impl FnOnce() -> Result<T, ImageError>) -> Result<T, ImageError> {
+    panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panicked| {
+        let text = panicked.downcast_ref::<String>().map(String::as_str);
+        let broken = text.or(panicked.downcast_ref::<&str>().copied()).unwrap_or("an invariant is broken");
+        Err(ImageError::Damaged { findings: vec![format!("its records contradict each other ({broken})")] })
+    })
 }
 
 struct Recovered<B> {

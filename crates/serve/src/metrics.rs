@@ -1,0 +1,225 @@
+//! What `stats` and `health` of the control socket say, for Prometheus: `GET /metrics` in the `OpenMetrics` text format.
+//!
+//! The figures are those two answers, gathered by the engine between two requests; `METRICS` only says how they are called
+//! here. HTTP is as little as a scraper needs: one request to a connection, whose head is at most [`HEAD_MAX_BYTES`] and must
+//! be there within [`PATIENCE`]. The engine is asked when all of that has arrived, so a client that says nothing, or drips, costs a
+//! thread for that time and the device nothing.
+
+use std::fmt;
+use std::io::{self, Read as _, Write as _};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use serde_json::{Map, Value};
+use wearwell::timing::Cause;
+
+use crate::control::report;
+use crate::device::{FlashDevice, Medium};
+use crate::engine::Engine;
+use crate::server::{ServeError, Server};
+use crate::socket::{Address, Socket};
+
+/// Longest head of a request.
+pub const HEAD_MAX_BYTES: usize = 8 << 10;
+/// Time for a request to arrive, and for a client to take its answer.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What tells the series of a metric apart.
+enum Series {
+    /// There is one.
+    Single,
+    /// Every cause of flash operations has one, also where nothing was counted.
+    Causes,
+    /// Every table in RAM has one.
+    Structures,
+}
+
+/// Name in `stats` or `health`; name here, without the prefix and without the `_total` of counters; and what it is.
+type Metric = (&'static str, &'static str, MetricType, Series, &'static str);
+
+use MetricType::{Counter, Gauge};
+use Series::{Causes, Single, Structures};
+
+const METRICS: &[Metric] = &[
+    ("capacity_bytes", "capacity_bytes", Gauge, Single, "Bytes the host sees"),
+    ("page_bytes", "page_bytes", Gauge, Single, "Bytes of a page"),
+    ("host_reads", "host_reads", Counter, Single, "Reads of hosts"),
+    ("host_writes", "host_writes", Counter, Single, "Writes and zeroes of hosts"),
+    ("host_trims", "host_trims", Counter, Single, "Trims of hosts"),
+    ("host_flushes", "host_flushes", Counter, Single, "Flushes of hosts"),
+    ("host_remaps", "host_remaps", Counter, Single, "Remaps of hosts, in ranges"),
+    ("host_bytes_read", "host_read_bytes", Counter, Single, "Bytes hosts read"),
+    ("host_bytes_written", "host_written_bytes", Counter, Single, "Bytes hosts wrote, without zeroes"),
+    ("host_page_writes", "host_page_writes", Counter, Single, "Pages the engine was asked to write"),
+    ("host_page_reads", "host_page_reads", Counter, Single, "Pages the engine was asked to read"),
+    ("host_page_trims", "host_page_trims", Counter, Single, "Pages the engine was asked to trim"),
+    ("buffer_absorbed_writes", "buffer_absorbed_writes", Counter, Single, "Page writes overwritten in RAM"),
+    ("recycled_writes", "recycled_writes", Counter, Single, "Page writes served by a dead page"),
+    ("deduplicated_writes", "deduplicated_writes", Counter, Single, "Page writes served by sharing a page"),
+    ("delta_writes", "delta_writes", Counter, Single, "Page writes stored as deltas"),
+    ("packed_writes", "packed_writes", Counter, Single, "Page writes stored in compressed chunks"),
+    ("bound_pages_by_remap", "remapped_pages", Counter, Single, "Pages that remaps bound without a program"),
+    ("programs_by_cause", "programs", Counter, Causes, "Page programs"),
+    ("reads_by_cause", "reads", Counter, Causes, "Page reads of the flash"),
+    ("erases_by_cause", "erases", Counter, Causes, "Block erases"),
+    ("collections", "collections", Counter, Single, "Blocks that garbage collection emptied"),
+    ("retired_blocks", "retired_blocks", Counter, Single, "Blocks given up"),
+    ("free_blocks", "free_blocks", Gauge, Single, "Erased blocks in stock"),
+    ("write_amplification", "write_amplification", Gauge, Single, "Programs to a page write of the host"),
+    ("ram_bytes_by_structure", "ram_bytes", Gauge, Structures, "RAM of the engine's tables"),
+    (
+        "critical_warning",
+        "critical_warning",
+        Gauge,
+        Single,
+        "Bits as in an NVMe health log: 1 little spare, 4 failed",
+    ),
+    ("avail_spare", "available_spare_percent", Gauge, Single, "Spare blocks that are left"),
+    ("percent_used", "used_percent", Gauge, Single, "Mean erases of the rated ones"),
+    ("power_cycles", "power_cycles", Counter, Single, "Starts in the life of the device"),
+    (
+        "unsafe_shutdowns",
+        "unsafe_shutdowns",
+        Counter,
+        Single,
+        "Ends without notice in the life of the device",
+    ),
+    ("min_erase_count", "erase_count_min", Gauge, Single, "Erases of the block that has fewest"),
+    ("max_erase_count", "erase_count_max", Gauge, Single, "Erases of the block that has most"),
+    ("mean_erase_count", "erase_count_mean", Gauge, Single, "Mean erases of a block"),
+    ("rated_erase_count", "erase_count_rated", Gauge, Single, "Erases a block is rated for"),
+    ("bad_blocks", "bad_blocks", Gauge, Single, "Blocks that cannot be used"),
+];
+
+/// The answers of `stats` and `health` in one.
+#[derive(Debug)]
+struct Report(Map<String, Value>);
+
+impl Report {
+    fn of<N: Medium>(device: &FlashDevice<N>) -> Self {
+        let answers = [report::stats(device), report::health(device)];
+        Self(answers.into_iter().filter_map(|answer| answer.as_object().cloned()).flatten().collect())
+    }
+
+    fn encode_text(self) -> Result<String, fmt::Error> {
+        let mut registry = Registry::with_prefix("wearwell");
+        registry.register_collector(Box::new(self));
+        let mut text = String::new();
+        text::encode(&mut text, &registry)?;
+        Ok(text)
+    }
+}
+
+impl Collector for Report {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for &(key, name, kind, ref series, help) in METRICS {
+            let Some(found) = self.0.get(key) else { continue };
+            let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
+            match (series, found) {
+                (Single, value) => encode_value(metric, kind, value)?,
+                (Causes, counts) => {
+                    for cause in Cause::ALL.map(Cause::name) {
+                        let count = counts.get(cause).unwrap_or(&Value::Null);
+                        encode_value(metric.encode_family(&[("cause", cause)])?, kind, count)?;
+                    }
+                }
+                (Structures, sizes) => {
+                    for (structure, bytes) in sizes.as_object().into_iter().flatten() {
+                        let label = [("structure", structure.as_str())];
+                        encode_value(metric.encode_family(&label)?, kind, bytes)?;
+                    }
+                }
+            }
+        }
+        let design = self.0.get("design").and_then(Value::as_str).unwrap_or_default();
+        encoder
+            .encode_descriptor("device", "What is served", None, MetricType::Info)?
+            .encode_info(&[("design", design)])
+    }
+}
+
+/// A number as it is; what is missing is zero.
+fn encode_value(mut encoder: MetricEncoder<'_>, kind: MetricType, value: &Value) -> fmt::Result {
+    match (kind, value.as_u64()) {
+        (Counter, count) => encoder.encode_counter::<NoLabelSet, _, u64>(&count.unwrap_or(0), None),
+        (_, Some(number)) => encoder.encode_gauge(&number),
+        (_, None) => encoder.encode_gauge(&value.as_f64().unwrap_or(0.0)),
+    }
+}
+
+impl<N: Medium> Server<FlashDevice<N>> {
+    /// Serves the counters to Prometheus at an address.
+    ///
+    /// # Errors
+    /// [`ServeError::Listen`].
+    pub fn open_metrics(&mut self, address: &Address) -> Result<Address, ServeError> {
+        let engine = self.engine().clone();
+        self.open(address, move |socket: &Arc<Socket>| {
+            // A client that vanishes or takes too long is no event.
+            let _ = serve(socket, &engine);
+        })
+    }
+}
+
+/// Answers one request.
+fn serve<N: Medium>(socket: &Socket, engine: &Engine<FlashDevice<N>>) -> io::Result<()> {
+    let Some(head) = read_head(socket)? else { return Ok(()) };
+    let answer = if let Some(status) = refusal(&head) {
+        response(status, "text/plain", &format!("{status}; GET /metrics is what there is\n"))
+    } else {
+        let Ok(report) = engine.ask(|device| Report::of(device)) else { return Ok(()) };
+        response("200 OK", CONTENT_TYPE, &report.encode_text().map_err(io::Error::other)?)
+    };
+    socket.set_write_timeout(Some(PATIENCE))?;
+    { socket }.write_all(answer.as_bytes())
+}
+
+/// A request up to its empty line, or as much as is taken of one that is too long; `None` if the client goes before.
+fn read_head(socket: &Socket) -> io::Result<Option<Vec<u8>>> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut head = Vec::new();
+    let is_whole = |head: &[u8]| head.windows(4).any(|end| end == b"\r\n\r\n");
+    while !is_whole(&head) && head.len() <= HEAD_MAX_BYTES {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        socket.set_read_timeout(Some(left))?;
+        let mut chunk = [0; 1024];
+        let count = { socket }.read(&mut chunk)?;
+        if count == 0 {
+            return Ok(None);
+        }
+        head.extend(&chunk[..count]);
+    }
+    Ok(Some(head))
+}
+
+/// Why a request is not answered with the counters.
+fn refusal(head: &[u8]) -> Option<&'static str> {
+    if head.len() > HEAD_MAX_BYTES {
+        return Some("431 Request Header Fields Too Large");
+    }
+    let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
+    let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
+    let [method, target, version] = words[..] else { return Some("400 Bad Request") };
+    let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
+    match (method, path) {
+        _ if !version.starts_with(b"HTTP/1.") => Some("400 Bad Request"),
+        (b"GET", b"/metrics") => None,
+        (b"GET", _) => Some("404 Not Found"),
+        _ => Some("405 Method Not Allowed"),
+    }
+}
+
+fn response(status: &str, content_type: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )
+}

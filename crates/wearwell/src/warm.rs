@@ -19,6 +19,10 @@ use crate::nand::Nand;
 /// Writes that are looked up together.
 pub(crate) const TOGETHER: usize = 32;
 
+/// Translation pages that are looked up together: those of more entries than of writes, because a look-up of a page waits
+/// for seven tables in turn.
+pub(crate) const MOST_PAGES: usize = 64;
+
 /// Makes reads whose values nobody needs.
 #[inline]
 pub(crate) fn read_all(values: impl Iterator<Item = u64>) {

@@ -21,7 +21,7 @@ pub(crate) const TOGETHER: usize = 32;
 
 /// Translation pages that are looked up together: those of more entries than of writes, because a look-up of a page waits
 /// for seven tables in turn.
-pub(crate) const MOST_PAGES: usize = 64;
+pub(crate) const MOST_PAGES: usize = 128;
 
 /// Makes reads whose values nobody needs.
 #[inline]

@@ -19,8 +19,8 @@ use crate::nand::Nand;
 /// Writes that are looked up together.
 pub(crate) const TOGETHER: usize = 32;
 
-/// Translation pages that are looked up together: those of more entries than of writes, because a look-up of a page waits
-/// for seven tables in turn.
+/// Translation pages that are looked up together. More than writes: of those that leave a cache together not all are dirty,
+/// and what is found of each stands at the end of a row of seven tables.
 pub(crate) const MOST_PAGES: usize = 128;
 
 /// Makes reads whose values nobody needs.

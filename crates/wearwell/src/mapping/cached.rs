@@ -448,7 +448,7 @@ impl Cached {
             pages.push((place, words.len() - before));
         }
         io.nand().peek_words(&pages, &mut words);
-        // A note is no place; whatever it names, if it names a page, is read for nothing.
+        // A note is no place: the block that it would name is read for nothing.
         let last = io.geometry().pages() - 1;
         let named = words.iter().map(|word| Ppn(u64::from(word.value).min(last) as u32));
         read_all(named.map(|ppn| io.blocks().valid(io.block_of(ppn)).into()));

@@ -22,7 +22,7 @@ type Slot = u32;
 /// Marks a page without bytes, and a block without a row.
 const NONE: u32 = 0;
 
-/// Small and of one cache line: versions are looked up at random.
+/// Never on two cache lines, and four on one: versions are looked up at random.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(16))]
 struct Version {

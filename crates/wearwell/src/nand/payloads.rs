@@ -176,7 +176,9 @@ impl Payloads {
             let newer: ArrayVec<Slot, TOGETHER> =
                 slots.iter().map(|&slot| self.version(slot).newer).collect();
             read_all(newer.iter().map(|&slot| self.version(slot).users.into()));
-            pages.iter().for_each(|&page| self.give_up_page(page));
+            for &page in pages {
+                self.give_up_page(page);
+            }
         }
     }
 

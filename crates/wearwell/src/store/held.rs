@@ -53,7 +53,9 @@ impl<N: Nand> Store<N> {
         let released = self.held.partition_point(|&(replaced, _)| replaced <= sequence);
         let pages: Vec<Ppn> = self.held.drain(..released).map(|(_, ppn)| ppn).collect();
         self.nand.give_up_bytes(&pages);
-        pages.into_iter().for_each(|ppn| self.discard(ppn));
+        for ppn in pages {
+            self.discard(ppn);
+        }
     }
 
     /// An old version of a translation page that recovery found and may need again.

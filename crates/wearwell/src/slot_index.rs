@@ -3,6 +3,8 @@
 //! Slots with the same hash are chained through a table of their numbers, with their keys beside, so that keys come and go
 //! with two or three accesses and nothing ever moves; and the entries behind the slots are not asked for their keys.
 
+use crate::warm::read_all;
+
 const NIL: u32 = u32::MAX;
 /// Fewest chains.
 const SMALLEST: usize = 8;
@@ -64,6 +66,16 @@ impl SlotIndex {
             slot = node.next;
         }
         None
+    }
+
+    /// Reads what looking for these keys will need; see [`crate::warm`].
+    #[inline]
+    pub(crate) fn warm(&self, keys: impl Iterator<Item = u32> + Clone) {
+        let Some(last) = self.nodes.len().checked_sub(1) else { return };
+        let heads = keys.map(|key| self.heads[self.chain(key)]);
+        read_all(heads.clone().map(u64::from));
+        // An empty chain has a node read for it, too: what is read for nothing costs less than to ask.
+        read_all(heads.map(|head| self.nodes[(head as usize).min(last)].next.into()));
     }
 
     /// Gives a slot, which has none, a key that no other has.

@@ -19,6 +19,10 @@ use crate::nand::Nand;
 /// Writes that are looked up together.
 pub(crate) const TOGETHER: usize = 32;
 
+/// Translation pages that are looked up together. More than writes: of those that leave a cache together not all are dirty,
+/// and what is found of each stands at the end of a row of seven tables.
+pub(crate) const MOST_PAGES: usize = 128;
+
 /// Makes reads whose values nobody needs.
 #[inline]
 pub(crate) fn read_all(values: impl Iterator<Item = u64>) {

@@ -432,8 +432,8 @@ impl Nand for PageByPage {
     fn keeps_bytes(&self) -> bool {
         self.0.keeps_bytes()
     }
-    fn give_up_bytes(&mut self, ppn: Ppn) {
-        self.0.give_up_bytes(ppn);
+    fn give_up_bytes(&mut self, pages: &[Ppn]) {
+        self.0.give_up_bytes(pages);
     }
     fn owner(&self, ppn: Ppn) -> u32 {
         self.0.owner(ppn)
@@ -603,7 +603,7 @@ fn versions_of_metadata_pages_read_as_they_were_programmed() {
             model.insert(to, bytes);
             if below(3) == 0 {
                 let given_up = *model.keys().nth(below(model.len())).expect("one was programmed");
-                nand.give_up_bytes(given_up);
+                nand.give_up_bytes(&[given_up]);
                 model.remove(&given_up);
             }
             for (&ppn, bytes) in &model {

@@ -34,16 +34,19 @@ use arrayvec::ArrayVec;
 use super::Mapping;
 use super::entry_cache::{Entry, EntryCache, Slot};
 use super::translation_table::{DirectoryPart, NOTE_BYTES, TranslationTable, entry_at, note_in};
-use crate::address::{Address, Lpn, Ppn, Unit, is_page};
+use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::error::Result;
 use crate::nand::{Nand, PageKind};
 use crate::store::Store;
 use crate::table::Table;
 use crate::timing::Cause;
-use crate::warm::{TOGETHER, read_all};
+use crate::warm::{MOST_PAGES, TOGETHER, read_all};
 
 /// Bytes of one entry in the cache: LPN and PPN.
 const CACHE_ENTRY_BYTES: u64 = 8;
+
+/// Entries that are read ahead together before they leave.
+const EVICTIONS: usize = 2 * MOST_PAGES;
 
 /// When the page that a write replaces is called invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -354,7 +357,7 @@ impl Cached {
     fn evict<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         if self.warmed_evictions == 0 {
             self.warm_evictions(io);
-            self.warmed_evictions = TOGETHER as u32;
+            self.warmed_evictions = EVICTIONS as u32;
         }
         self.warmed_evictions -= 1;
         let slot = self.cache.oldest().expect("a cache that is full has an oldest entry");
@@ -416,41 +419,39 @@ impl Cached {
             return ArrayVec::new();
         }
         self.cache.warm(lpns);
+        let (mut pages, mut words) = (ArrayVec::<_, TOGETHER>::new(), ArrayVec::<_, TOGETHER>::new());
         // A lazy map asks flash when entries leave.
-        let missed = lpns.iter().filter(|&&lpn| !self.is_lazy() && self.cache.find(lpn).is_none());
-        let words = missed.filter_map(|&lpn| self.table.word_of(self.cache.page_of(lpn), lpn));
-        let mut words: ArrayVec<_, TOGETHER> = words.take(TOGETHER).collect();
-        io.nand().peek_words(&mut words);
-        words.iter().map(|(_, word)| Unit(word.value)).collect()
+        for &lpn in lpns.iter().filter(|&&lpn| !self.is_lazy() && self.cache.find(lpn).is_none()) {
+            let id = self.cache.page_of(lpn);
+            if let Some(place) = self.table.place(id) {
+                pages.push((place, 1));
+                words.push(self.table.word_of(id, lpn));
+            }
+        }
+        io.nand().peek_words(&pages, &mut words);
+        words.iter().map(|word| Unit(word.value)).collect()
     }
 
     /// Reads what dropping the oldest entries will need; see [`crate::warm`]: the entries, the dirty ones of the same
     /// translation pages, what flash says of them, and the blocks that it names.
     #[inline(never)]
     fn warm_evictions<N: Nand>(&self, io: &Store<N>) {
-        let (mut leaving, mut pages) = (ArrayVec::<Lpn, TOGETHER>::new(), ArrayVec::<u32, TOGETHER>::new());
-        for entry in self.cache.oldest_first().take(TOGETHER) {
-            leaving.push(entry.lpn);
-            if entry.is_dirty {
-                pages.push(self.cache.page_of(entry.lpn));
-            }
+        let mut pages = ArrayVec::<_, MOST_PAGES>::new();
+        let mut words = ArrayVec::<_, { 4 * MOST_PAGES }>::new();
+        let note = self.note().map(|_| self.table.note_word());
+        for id in self.cache.warm_oldest(EVICTIONS) {
+            let Some(place) = self.table.place(id) else { continue };
+            let before = words.len();
+            let dirty =
+                self.cache.dirty_of(id).map(|slot| self.table.word_of(id, self.cache.entry(slot).lpn));
+            words.extend(dirty.chain(note).take(words.remaining_capacity()));
+            pages.push((place, words.len() - before));
         }
-        let mut words = ArrayVec::<_, { 2 * TOGETHER }>::new();
-        for &id in &pages {
-            let dirty = self.cache.dirty_of(id).take(words.remaining_capacity());
-            dirty.for_each(|slot| words.extend(self.table.word_of(id, self.cache.entry(slot).lpn)));
-        }
-        let of_entries = words.len();
-        if self.note().is_some() {
-            let left = words.remaining_capacity();
-            words.extend(pages.iter().filter_map(|&id| self.table.note_of(id)).take(left));
-        }
-        io.nand().peek_words(&mut words);
-        read_all(leaving.iter().filter_map(|&lpn| self.cache.find(lpn)).map(u64::from));
-        let pages = io.geometry().pages();
-        let named = words[..of_entries].iter().map(|(_, word)| Unit(word.value));
-        let invalid = named.filter(|&unit| is_page(unit, pages)).map(|unit| Ppn(unit.0));
-        read_all(invalid.map(|ppn| io.blocks().valid(io.block_of(ppn)).into()));
+        io.nand().peek_words(&pages, &mut words);
+        // A note is no place: the block that it would name is read for nothing.
+        let last = io.geometry().pages() - 1;
+        let named = words.iter().map(|word| Ppn(u64::from(word.value).min(last) as u32));
+        read_all(named.map(|ppn| io.blocks().valid(io.block_of(ppn)).into()));
     }
 
     #[inline]

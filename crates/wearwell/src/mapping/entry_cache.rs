@@ -8,11 +8,13 @@
 //!
 //! Everything is O(1) but for walks over the dirty entries of one translation page.
 
+use arrayvec::ArrayVec;
+
+use super::age_order::{AgeOrder, NOWHERE, Place, Placed};
 use crate::address::{Address, Lpn, Unit};
 use crate::divide::Divider;
-use crate::recency::{Linked, Links, Order};
 use crate::slot_index::SlotIndex;
-use crate::warm::read_all;
+use crate::warm::{MOST_PAGES, read_all};
 
 const NIL: u32 = u32::MAX;
 /// The slot that marks the last checkpoint in the order of changes. It holds no entry.
@@ -34,7 +36,7 @@ pub(super) struct Entry {
     pub(super) unit: Unit,
     dirty_next: u32,
     /// In the order [`BY_USE`] and in the order [`BY_CHANGE`].
-    links: [Links; 2],
+    places: [Place; 2],
     /// The table on flash names another place.
     pub(super) is_dirty: bool,
     /// The place that the table on flash names holds an earlier version that nobody has called invalid yet.
@@ -49,9 +51,9 @@ pub(super) struct EntryCache {
     slots: Vec<Entry>,
     free_slots: Vec<Slot>,
     index: SlotIndex,
-    recency: Order,
+    recency: AgeOrder,
     /// Dirty entries and the mark, in order of their last change.
-    changes: Order,
+    changes: AgeOrder,
     by_page: Divider,
     /// First dirty entry of each translation page.
     dirty_heads: Vec<u32>,
@@ -67,7 +69,7 @@ impl Entry {
             lpn,
             unit,
             dirty_next: NIL,
-            links: [Links::NONE; 2],
+            places: [NOWHERE; 2],
             is_dirty: false,
             hides_invalid_page: false,
             is_uncertain: false,
@@ -75,17 +77,17 @@ impl Entry {
     }
 }
 
-/// Entries as the list of one order sees them.
-struct List<'a, const ORDER: usize>(&'a mut [Entry]);
+/// Entries as one of the orders sees them.
+struct Ordered<'a, const ORDER: usize>(&'a mut [Entry]);
 
-impl<const ORDER: usize> Linked for List<'_, ORDER> {
+impl<const ORDER: usize> Placed for Ordered<'_, ORDER> {
     #[inline]
-    fn links(&self, slot: Slot) -> &Links {
-        &self.0[slot as usize].links[ORDER]
+    fn place(&self, slot: Slot) -> Place {
+        self.0[slot as usize].places[ORDER]
     }
     #[inline]
-    fn links_mut(&mut self, slot: Slot) -> &mut Links {
-        &mut self.0[slot as usize].links[ORDER]
+    fn set_place(&mut self, slot: Slot, place: Place) {
+        self.0[slot as usize].places[ORDER] = place;
     }
 }
 
@@ -96,8 +98,8 @@ impl EntryCache {
             slots: vec![Entry::clean(Lpn::NONE, Unit::NONE)],
             free_slots: Vec::new(),
             index: SlotIndex::with_capacity(entries as usize),
-            recency: Order::default(),
-            changes: Order::default(),
+            recency: AgeOrder::default(),
+            changes: AgeOrder::default(),
             by_page: Divider::new(entries_per_page),
             dirty_heads: vec![NIL; translation_pages as usize],
             clean_below: 0,
@@ -129,8 +131,25 @@ impl EntryCache {
         self.index.find(lpn.0)
     }
 
+    /// Reads what dropping the oldest `count` entries will need; see [`crate::warm`]. Returns the translation pages of
+    /// those that are dirty.
+    pub(super) fn warm_oldest(&self, count: usize) -> ArrayVec<u32, MOST_PAGES> {
+        let oldest = || self.recency.first_places(count).map(|slot| self.entry(slot));
+        read_all(oldest().map(|entry| entry.lpn.0.into()));
+        self.index.warm(oldest().map(|entry| entry.lpn.0));
+        let dirty = oldest().filter(|entry| entry.is_dirty);
+        let pages: ArrayVec<u32, MOST_PAGES> =
+            dirty.map(|entry| self.page_of(entry.lpn)).take(MOST_PAGES).collect();
+        let heads = pages.iter().map(|&page| self.entry(self.dirty_heads[page as usize]));
+        read_all(heads.clone().map(|first| first.dirty_next.into()));
+        let seconds = heads.filter(|first| first.dirty_next != NIL);
+        read_all(seconds.map(|first| self.entry(first.dirty_next).dirty_next.into()));
+        pages
+    }
+
     /// Reads what giving these pages new places will need; see [`crate::warm`].
     pub(super) fn warm(&self, lpns: &[Lpn]) {
+        self.index.warm(lpns.iter().map(|lpn| lpn.0));
         let cached = lpns.iter().filter_map(|&lpn| self.find(lpn));
         read_all(cached.map(|slot| self.entry(slot).unit.0.into()));
         read_all(lpns.iter().map(|&lpn| self.dirty_heads[self.page_of(lpn) as usize].into()));
@@ -144,7 +163,7 @@ impl EntryCache {
     /// The entry was used.
     #[inline]
     pub(super) fn touch(&mut self, slot: Slot) {
-        self.recency.touch(&mut List::<BY_USE>(&mut self.slots), slot);
+        self.recency.touch(&mut Ordered::<BY_USE>(&mut self.slots), slot);
     }
 
     /// A clean entry for a page that has none.
@@ -157,7 +176,7 @@ impl EntryCache {
             self.slots[slot as usize] = entry;
         }
         self.index.insert(lpn.0, slot);
-        self.recency.push(&mut List::<BY_USE>(&mut self.slots), slot);
+        self.recency.push(&mut Ordered::<BY_USE>(&mut self.slots), slot);
         slot
     }
 
@@ -167,17 +186,11 @@ impl EntryCache {
         self.recency.oldest()
     }
 
-    /// All entries, the one that was used longest ago first.
-    pub(super) fn oldest_first(&self) -> impl Iterator<Item = &Entry> + Clone {
-        let newer = |slot: &Slot| self.slots[*slot as usize].links[BY_USE].newer();
-        std::iter::successors(self.oldest(), newer).map(|slot| self.entry(slot))
-    }
-
     /// Drops a clean entry.
     pub(super) fn remove(&mut self, slot: Slot) {
         let Entry { lpn, is_dirty, .. } = self.slots[slot as usize];
         assert!(!is_dirty, "the entry of {lpn} would be lost");
-        self.recency.remove(&mut List::<BY_USE>(&mut self.slots), slot);
+        self.recency.remove(&mut Ordered::<BY_USE>(&mut self.slots), slot);
         self.index.remove(lpn.0);
         self.free_slots.push(slot);
     }
@@ -192,7 +205,7 @@ impl EntryCache {
         if was_clean {
             self.link_dirty(slot);
         } else {
-            self.changes.touch(&mut List::<BY_CHANGE>(&mut self.slots), slot);
+            self.changes.touch(&mut Ordered::<BY_CHANGE>(&mut self.slots), slot);
         }
         (old, was_clean)
     }
@@ -203,7 +216,7 @@ impl EntryCache {
         let head = std::mem::replace(&mut self.dirty_heads[page as usize], slot);
         let entry = &mut self.slots[slot as usize];
         (entry.is_dirty, entry.dirty_next) = (true, head);
-        self.changes.push(&mut List::<BY_CHANGE>(&mut self.slots), slot);
+        self.changes.push(&mut Ordered::<BY_CHANGE>(&mut self.slots), slot);
     }
 
     /// Sets or clears the note that an earlier version is still counted valid.
@@ -250,7 +263,7 @@ impl EntryCache {
         let mut slot = std::mem::replace(&mut self.dirty_heads[page as usize], NIL);
         while slot != NIL {
             self.set_hides_invalid_page(slot, false);
-            self.changes.remove(&mut List::<BY_CHANGE>(&mut self.slots), slot);
+            self.changes.remove(&mut Ordered::<BY_CHANGE>(&mut self.slots), slot);
             let entry = &mut self.slots[slot as usize];
             (entry.is_dirty, entry.is_uncertain) = (false, false);
             slot = entry.dirty_next;
@@ -259,10 +272,8 @@ impl EntryCache {
 
     /// The dirty entry whose last change is longest ago.
     pub(super) fn oldest_change(&self) -> Option<Slot> {
-        match self.changes.oldest()? {
-            MARK => self.slots[MARK as usize].links[BY_CHANGE].newer(),
-            slot => Some(slot),
-        }
+        let mut oldest = self.changes.oldest_first(|slot| self.entry(slot).places[BY_CHANGE]);
+        oldest.find(|&slot| slot != MARK)
     }
 
     /// A dirty entry that was not changed since the mark was set.
@@ -273,9 +284,9 @@ impl EntryCache {
     /// Sets the mark at the youngest change.
     pub(super) fn set_mark(&mut self) {
         if self.has_mark {
-            self.changes.touch(&mut List::<BY_CHANGE>(&mut self.slots), MARK);
+            self.changes.touch(&mut Ordered::<BY_CHANGE>(&mut self.slots), MARK);
         } else {
-            self.changes.push(&mut List::<BY_CHANGE>(&mut self.slots), MARK);
+            self.changes.push(&mut Ordered::<BY_CHANGE>(&mut self.slots), MARK);
             self.has_mark = true;
         }
     }

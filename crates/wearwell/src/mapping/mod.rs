@@ -8,6 +8,7 @@
 //! GC never runs inside a mapping: a page moved by GC is remembered in RAM ([`Mapping::relocate`]) and whatever
 //! must be written follows when the engine has made room ([`Mapping::settle`]).
 
+mod age_order;
 mod cached;
 mod entry_cache;
 mod flat;

@@ -142,16 +142,16 @@ impl TranslationTable {
         }
     }
 
-    /// Where the entry of `lpn`, which is on translation page `id`, stands on flash: the page, and the word in it.
+    /// The word that holds the entry of `lpn`, which is on translation page `id`.
     #[inline]
-    pub(super) fn word_of(&self, id: u32, lpn: Lpn) -> Option<(Ppn, Word)> {
-        let index = lpn.0 - id * self.entries_per_page;
-        self.place(id).map(|place| (place, Word { index, value: Unit::NONE.0 }))
+    pub(super) fn word_of(&self, id: u32, lpn: Lpn) -> Word {
+        Word { index: lpn.0 - id * self.entries_per_page, value: Unit::NONE.0 }
     }
 
-    /// The same for the note of translation page `id`.
-    pub(super) fn note_of(&self, id: u32) -> Option<(Ppn, Word)> {
-        self.place(id).map(|place| (place, self.words_of(0)[0]))
+    /// The word where the note stands.
+    #[inline]
+    pub(super) fn note_word(&self) -> Word {
+        self.words_of(0)[0]
     }
 
     /// Entry `k` of those in hand.

@@ -7,7 +7,7 @@
 use crate::table::Table;
 
 /// The largest table, as a power of two of frames.
-const LARGEST_LOG2: u32 = 13;
+const LARGEST_LOG2: u32 = 12;
 
 /// Number of a frame.
 pub(super) type Frame = u32;

@@ -39,14 +39,14 @@ macro_rules! delegate_queries {
         fn erase_count(&self, block: BlockId) -> u32 {
             self.inner.erase_count(block)
         }
-        fn peek_words(&self, words: &mut [(Ppn, crate::nand::Word)]) {
-            self.inner.peek_words(words);
+        fn peek_words(&self, pages: &[(Ppn, usize)], words: &mut [crate::nand::Word]) {
+            self.inner.peek_words(pages, words);
         }
         fn keeps_bytes(&self) -> bool {
             self.inner.keeps_bytes()
         }
-        fn give_up_bytes(&mut self, ppn: Ppn) {
-            self.inner.give_up_bytes(ppn);
+        fn give_up_bytes(&mut self, pages: &[Ppn]) {
+            self.inner.give_up_bytes(pages);
         }
         fn owner(&self, ppn: Ppn) -> u32 {
             self.inner.owner(ppn)
@@ -247,8 +247,9 @@ pub trait Nand {
     }
 
     /// Fills in words of metadata pages that are about to be read, where the medium holds them in memory: no flash is read,
-    /// and nothing may be concluded from what is found but what to read ahead.
-    fn peek_words(&self, _: &mut [(Ppn, Word)]) {}
+    /// and nothing may be concluded from what is found but what to read ahead. Of each page so many words are asked for,
+    /// one page after the other.
+    fn peek_words(&self, _: &[(Ppn, usize)], _: &mut [Word]) {}
 
     /// Programs a page of metadata that is `base`, which was read before and can still be read, but for `words`, no two
     /// of one place: one program, as [`Nand::program`].
@@ -334,9 +335,9 @@ pub trait Nand {
     /// Whether data pages come back as bytes.
     fn keeps_bytes(&self) -> bool;
 
-    /// The bytes of a metadata page will not be asked for again: a simulation may drop them, and refuses to read them
-    /// from then on.
-    fn give_up_bytes(&mut self, _: Ppn) {}
+    /// The bytes of these metadata pages will not be asked for again: a simulation may drop them, and refuses to read
+    /// them from then on.
+    fn give_up_bytes(&mut self, _: &[Ppn]) {}
 
     /// The owner in a programmed page's OOB, without a flash operation: for structures that a controller keeps in
     /// RAM and accounts for there, and for audits.

@@ -15,28 +15,30 @@ use super::frames::{Frame, Frames};
 use super::{Geometry, Word};
 use crate::address::{BlockId, Ppn};
 use crate::table::Table;
-use crate::warm::{TOGETHER, read_all};
+use crate::warm::{MOST_PAGES, TOGETHER, read_all};
 
 type Slot = u32;
 
 /// Marks a page without bytes, and a block without a row.
 const NONE: u32 = 0;
 
-#[derive(Clone, Debug)]
+/// Never on two cache lines, and four on one: versions are looked up at random.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(16))]
 struct Version {
     /// The bytes, where this is the newest version.
     frame: Frame,
     /// The version that took over the bytes; [`NONE`] for the newest.
     newer: Slot,
-    /// What stood where the newer version has other words.
-    words: Vec<Word>,
+    /// List of what stood where the newer version has other words; [`NONE`] for the newest.
+    words: u32,
     /// Pages with this content, and older versions made from it.
     users: u32,
 }
 
 impl Version {
     fn newest(frame: Frame, users: u32) -> Self {
-        Self { frame, newer: NONE, words: Vec::new(), users }
+        Self { frame, newer: NONE, words: NONE, users }
     }
 }
 
@@ -52,8 +54,9 @@ pub(super) struct Payloads {
     /// Slot 0 is no version.
     versions: Vec<Version>,
     free_slots: Vec<Slot>,
-    /// Lists of words that are not used any more, empty: one is needed per version.
-    spare_words: Vec<Vec<Word>>,
+    /// Lists of words, one for each older version; those that are not used are empty, and list 0 is no version's.
+    lists: Vec<Vec<Word>>,
+    free_lists: Vec<u32>,
     /// Page and spare area, zeros where nothing was programmed.
     frames: Frames,
 }
@@ -68,7 +71,8 @@ impl Payloads {
             free_rows: Vec::new(),
             versions: vec![Version::newest(0, 0)],
             free_slots: Vec::new(),
-            spare_words: Vec::new(),
+            lists: vec![Vec::new()],
+            free_lists: Vec::new(),
             frames: Frames::new((geometry.page_bytes + geometry.spare_bytes) as usize),
         }
     }
@@ -105,11 +109,11 @@ impl Payloads {
         }
         // Beside the page there is the older version.
         let new = self.add(Version::newest(frame, 2));
-        let mut overwritten = self.spare_words.pop().unwrap_or_default();
+        let list = self.free_lists.pop().unwrap_or_else(|| self.new_list());
         let bytes = self.frames.get_mut(frame);
-        overwritten.extend(words.iter().map(|&word| word.exchange(bytes)));
+        self.lists[list as usize].extend(words.iter().map(|&word| word.exchange(bytes)));
         let version = self.version_mut(old);
-        (version.newer, version.words) = (new, overwritten);
+        (version.newer, version.words) = (new, list);
         self.set(page, new);
     }
 
@@ -149,22 +153,36 @@ impl Payloads {
         true
     }
 
-    /// Fills in words of several pages, table after table (see [`crate::warm`]); those of pages without bytes stay.
-    pub(super) fn peek_words(&self, words: &mut [(Ppn, Word)], place: impl Fn(Ppn) -> Place) {
-        for words in words.chunks_mut(TOGETHER) {
-            let slots: ArrayVec<Slot, TOGETHER> =
-                words.iter().map(|&(ppn, _)| self.slot(place(ppn))).collect();
-            read_all(slots.iter().map(|&slot| self.version(slot).frame.into()));
-            for (&slot, (_, word)) in slots.iter().zip(words) {
-                if slot != NONE {
-                    word.value = self.word(slot, word.index);
-                }
+    /// Fills in words of several pages, as many of each as is said, table after table (see [`crate::warm`]); those of
+    /// pages without bytes stay.
+    pub(super) fn peek_words(&self, pages: &[(Place, usize)], words: &mut [Word]) {
+        let slots: ArrayVec<Slot, MOST_PAGES> = pages.iter().map(|&(page, _)| self.slot(page)).collect();
+        let newest: ArrayVec<_, MOST_PAGES> = slots.iter().map(|&slot| self.newest_bytes(slot)).collect();
+        let mut rest = words.iter_mut();
+        for ((&slot, bytes), &(_, count)) in slots.iter().zip(newest).zip(pages) {
+            let words = rest.by_ref().take(count);
+            match bytes {
+                Some(bytes) => words.for_each(|word| *word = Word::of(bytes, word.index)),
+                None if slot == NONE => words.for_each(drop),
+                None => words.for_each(|word| word.value = self.word(slot, word.index)),
             }
         }
     }
 
-    /// The bytes of a page will not be read again.
-    pub(super) fn give_up(&mut self, page: Place) {
+    /// The bytes of these pages will not be read again.
+    pub(super) fn give_up(&mut self, pages: &[Place]) {
+        for pages in pages.chunks(TOGETHER) {
+            let slots: ArrayVec<Slot, TOGETHER> = pages.iter().map(|&page| self.slot(page)).collect();
+            let newer: ArrayVec<Slot, TOGETHER> =
+                slots.iter().map(|&slot| self.version(slot).newer).collect();
+            read_all(newer.iter().map(|&slot| self.version(slot).users.into()));
+            for &page in pages {
+                self.give_up_page(page);
+            }
+        }
+    }
+
+    fn give_up_page(&mut self, page: Place) {
         let row = self.row_of.get(page.block as usize);
         if row != NONE {
             self.empty(self.at(row, page.offset));
@@ -218,6 +236,16 @@ impl Payloads {
         row as u32
     }
 
+    fn new_list(&mut self) -> u32 {
+        self.lists.push(Vec::new());
+        (self.lists.len() - 1) as u32
+    }
+
+    /// What stood in an older version where the newer one has other words.
+    fn words(&self, version: &Version) -> &[Word] {
+        &self.lists[version.words as usize]
+    }
+
     #[inline]
     fn version(&self, slot: Slot) -> &Version {
         &self.versions[slot as usize]
@@ -250,9 +278,9 @@ impl Payloads {
                 let frame = version.frame;
                 self.frames.put_back(frame);
             } else {
-                let mut words = std::mem::take(&mut version.words);
-                words.clear();
-                self.spare_words.push(words);
+                let list = std::mem::replace(&mut version.words, NONE);
+                self.lists[list as usize].clear();
+                self.free_lists.push(list);
             }
             self.free_slots.push(slot);
             slot = newer;
@@ -265,7 +293,7 @@ impl Payloads {
             return copy_padded(self.frames.get(version.frame), into);
         }
         self.copy_to(version.newer, into);
-        for word in &version.words {
+        for word in self.words(version) {
             if into.len() >= word.bytes().end {
                 word.exchange(into);
             }
@@ -276,7 +304,7 @@ impl Payloads {
     #[inline]
     fn newest_bytes(&self, slot: Slot) -> Option<&[u8]> {
         let version = self.version(slot);
-        (version.newer == NONE).then(|| self.frames.get(version.frame))
+        (slot != NONE && version.newer == NONE).then(|| self.frames.get(version.frame))
     }
 
     fn word(&self, mut slot: Slot, index: u32) -> u32 {
@@ -285,7 +313,7 @@ impl Payloads {
                 return Word::of(bytes, index).value;
             }
             let version = self.version(slot);
-            match version.words.iter().find(|word| word.index == index) {
+            match self.words(version).iter().find(|word| word.index == index) {
                 Some(word) => return word.value,
                 None => slot = version.newer,
             }

@@ -41,12 +41,20 @@ impl<N: Nand> Store<N> {
     }
 
     /// Gives up the versions that were replaced up to `sequence`.
+    #[inline]
     pub(crate) fn release_held(&mut self, sequence: u64) {
-        while let Some(&(replaced, ppn)) = self.held.front()
-            && replaced <= sequence
-        {
-            self.held.pop_front();
-            self.discard_metadata(ppn);
+        if self.held.front().is_some_and(|&(replaced, _)| replaced <= sequence) {
+            self.release_oldest(sequence);
+        }
+    }
+
+    #[cold]
+    fn release_oldest(&mut self, sequence: u64) {
+        let released = self.held.partition_point(|&(replaced, _)| replaced <= sequence);
+        let pages: Vec<Ppn> = self.held.drain(..released).map(|(_, ppn)| ppn).collect();
+        self.nand.give_up_bytes(&pages);
+        for ppn in pages {
+            self.discard(ppn);
         }
     }
 

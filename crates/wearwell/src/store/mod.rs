@@ -100,14 +100,6 @@ impl Frontier {
     const NONE: Self = Self { block: BlockId::NONE, next: Ppn::NONE, left: 0 };
 }
 
-/// Whose page is programmed, and why.
-#[derive(Clone, Copy, Debug)]
-struct NewPage {
-    owner: u32,
-    fingerprint: Fingerprint,
-    cause: Cause,
-}
-
 /// Allocation over a medium. See the module's head.
 #[derive(Clone, Debug)]
 pub struct Store<N> {
@@ -340,8 +332,13 @@ impl<N: Nand> Store<N> {
         fingerprint: Fingerprint,
         cause: Cause,
     ) -> Result<Ppn> {
-        let page = NewPage { owner, fingerprint, cause };
-        self.append_by(stream, pool, page, |nand, ppn, oob| nand.program(ppn, oob, content))
+        loop {
+            let (index, oob) = self.next_program(stream, pool, owner, fingerprint)?;
+            let outcome = self.nand.program(self.frontiers[index].next, oob, content);
+            if let Some(place) = self.take_outcome(index, outcome, cause)? {
+                return Ok(place);
+            }
+        }
     }
 
     /// The same for a page of metadata that is `base` but for `words`, as in [`Nand::program_changed`].
@@ -356,39 +353,52 @@ impl<N: Nand> Store<N> {
         cause: Cause,
     ) -> Result<Ppn> {
         let pool = self.richest_pool(stream);
-        let page = NewPage { owner, fingerprint: Fingerprint::default(), cause };
-        self.append_by(stream, pool, page, |nand, ppn, oob| nand.program_changed(ppn, oob, base, words))
+        let fingerprint = Fingerprint::default();
+        loop {
+            let (index, oob) = self.next_program(stream, pool, owner, fingerprint)?;
+            let outcome = self.nand.program_changed(self.frontiers[index].next, oob, base, words);
+            if let Some(place) = self.take_outcome(index, outcome, cause)? {
+                return Ok(place);
+            }
+        }
     }
 
+    /// The frontier whose next page is to be programmed, and what its spare area will say.
     #[inline(always)]
-    fn append_by(
+    fn next_program(
         &mut self,
         stream: Stream,
         pool: u32,
-        page: NewPage,
-        program: impl Fn(&mut N, Ppn, Oob) -> std::result::Result<(), NandError>,
-    ) -> Result<Ppn> {
-        let NewPage { owner, fingerprint, cause } = page;
-        loop {
-            let index = self.frontier_index(stream, pool);
-            if self.frontiers[index].left == 0 {
-                self.open(stream, pool)?;
+        owner: u32,
+        fingerprint: Fingerprint,
+    ) -> Result<(usize, Oob)> {
+        let index = self.frontier_index(stream, pool);
+        if self.frontiers[index].left == 0 {
+            self.open(stream, pool)?;
+        }
+        self.sequence += 1;
+        let sequence = self.sequence;
+        Ok((index, Oob { kind: stream.kind(), owner, sequence, generation: sequence, fingerprint }))
+    }
+
+    /// The next page of a frontier was programmed: its place, or `None` if it has to be tried in another block.
+    #[inline(always)]
+    fn take_outcome(
+        &mut self,
+        index: usize,
+        outcome: std::result::Result<(), NandError>,
+        cause: Cause,
+    ) -> Result<Option<Ppn>> {
+        let Frontier { block, next, .. } = self.frontiers[index];
+        self.stats.programs[cause as usize] += 1;
+        self.note(OpKind::Program, next, cause);
+        match outcome {
+            Ok(()) => {
+                self.blocks.add_valid(block, 1);
+                self.advance(index, 1);
+                Ok(Some(next))
             }
-            let Frontier { block, next, .. } = self.frontiers[index];
-            self.sequence += 1;
-            let sequence = self.sequence;
-            let oob = Oob { kind: stream.kind(), owner, sequence, generation: sequence, fingerprint };
-            let outcome = program(&mut self.nand, next, oob);
-            self.stats.programs[cause as usize] += 1;
-            self.note(OpKind::Program, next, cause);
-            match outcome {
-                Ok(()) => {
-                    self.blocks.add_valid(block, 1);
-                    self.advance(index, 1);
-                    return Ok(next);
-                }
-                Err(error) => self.program_failed(index, error, cause)?,
-            }
+            Err(error) => self.program_failed(index, error, cause).map(|()| None),
         }
     }
 
@@ -479,7 +489,7 @@ impl<N: Nand> Store<N> {
 
     /// A page of metadata is not needed any more, and its bytes will not be asked for again.
     pub fn discard_metadata(&mut self, ppn: Ppn) {
-        self.nand.give_up_bytes(ppn);
+        self.nand.give_up_bytes(&[ppn]);
         self.discard(ppn);
     }
 

@@ -1,0 +1,194 @@
+//! The order in which slots were pushed or touched, as a queue of slots.
+//!
+//! A slot that is touched is queued again, and one that is removed stays where it is: its earlier places in the queue are
+//! void, which is told by the number of its valid place that each slot keeps ([`Placed`]). Against a linked list this
+//! writes to no neighbours, and the slots that are next to leave are found without going from one to the other: the
+//! places of a queue are read ahead, the links of a list are waited for. The price is up to two void places per slot.
+//!
+//! Invariants: the first place is valid; `len` places are, and the queue has room for no more than four times as many,
+//! but for a few.
+
+/// Number of a place: the places of an order are counted from the beginning.
+pub(super) type Place = u64;
+
+/// The place of a slot that is not in the order.
+pub(super) const NOWHERE: Place = Place::MAX;
+
+/// Places of the smallest queue.
+const FEWEST: usize = 64;
+
+/// What holds the places of the slots of one order.
+pub(super) trait Placed {
+    fn place(&self, slot: u32) -> Place;
+    fn set_place(&mut self, slot: u32, place: Place);
+}
+
+/// Slots by age. Each operation is O(1), amortised. See the module's head.
+#[derive(Clone, Debug)]
+pub(super) struct AgeOrder {
+    /// Slot of each place from `first` to before `end`, at the place modulo the length, which is a power of two.
+    queue: Vec<u32>,
+    first: Place,
+    end: Place,
+    len: u32,
+}
+
+impl Default for AgeOrder {
+    fn default() -> Self {
+        Self { queue: vec![0; FEWEST], first: 0, end: 0, len: 0 }
+    }
+}
+
+impl AgeOrder {
+    pub(super) fn len(&self) -> u32 {
+        self.len
+    }
+
+    #[inline]
+    fn at(&self, place: Place) -> usize {
+        place as usize & (self.queue.len() - 1)
+    }
+
+    #[inline]
+    fn slot(&self, place: Place) -> u32 {
+        self.queue[self.at(place)]
+    }
+
+    /// The slot that was pushed or touched longest ago.
+    #[inline]
+    pub(super) fn oldest(&self) -> Option<u32> {
+        (self.len > 0).then(|| self.slot(self.first))
+    }
+
+    /// All slots, the one that was pushed or touched longest ago first.
+    #[inline]
+    pub(super) fn oldest_first(&self, place_of: impl Fn(u32) -> Place) -> impl Iterator<Item = u32> {
+        let places = (self.first..self.end).map(|place| (self.slot(place), place));
+        places.filter(move |&(slot, place)| place_of(slot) == place).map(|(slot, _)| slot)
+    }
+
+    /// The slots of the first places, void ones among them: where to read ahead.
+    #[inline]
+    pub(super) fn first_places(&self, count: usize) -> impl Iterator<Item = u32> + Clone {
+        (self.first..self.end.min(self.first + count as Place)).map(|place| self.slot(place))
+    }
+
+    /// Puts a slot that is not in the order at its newest end.
+    #[inline]
+    pub(super) fn push(&mut self, slots: &mut impl Placed, slot: u32) {
+        if self.end - self.first == self.queue.len() as Place {
+            self.make_room(slots);
+        }
+        self.put(slots, slot);
+        self.len += 1;
+    }
+
+    #[inline]
+    fn put(&mut self, slots: &mut impl Placed, slot: u32) {
+        let at = self.at(self.end);
+        self.queue[at] = slot;
+        slots.set_place(slot, self.end);
+        self.end += 1;
+    }
+
+    /// Takes a slot out of the order.
+    #[inline]
+    pub(super) fn remove(&mut self, slots: &mut impl Placed, slot: u32) {
+        let was_oldest = slots.place(slot) == self.first;
+        slots.set_place(slot, NOWHERE);
+        self.len -= 1;
+        if was_oldest {
+            self.pass_void(slots);
+        }
+    }
+
+    /// Makes the first place valid.
+    #[inline]
+    fn pass_void(&mut self, slots: &impl Placed) {
+        while self.first < self.end && slots.place(self.slot(self.first)) != self.first {
+            self.first += 1;
+        }
+    }
+
+    /// Moves a slot in the order to its newest end.
+    #[inline]
+    pub(super) fn touch(&mut self, slots: &mut impl Placed, slot: u32) {
+        if slots.place(slot) + 1 != self.end {
+            self.remove(slots, slot);
+            self.push(slots, slot);
+        }
+    }
+
+    /// The queue is full: it drops its void places, or grows if that makes too little room.
+    #[cold]
+    fn make_room(&mut self, slots: &mut impl Placed) {
+        if self.len as usize > self.queue.len() / 2 {
+            self.grow();
+        } else {
+            self.drop_void(slots);
+        }
+    }
+
+    fn grow(&mut self) {
+        let (places, longer) = (self.first..self.end, 2 * self.queue.len());
+        let slots: Vec<u32> = places.clone().map(|place| self.slot(place)).collect();
+        self.queue = vec![0; longer];
+        for (place, slot) in places.zip(slots) {
+            let at = self.at(place);
+            self.queue[at] = slot;
+        }
+    }
+
+    /// Gives every slot a new place, in the same order.
+    fn drop_void(&mut self, slots: &mut impl Placed) {
+        for place in self.first..self.end {
+            let slot = self.slot(place);
+            self.first = place + 1;
+            if slots.place(slot) == place {
+                self.put(slots, slot);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use super::{AgeOrder, NOWHERE, Place, Placed};
+
+    impl Placed for Vec<Place> {
+        fn place(&self, slot: u32) -> Place {
+            self[slot as usize]
+        }
+        fn set_place(&mut self, slot: u32, place: Place) {
+            self[slot as usize] = place;
+        }
+    }
+
+    #[test]
+    fn an_order_is_a_list_whatever_leaves_or_comes_again() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
+        for slots in [1, 2, 7, 300] {
+            let (mut order, mut model) = (AgeOrder::default(), Vec::new());
+            let mut places = vec![NOWHERE; slots as usize];
+            for _ in 0..20_000 {
+                let slot = rng.random_range(0..slots);
+                let listed = model.iter().position(|&other| other == slot);
+                match listed.map(|at| model.remove(at)) {
+                    None => order.push(&mut places, slot),
+                    Some(_) if rng.random_bool(0.1) => {
+                        order.remove(&mut places, slot);
+                        continue;
+                    }
+                    Some(_) => order.touch(&mut places, slot),
+                }
+                model.push(slot);
+                assert_eq!((order.oldest(), order.len()), (model.first().copied(), model.len() as u32));
+                assert!(order.queue.len() <= super::FEWEST.max(4 * slots as usize));
+            }
+            assert!(order.oldest_first(|slot| places[slot as usize]).eq(model));
+        }
+    }
+}

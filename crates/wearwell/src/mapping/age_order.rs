@@ -5,6 +5,8 @@
 //! writes to no neighbours, and the slots that are next to leave are found without going from one to the other: the
 //! places of a queue are read ahead, the links of a list are waited for. The price is up to two void places per slot.
 //!
+//! A mark tells apart what was pushed or touched before it was set.
+//!
 //! Invariants: the first place is valid; `len` places are, and the queue has room for no more than four times as many,
 //! but for a few.
 
@@ -31,11 +33,13 @@ pub(super) struct AgeOrder {
     first: Place,
     end: Place,
     len: u32,
+    /// A void place: what stands before it is older than the mark.
+    mark: Place,
 }
 
 impl Default for AgeOrder {
     fn default() -> Self {
-        Self { queue: vec![0; FEWEST], first: 0, end: 0, len: 0 }
+        Self { queue: vec![0; FEWEST], first: 0, end: 0, len: 0, mark: 0 }
     }
 }
 
@@ -60,11 +64,25 @@ impl AgeOrder {
         (self.len > 0).then(|| self.slot(self.first))
     }
 
-    /// All slots, the one that was pushed or touched longest ago first.
+    /// The oldest slot, if it was not pushed or touched since the mark was set.
     #[inline]
-    pub(super) fn oldest_first(&self, place_of: impl Fn(u32) -> Place) -> impl Iterator<Item = u32> {
-        let places = (self.first..self.end).map(|place| (self.slot(place), place));
-        places.filter(move |&(slot, place)| place_of(slot) == place).map(|(slot, _)| slot)
+    pub(super) fn older_than_mark(&self) -> Option<u32> {
+        self.oldest().filter(|_| self.first < self.mark)
+    }
+
+    /// Sets the mark behind all slots.
+    pub(super) fn set_mark(&mut self, slots: &mut impl Placed) {
+        self.have_room(slots);
+        self.put_mark();
+        if self.len == 0 {
+            self.first = self.end;
+        }
+    }
+
+    /// The mark takes a place, so that the newest slot also has one behind it to move to.
+    fn put_mark(&mut self) {
+        self.mark = self.end;
+        self.end += 1;
     }
 
     /// The slots of the first places, void ones among them: where to read ahead.
@@ -76,11 +94,16 @@ impl AgeOrder {
     /// Puts a slot that is not in the order at its newest end.
     #[inline]
     pub(super) fn push(&mut self, slots: &mut impl Placed, slot: u32) {
+        self.have_room(slots);
+        self.put(slots, slot);
+        self.len += 1;
+    }
+
+    #[inline]
+    fn have_room(&mut self, slots: &mut impl Placed) {
         if self.end - self.first == self.queue.len() as Place {
             self.make_room(slots);
         }
-        self.put(slots, slot);
-        self.len += 1;
     }
 
     #[inline]
@@ -139,13 +162,15 @@ impl AgeOrder {
         }
     }
 
-    /// Gives every slot a new place, in the same order.
+    /// Gives every slot a new place, in the same order, and the mark its own.
     fn drop_void(&mut self, slots: &mut impl Placed) {
         for place in self.first..self.end {
             let slot = self.slot(place);
             self.first = place + 1;
             if slots.place(slot) == place {
                 self.put(slots, slot);
+            } else if place == self.mark {
+                self.put_mark();
             }
         }
     }
@@ -173,9 +198,15 @@ mod tests {
         for slots in [1, 2, 7, 300] {
             let (mut order, mut model) = (AgeOrder::default(), Vec::new());
             let mut places = vec![NOWHERE; slots as usize];
+            let mut marked = Vec::new();
             for _ in 0..20_000 {
+                if rng.random_bool(0.02) {
+                    order.set_mark(&mut places);
+                    marked.clone_from(&model);
+                }
                 let slot = rng.random_range(0..slots);
                 let listed = model.iter().position(|&other| other == slot);
+                marked.retain(|&other| other != slot);
                 match listed.map(|at| model.remove(at)) {
                     None => order.push(&mut places, slot),
                     Some(_) if rng.random_bool(0.1) => {
@@ -186,9 +217,14 @@ mod tests {
                 }
                 model.push(slot);
                 assert_eq!((order.oldest(), order.len()), (model.first().copied(), model.len() as u32));
+                assert_eq!(order.older_than_mark(), marked.first().copied());
                 assert!(order.queue.len() <= super::FEWEST.max(4 * slots as usize));
             }
-            assert!(order.oldest_first(|slot| places[slot as usize]).eq(model));
+            for slot in model {
+                assert_eq!(order.oldest(), Some(slot));
+                order.remove(&mut places, slot);
+            }
+            assert_eq!((order.oldest(), order.len()), (None, 0));
         }
     }
 }

@@ -11,14 +11,12 @@
 use arrayvec::ArrayVec;
 
 use super::age_order::{AgeOrder, NOWHERE, Place, Placed};
-use crate::address::{Address, Lpn, Unit};
+use crate::address::{Lpn, Unit};
 use crate::divide::Divider;
 use crate::slot_index::SlotIndex;
 use crate::warm::{MOST_PAGES, read_all};
 
 const NIL: u32 = u32::MAX;
-/// The slot that marks the last checkpoint in the order of changes. It holds no entry.
-const MARK: u32 = 0;
 
 /// The orders that run through all entries.
 const BY_USE: usize = 0;
@@ -52,7 +50,7 @@ pub(super) struct EntryCache {
     free_slots: Vec<Slot>,
     index: SlotIndex,
     recency: AgeOrder,
-    /// Dirty entries and the mark, in order of their last change.
+    /// Dirty entries in order of their last change, marked at the last checkpoint.
     changes: AgeOrder,
     by_page: Divider,
     /// First dirty entry of each translation page.
@@ -60,7 +58,6 @@ pub(super) struct EntryCache {
     /// Translation pages below this one have no dirty entry.
     clean_below: u32,
     hidden_pages: u32,
-    has_mark: bool,
 }
 
 impl Entry {
@@ -95,7 +92,7 @@ impl EntryCache {
     /// No entry; room for about `entries` without growing.
     pub(super) fn new(entries: u32, translation_pages: u32, entries_per_page: u32) -> Self {
         Self {
-            slots: vec![Entry::clean(Lpn::NONE, Unit::NONE)],
+            slots: Vec::new(),
             free_slots: Vec::new(),
             index: SlotIndex::with_capacity(entries as usize),
             recency: AgeOrder::default(),
@@ -104,7 +101,6 @@ impl EntryCache {
             dirty_heads: vec![NIL; translation_pages as usize],
             clean_below: 0,
             hidden_pages: 0,
-            has_mark: false,
         }
     }
 
@@ -117,7 +113,7 @@ impl EntryCache {
     /// Entries that are dirty.
     #[inline]
     pub(super) fn dirty_entries(&self) -> u32 {
-        self.changes.len() - u32::from(self.has_mark)
+        self.changes.len()
     }
 
     /// Entries that hide an invalid page.
@@ -272,22 +268,16 @@ impl EntryCache {
 
     /// The dirty entry whose last change is longest ago.
     pub(super) fn oldest_change(&self) -> Option<Slot> {
-        let mut oldest = self.changes.oldest_first(|slot| self.entry(slot).places[BY_CHANGE]);
-        oldest.find(|&slot| slot != MARK)
+        self.changes.oldest()
     }
 
     /// A dirty entry that was not changed since the mark was set.
     pub(super) fn older_than_mark(&self) -> Option<Slot> {
-        self.changes.oldest().filter(|&slot| self.has_mark && slot != MARK)
+        self.changes.older_than_mark()
     }
 
     /// Sets the mark at the youngest change.
     pub(super) fn set_mark(&mut self) {
-        if self.has_mark {
-            self.changes.touch(&mut Ordered::<BY_CHANGE>(&mut self.slots), MARK);
-        } else {
-            self.changes.push(&mut Ordered::<BY_CHANGE>(&mut self.slots), MARK);
-            self.has_mark = true;
-        }
+        self.changes.set_mark(&mut Ordered::<BY_CHANGE>(&mut self.slots));
     }
 }

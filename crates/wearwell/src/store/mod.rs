@@ -363,7 +363,9 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// The frontier whose next page is to be programmed, and what its spare area will say.
+    /// The frontier whose next page is to be programmed, and what its spare area will say. Both ways of programming go through
+    /// this and [`Store::take_outcome`]; one loop that is given the program as a closure copies the content out of it, which
+    /// measured 3.5 % of a write of `geckoftl`.
     #[inline(always)]
     fn next_program(
         &mut self,

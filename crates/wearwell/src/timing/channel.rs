@@ -124,29 +124,19 @@ impl Channel {
         begins_at
     }
 
-    /// Books a transfer of `ns` for an array that will ask for it when its own, the last one booked, ends; returns when it
-    /// begins if nobody asks before.
-    #[inline]
-    pub(super) fn book_later(&mut self, array: u32, ns: u64, plans: &mut [Plan]) -> u64 {
-        let asked_at = self.free_at;
-        self.later = Some(Later { asked_at, array, ns });
-        self.busy_ns += ns;
-        self.free_at += ns;
-        plans[array as usize].book(asked_at, false);
-        asked_at
-    }
-
     /// Books both transfers of a copy, of `ns` each, if the first can begin now; whether it can. The array will ask for the
     /// second when the first ends.
     #[inline]
     pub(super) fn book_copy(&mut self, array: u32, ns: u64, now: u64, plans: &mut [Plan]) -> bool {
-        let begins = self.free_at <= now;
-        if begins {
-            self.busy_ns += ns;
-            self.free_at = now + ns;
-            self.book_later(array, ns, plans);
+        if self.free_at > now {
+            return false;
         }
-        begins
+        let asked_at = now + ns;
+        self.later = Some(Later { asked_at, array, ns });
+        self.busy_ns += 2 * ns;
+        self.free_at = asked_at + ns;
+        plans[array as usize].book(asked_at, false);
+        true
     }
 
     /// Takes the booking for later back, which has not been asked for yet.

@@ -122,7 +122,9 @@ impl EventEngine {
                 now: 0,
                 moment: Moment::of_arrival(0),
                 events: EventQueue::new(),
-                channels: layout.arrays_of_channel.iter().cloned().map(Channel::new).collect(),
+                channels: (0..layout.channels)
+                    .map(|channel| Channel::new(layout.arrays_of(channel)))
+                    .collect(),
                 plans: vec![Plan::default(); layout.arrays()],
                 completed_ops: 0,
                 flash,
@@ -260,7 +262,7 @@ impl EventEngine {
         let subject = event.subject;
         self.shared.now = event.time;
         self.shared.moment = Moment::of(event.time, class, subject);
-        if PLAIN && class.is_of_array() {
+        if PLAIN && class.is_planned() {
             if !self.shared.is_next(class, event) {
                 return;
             }

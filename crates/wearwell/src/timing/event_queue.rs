@@ -31,9 +31,10 @@ pub(super) enum EventClass {
 }
 
 impl EventClass {
-    /// True if the subject is an array.
+    /// True if an array of a plain device may find that it falls due later, or never: it follows a transfer, or is scheduled
+    /// like one that does. An erase has none.
     #[inline(always)]
-    pub(super) fn is_of_array(self) -> bool {
+    pub(super) fn is_planned(self) -> bool {
         matches!(self, Self::ReadSensed | Self::Transferred | Self::Programmed)
     }
 

@@ -252,8 +252,7 @@ struct Layout {
     planes: Vec<Place>,
     /// Channel of each array.
     channel_of_array: Vec<u32>,
-    /// Arrays of each channel.
-    arrays_of_channel: Vec<Vec<u32>>,
+    channels: usize,
 }
 
 impl Layout {
@@ -264,20 +263,21 @@ impl Layout {
             plane_in_die: (plane % geometry.planes_per_die % 64) as u8,
         };
         let channel = |array| geometry.channel_of(PlaneId(array * planes_per_array));
-        let channel_of_array: Vec<u32> = (0..geometry.planes() / planes_per_array).map(channel).collect();
-        let mut arrays_of_channel = vec![Vec::new(); geometry.channels as usize];
-        for (array, &channel) in (0..).zip(&channel_of_array) {
-            arrays_of_channel[channel as usize].push(array);
+        Self {
+            planes: (0..geometry.planes()).map(place).collect(),
+            channel_of_array: (0..geometry.planes() / planes_per_array).map(channel).collect(),
+            channels: geometry.channels as usize,
         }
-        Self { planes: (0..geometry.planes()).map(place).collect(), channel_of_array, arrays_of_channel }
+    }
+
+    /// The arrays of a channel.
+    fn arrays_of(&self, channel: usize) -> Vec<u32> {
+        let arrays = (0..).zip(&self.channel_of_array);
+        arrays.filter(|&(_, &of)| of as usize == channel).map(|(array, _)| array).collect()
     }
 
     fn arrays(&self) -> usize {
         self.channel_of_array.len()
-    }
-
-    fn channels(&self) -> usize {
-        self.arrays_of_channel.len()
     }
 }
 

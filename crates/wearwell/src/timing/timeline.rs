@@ -110,7 +110,7 @@ impl TimelineEngine {
         Self {
             lanes: Lanes {
                 arrays: vec![Lane::default(); layout.arrays()],
-                channels: vec![Lane::default(); layout.channels()],
+                channels: vec![Lane::default(); layout.channels],
                 layout,
                 flash,
             },

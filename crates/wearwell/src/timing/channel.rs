@@ -6,8 +6,7 @@
 //! - **Granted**: who finds the channel busy waits on a list, and an event at the end of each transfer serves the next.
 //!   For devices that suspend programs or group planes, where what follows a transfer depends on when it begins.
 //! - **Booked** (a *plain* device): nothing but a read with priority can change when a transfer begins, so its time is known
-//!   when it is asked for, and no event is needed. Whoever is overtaken has its [`Plan`] moved to a later time; the event
-//!   it has scheduled finds that out when it falls due.
+//!   when it is asked for, and no event is needed. Whoever is overtaken has its [`Booking`] and its next event put off.
 //!
 //! A copy books both its transfers at once if the first can begin: it will ask for the second when the first ends, and
 //! until then everybody who asks goes before it ([`Later`]), and it can be withdrawn.
@@ -15,7 +14,9 @@
 //! Invariant of bookings: those that have not begun follow each other without a gap, reads with priority first, then in
 //! the order in which they were, or will be, asked for.
 
-use super::event_queue::EventClass;
+#![expect(clippy::inline_always, reason = "measured: 25 % more operations per second than with plain hints")]
+
+use super::event_queue::{EventClass, EventQueue};
 use std::collections::VecDeque;
 
 /// A channel.
@@ -44,31 +45,13 @@ struct Later {
     ns: u64,
 }
 
-/// What is booked for an array.
+/// The latest transfer of an array.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Plan {
-    /// When its latest transfer begins, or began.
+pub(super) struct Booking {
+    /// When it begins, or began.
     begins_at: u64,
-    /// When its next event falls due.
-    pub(super) due: u64,
-    /// Moves on when another event becomes the next: the one that was scheduled is void.
-    pub(super) generation: u32,
-    /// The transfer is one of a read with priority.
+    /// It is one of a read with priority.
     urgent: bool,
-}
-
-impl Plan {
-    /// The transfer begins at a time; the caller says what follows.
-    #[inline]
-    fn book(&mut self, begins_at: u64, urgent: bool) {
-        (self.begins_at, self.urgent) = (begins_at, urgent);
-    }
-
-    #[inline]
-    fn delay(&mut self, ns: u64) {
-        self.begins_at += ns;
-        self.due += ns;
-    }
 }
 
 /// A point in the order of what happens: at one instant, events act in the order of their class, then of their array.
@@ -106,12 +89,20 @@ impl Channel {
     }
 
     /// Books a transfer of `ns` for an array that asks, behind all who have asked; returns when it begins.
-    #[inline]
-    pub(super) fn book(&mut self, array: u32, ns: u64, moment: Moment, plans: &mut [Plan]) -> u64 {
+    #[inline(always)]
+    pub(super) fn book(
+        &mut self,
+        array: u32,
+        ns: u64,
+        moment: Moment,
+        bookings: &mut [Booking],
+        events: &mut EventQueue,
+    ) -> u64 {
         self.busy_ns += ns;
         let begins_at = match self.later {
             Some(later) if later.is_still_to_be_asked(moment) => {
-                plans[later.array as usize].delay(ns);
+                bookings[later.array as usize].begins_at += ns;
+                events.delay(later.array, ns);
                 self.free_at - later.ns
             }
             _ => {
@@ -120,14 +111,14 @@ impl Channel {
             }
         };
         self.free_at += ns;
-        plans[array as usize].book(begins_at, false);
+        bookings[array as usize] = Booking { begins_at, urgent: false };
         begins_at
     }
 
     /// Books both transfers of a copy, of `ns` each, if the first can begin now; whether it can. The array will ask for the
     /// second when the first ends.
     #[inline]
-    pub(super) fn book_copy(&mut self, array: u32, ns: u64, now: u64, plans: &mut [Plan]) -> bool {
+    pub(super) fn book_copy(&mut self, array: u32, ns: u64, now: u64, bookings: &mut [Booking]) -> bool {
         if self.free_at > now {
             return false;
         }
@@ -135,33 +126,43 @@ impl Channel {
         self.later = Some(Later { asked_at, array, ns });
         self.busy_ns += 2 * ns;
         self.free_at = asked_at + ns;
-        plans[array as usize].book(asked_at, false);
+        bookings[array as usize] = Booking { begins_at: asked_at, urgent: false };
         true
     }
 
-    /// Takes the booking for later back, which has not been asked for yet.
-    pub(super) fn withdraw(&mut self, plans: &mut [Plan]) {
-        let Later { array, ns, .. } = self.later.take().expect("it is booked until it is asked for");
+    /// Takes an array's booking for later back; returns when it would have been asked for, or `None` if it has been.
+    pub(super) fn withdraw(&mut self, array: u32, moment: Moment, bookings: &mut [Booking]) -> Option<u64> {
+        let is_withdrawn = |later: &mut Later| later.array == array && later.is_still_to_be_asked(moment);
+        let Later { asked_at, ns, .. } = self.later.take_if(is_withdrawn)?;
         self.busy_ns -= ns;
         self.free_at -= ns;
-        plans[array as usize].begins_at = 0;
+        bookings[array as usize].begins_at = asked_at - ns;
+        Some(asked_at)
     }
 
     /// Books a transfer of `ns` of a read with priority: before all others that have not begun.
-    pub(super) fn book_urgent(&mut self, array: u32, ns: u64, moment: Moment, plans: &mut [Plan]) -> u64 {
+    pub(super) fn book_urgent(
+        &mut self,
+        array: u32,
+        ns: u64,
+        moment: Moment,
+        bookings: &mut [Booking],
+        events: &mut EventQueue,
+    ) -> u64 {
         self.busy_ns += ns;
         self.free_at = self.free_at.max(moment.time);
         let mut begins_at = self.free_at;
         let unasked = self.later.filter(|later| later.is_still_to_be_asked(moment)).map(|later| later.array);
         for &other in &self.arrays {
-            let plan = &mut plans[other as usize];
-            if !plan.urgent && (plan.begins_at > moment.time || unasked == Some(other)) {
-                begins_at = begins_at.min(plan.begins_at);
-                plan.delay(ns);
+            let booking = &mut bookings[other as usize];
+            if !booking.urgent && (booking.begins_at > moment.time || unasked == Some(other)) {
+                begins_at = begins_at.min(booking.begins_at);
+                booking.begins_at += ns;
+                events.delay(other, ns);
             }
         }
         self.free_at += ns;
-        plans[array as usize].book(begins_at, true);
+        bookings[array as usize] = Booking { begins_at, urgent: true };
         begins_at
     }
 }

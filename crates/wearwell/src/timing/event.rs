@@ -24,8 +24,8 @@
 //! ([`super::channel`]), and an array that works through a series of copies goes from the end of one read to the end of the
 //! next in one event ([`super::array`]): it takes the steps between ahead of the clock, and takes them back if a host
 //! operation comes between. A copy then costs one event instead of three and a wait. The price is that "what runs now"
-//! is partly implicit (`Channel::free_at`, `Array::phase_start`, `Array::ahead`), and that an event may find that it has
-//! been overtaken.
+//! is partly implicit (`Channel::free_at`, `Array::phase_start`, `Array::ahead`), and that whoever is overtaken has its
+//! next event put off by others.
 //!
 //! Invariants:
 //! - What runs, or is suspended, is the front of its queue; it leaves the queue when it completes, or earlier if only a
@@ -36,8 +36,8 @@
 #![expect(clippy::inline_always, reason = "measured: 25 % more operations per second than with plain hints")]
 
 use super::array::{Array, BACKGROUND, IDLE, READS, Shared, WRITES};
-use super::channel::{Channel, Moment, Plan};
-use super::event_queue::{Event, EventClass, EventQueue};
+use super::channel::{Booking, Channel, Moment};
+use super::event_queue::{Event, EventClass, EventQueue, LATEST_ARRIVAL};
 use super::latency::Ledger;
 use super::op_queue::{NONE, Op, Role, Waiter, WaiterSlab};
 use super::{FlashOp, FlashTiming, Layout, OpKind, RequestKind, TimingOptions};
@@ -119,13 +119,12 @@ impl EventEngine {
             arrays: layout.channel_of_array.iter().map(|&channel| Array::new(channel)).collect(),
             ledger: Ledger::new(options.keep_completions),
             shared: Shared {
-                now: 0,
                 moment: Moment::of_arrival(0),
-                events: EventQueue::new(),
+                events: EventQueue::new(layout.arrays(), layout.channels),
                 channels: (0..layout.channels)
                     .map(|channel| Channel::new(layout.arrays_of(channel)))
                     .collect(),
-                plans: vec![Plan::default(); layout.arrays()],
+                bookings: vec![Booking::default(); layout.arrays()],
                 completed_ops: 0,
                 flash,
                 options,
@@ -150,6 +149,7 @@ impl EventEngine {
         overhead_ns: u64,
         ops: &[FlashOp],
     ) -> u64 {
+        let arrival_ns = arrival_ns.min(LATEST_ARRIVAL);
         self.advance(arrival_ns);
         let number = self.ledger.number();
         let overhead = self.shared.options.controller_overhead_ns + overhead_ns;
@@ -165,7 +165,7 @@ impl EventEngine {
     }
 
     pub(super) fn submit_background(&mut self, arrival_ns: u64, ops: &[FlashOp]) {
-        self.advance(arrival_ns);
+        self.advance(arrival_ns.min(LATEST_ARRIVAL));
         self.admit(ops, None);
     }
 
@@ -178,13 +178,13 @@ impl EventEngine {
         } else {
             self.run_to_completion::<false>();
         }
-        Some(self.shared.now)
+        Some(self.shared.now())
     }
 
     pub(super) fn complete_until(&mut self, to: u64) -> bool {
         while self.outstanding > 0 {
-            let Some((class, event)) = self.shared.events.pop_until(to) else { return false };
-            if self.plain { self.handle::<true>(class, event) } else { self.handle::<false>(class, event) }
+            let Some(event) = self.shared.events.pop_until(to) else { return false };
+            if self.plain { self.handle::<true>(event) } else { self.handle::<false>(event) }
         }
         true
     }
@@ -192,7 +192,7 @@ impl EventEngine {
     pub(super) fn drain(&mut self) -> u64 {
         self.run_until(u64::MAX);
         debug_assert_eq!(self.outstanding, 0, "nothing is left behind");
-        self.shared.now
+        self.shared.now()
     }
 
     pub(super) fn outstanding(&self) -> usize {
@@ -200,7 +200,7 @@ impl EventEngine {
     }
 
     pub(super) fn now_ns(&self) -> u64 {
-        self.shared.now
+        self.shared.now()
     }
 
     pub(super) fn completed_ops(&self) -> u64 {
@@ -209,7 +209,7 @@ impl EventEngine {
 
     pub(super) fn array_busy_ns(&self) -> Vec<u64> {
         let running =
-            |array: &Array| if array.busy_since == IDLE { 0 } else { self.shared.now - array.busy_since };
+            |array: &Array| if array.busy_since == IDLE { 0 } else { self.shared.now() - array.busy_since };
         self.arrays.iter().map(|array| array.busy_ns + running(array)).collect()
     }
 
@@ -231,10 +231,10 @@ impl EventEngine {
     /// Runs all events up to and including `to`: what ends at an instant ends before what arrives then starts.
     #[inline(always)]
     fn advance(&mut self, to: u64) {
-        if self.shared.events.is_due(to) {
+        if self.shared.events.may_be_due(to) {
             self.run_until(to);
         }
-        self.shared.now = self.shared.now.max(to);
+        self.shared.moment = Moment::of_arrival(self.shared.now().max(to));
     }
 
     fn run_until(&mut self, to: u64) {
@@ -242,8 +242,8 @@ impl EventEngine {
     }
 
     fn run<const PLAIN: bool>(&mut self, to: u64) {
-        while let Some((class, event)) = self.shared.events.pop_until(to) {
-            self.handle::<PLAIN>(class, event);
+        while let Some(event) = self.shared.events.pop_until(to) {
+            self.handle::<PLAIN>(event);
         }
     }
 
@@ -251,34 +251,23 @@ impl EventEngine {
     fn run_to_completion<const PLAIN: bool>(&mut self) {
         let before = self.outstanding;
         while self.outstanding == before {
-            let (class, event) =
-                self.shared.events.pop_until(u64::MAX).expect("outstanding work has an event");
-            self.handle::<PLAIN>(class, event);
+            let event = self.shared.events.pop_until(u64::MAX).expect("outstanding work has an event");
+            self.handle::<PLAIN>(event);
         }
     }
 
     #[inline(always)]
-    fn handle<const PLAIN: bool>(&mut self, class: EventClass, event: Event) {
-        let subject = event.subject;
-        self.shared.now = event.time;
-        self.shared.moment = Moment::of(event.time, class, subject);
-        if PLAIN && class.is_planned() {
-            if !self.shared.is_next(class, event) {
-                return;
-            }
-            self.arrays[subject as usize].arrive_at_event();
-        }
+    fn handle<const PLAIN: bool>(&mut self, event: Event) {
+        let Event { time, class, subject } = event;
+        self.shared.moment = Moment::of(time, class, subject);
         match class {
-            EventClass::ReadSensed if PLAIN => {
-                self.arrays[subject as usize].sensed(subject, &mut self.shared);
-            }
             EventClass::ReadSensed => {
-                self.arrays[subject as usize].ask_channel::<false>(subject, &mut self.shared);
+                let array = &mut self.arrays[subject as usize];
+                array.sensed::<PLAIN>(subject, &mut self.shared);
             }
-            EventClass::Transferred => self.transferred::<PLAIN>(subject),
-            EventClass::Programmed | EventClass::Erased => {
-                self.array_ended::<PLAIN>(subject, event.generation);
-            }
+            _ if PLAIN && class.is_of_array() => self.last_ended::<PLAIN>(subject),
+            EventClass::Transferred => self.transferred(subject),
+            EventClass::Programmed | EventClass::Erased => self.group_ended(subject),
             EventClass::ChannelFree => self.channel_freed(subject),
             EventClass::Acknowledged => self.acknowledged(subject),
         }
@@ -287,26 +276,33 @@ impl EventEngine {
 
 // Operations become ready.
 impl EventEngine {
+    #[inline(always)]
     fn admit(&mut self, ops: &[FlashOp], request: Option<u32>) {
+        self.listed.clear();
+        match ops {
+            // Most lists: the program of a write, the read of a read.
+            [op] if op.after == 0 && !op.is_background() && op.kind != OpKind::Copies => {
+                self.admit_one(op, request);
+            }
+            _ => self.admit_list(ops, request),
+        }
+        self.wake_all();
+    }
+
+    fn admit_list(&mut self, ops: &[FlashOp], request: Option<u32>) {
         let TimingOptions { multi_plane, blocking_gc, .. } = self.shared.options;
         let must_be_single = |op: &FlashOp| {
             let waited_for = request.is_some() && !op.is_background();
             op.kind == OpKind::Copies && (multi_plane || blocking_gc || waited_for)
         };
-        let single;
-        let ops = if ops.iter().any(must_be_single) {
-            single = singly(ops);
-            &single
+        if ops.iter().any(must_be_single) {
+            self.admit_each(&singly(ops), request);
         } else {
-            ops
-        };
-        self.admit_each(ops, request);
+            self.admit_each(ops, request);
+        }
     }
 
-    #[inline(always)]
     fn admit_each(&mut self, ops: &[FlashOp], request: Option<u32>) {
-        self.shared.moment = Moment::of_arrival(self.shared.now);
-        self.listed.clear();
         if self.shared.options.blocking_gc && request.is_some() {
             self.mark_followers(ops);
         }
@@ -317,7 +313,6 @@ impl EventEngine {
             };
             self.listed.push(listed);
         }
-        self.wake_all();
     }
 
     /// Admits copies that nobody waits for, as one entry of a queue.
@@ -484,40 +479,31 @@ impl EventEngine {
 
 // Events that arrays and channels cause.
 impl EventEngine {
-    /// tPROG or tBERS is over, unless a suspension has cancelled this end: the whole group has completed.
-    #[inline(always)]
-    fn array_ended<const PLAIN: bool>(&mut self, index: u32, generation: u32) {
-        if PLAIN {
-            return self.last_ended::<PLAIN>(index);
-        }
-        let array = &self.arrays[index as usize];
-        if array.generation != generation {
-            return;
-        }
-        for _ in 1..array.running.count {
-            let op = self.arrays[index as usize].pop_member::<PLAIN>();
+    /// tPROG or tBERS of a group is over: all of it has completed.
+    fn group_ended(&mut self, index: u32) {
+        for _ in 1..self.arrays[index as usize].running.count {
+            let op = self.arrays[index as usize].pop_member::<false>();
             self.shared.completed_ops += 1;
             self.complete_op(op);
         }
-        self.last_ended::<PLAIN>(index);
+        self.last_ended::<false>(index);
     }
 
-    /// A page has left the die; or one has entered it, which is not the last of its group or finds a host read that
-    /// waits.
-    #[inline(always)]
-    fn transferred<const PLAIN: bool>(&mut self, index: u32) {
+    /// A page of a group has left the die; or one has entered it, which is not the last of its group or finds a host read
+    /// that waits.
+    fn transferred(&mut self, index: u32) {
         let array = &mut self.arrays[index as usize];
-        if PLAIN || (array.running.kind == OpKind::Read && array.running.count == 1) {
-            return self.last_ended::<PLAIN>(index);
+        if array.running.kind == OpKind::Read && array.running.count == 1 {
+            return self.last_ended::<false>(index);
         }
         if array.in_phase() {
             return array.phase_started(index, &mut self.shared);
         }
         if array.running.kind == OpKind::Program {
-            return array.ask_channel::<PLAIN>(index, &mut self.shared);
+            return array.ask_channel::<false>(index, &mut self.shared);
         }
-        let op = array.pop_member::<PLAIN>();
-        array.ask_channel::<PLAIN>(index, &mut self.shared);
+        let op = array.pop_member::<false>();
+        array.ask_channel::<false>(index, &mut self.shared);
         self.shared.completed_ops += 1;
         self.complete_op(op);
         self.wake_all();
@@ -527,6 +513,7 @@ impl EventEngine {
     #[inline(always)]
     fn last_ended<const PLAIN: bool>(&mut self, index: u32) {
         let array = &mut self.arrays[index as usize];
+        array.arrive_at_event();
         let op = array.pop_member::<PLAIN>();
         self.shared.completed_ops += 1;
         // Other members of a group may have given work to other arrays.
@@ -547,7 +534,7 @@ impl EventEngine {
         channel.contended = !(channel.urgent.is_empty() && channel.waiting.is_empty());
         if channel.contended {
             let free_at = channel.free_at;
-            self.shared.schedule(EventClass::ChannelFree, free_at, channel_index);
+            self.shared.events.set_channel_free(channel_index, free_at);
         }
     }
 }
@@ -641,7 +628,7 @@ impl EventEngine {
     fn acknowledge(&mut self, slot: u32) {
         match self.requests[slot as usize].overhead {
             0 => self.acknowledged(slot),
-            overhead => self.shared.schedule(EventClass::Acknowledged, self.shared.now + overhead, slot),
+            overhead => self.shared.events.push_answer(slot, self.shared.now() + overhead),
         }
     }
 
@@ -650,7 +637,7 @@ impl EventEngine {
         let request = &mut self.requests[slot as usize];
         request.acknowledged = true;
         let Request { kind, number, arrival, pending, .. } = *request;
-        self.ledger.complete(kind, number, arrival, self.shared.now);
+        self.ledger.complete(kind, number, arrival, self.shared.now());
         self.outstanding -= 1;
         if pending == 0 {
             self.free_requests.push(slot);

@@ -1,4 +1,4 @@
-//! Reading ahead: what the next writes will look up is read before, so that the cache misses overlap.
+//! Reading ahead: what the next requests will look up is read before, so that the cache misses overlap.
 //!
 //! A write asks a dozen tables, each answer names the place to ask next, and on a device of some size nearly every
 //! answer misses the caches: alone, a write waits for one miss after the other. Of several writes the look-ups in one table
@@ -9,6 +9,8 @@
 //! Invariant: nothing changes.
 
 use std::hint::black_box;
+
+use arrayvec::ArrayVec;
 
 use crate::address::{Lpn, Ppn, Unit, is_page};
 use crate::content::Fingerprint;
@@ -39,6 +41,22 @@ impl<N: Nand> Ftl<N> {
         }
         if !fingerprints.is_empty() {
             self.warm_known(fingerprints);
+        }
+    }
+
+    /// Reads what host reads of `upcoming` will need: where each page is, and its spare area.
+    #[inline]
+    pub fn warm_reads(&self, upcoming: &[Lpn]) {
+        let pages = self.store.geometry().pages();
+        for lpns in upcoming.chunks(TOGETHER) {
+            let units: ArrayVec<Unit, TOGETHER> = match &self.mapping {
+                AnyMapping::Flat(map) => lpns.iter().filter_map(|&lpn| map.get(lpn)).collect(),
+                AnyMapping::Cached(map) => map.warm_updates(&self.store, lpns),
+            };
+            let places = units.iter().filter(|&&unit| is_page(unit, pages)).map(|unit| Ppn(unit.0));
+            let spare =
+                |place| u64::from(self.store.nand().owner(place)) ^ self.store.nand().fingerprint(place).0;
+            read_all(places.map(spare));
         }
     }
 

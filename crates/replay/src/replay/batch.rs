@@ -23,6 +23,7 @@ impl Run<'_> {
             return self.write_batch(batch);
         }
         self.device.ftl().warm(&self.upcoming, &self.upcoming_contents);
+        self.device.ftl().warm_reads(&self.upcoming_reads);
         for (request, executed) in batch.iter().zip(0..) {
             if let Err(error) = self.execute(request) {
                 return (executed, Err(error));

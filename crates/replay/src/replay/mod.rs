@@ -127,6 +127,8 @@ struct Run<'a> {
     /// First pages of the batch's writes, and their contents where known.
     upcoming: Vec<Lpn>,
     upcoming_contents: Vec<Fingerprint>,
+    /// First pages of the batch's reads.
+    upcoming_reads: Vec<Lpn>,
     series: Vec<SeriesPoint>,
     /// The recovery in the middle of the run.
     recovery: Option<RecoveryRecord>,
@@ -175,6 +177,7 @@ impl<'a> Run<'a> {
             bytes_read: Vec::new(),
             upcoming: Vec::with_capacity(RUN_BATCH),
             upcoming_contents: Vec::with_capacity(RUN_BATCH),
+            upcoming_reads: Vec::with_capacity(RUN_BATCH),
             series: Vec::new(),
             recovery: None,
             phases: Vec::new(),
@@ -336,10 +339,14 @@ impl<'a> Run<'a> {
         }
         self.upcoming.clear();
         self.upcoming_contents.clear();
+        self.upcoming_reads.clear();
         for request in batch {
             self.prepare(request);
-            if request.op == Op::Write {
-                self.upcoming.push(Lpn((request.offset_bytes >> self.page_shift).min(last) as u32));
+            let first = Lpn((request.offset_bytes >> self.page_shift).min(last) as u32);
+            match request.op {
+                Op::Write => self.upcoming.push(first),
+                Op::Read => self.upcoming_reads.push(first),
+                _ => {}
             }
         }
         (read, damage)

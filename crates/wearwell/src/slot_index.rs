@@ -3,8 +3,6 @@
 //! Slots with the same hash are chained through a table of their numbers, with their keys beside, so that keys come and go
 //! with two or three accesses and nothing ever moves; and the entries behind the slots are not asked for their keys.
 
-use crate::warm::read_all;
-
 const NIL: u32 = u32::MAX;
 /// Fewest chains.
 const SMALLEST: usize = 8;
@@ -42,12 +40,6 @@ impl SlotIndex {
         Self { heads: vec![NIL; chains], nodes: Vec::with_capacity(capacity), len: 0, shift }
     }
 
-    /// Keys held.
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
     /// The chain of a key.
     #[inline]
     fn chain(&self, key: u32) -> usize {
@@ -66,16 +58,6 @@ impl SlotIndex {
             slot = node.next;
         }
         None
-    }
-
-    /// Reads what looking for these keys will need; see [`crate::warm`].
-    #[inline]
-    pub(crate) fn warm(&self, keys: impl Iterator<Item = u32> + Clone) {
-        let Some(last) = self.nodes.len().checked_sub(1) else { return };
-        let heads = keys.map(|key| self.heads[self.chain(key)]);
-        read_all(heads.clone().map(u64::from));
-        // An empty chain has a node read for it, too: what is read for nothing costs less than to ask.
-        read_all(heads.map(|head| self.nodes[(head as usize).min(last)].next.into()));
     }
 
     /// Gives a slot, which has none, a key that no other has.
@@ -168,13 +150,13 @@ mod tests {
                     index.insert(key, slot);
                     vacant.insert(slot);
                 }
-                assert_eq!(index.len(), model.len());
+                assert_eq!(index.len, model.len());
                 let asked = rng.random_range(0..range);
                 assert_eq!(index.find(asked), model.get(&asked).copied());
             }
             assert!((0..range).all(|key| index.find(key) == model.get(&key).copied()));
             index.clear();
-            assert!(index.len() == 0 && (0..range).all(|key| index.find(key).is_none()));
+            assert!(index.len == 0 && (0..range).all(|key| index.find(key).is_none()));
         }
     }
 }

@@ -10,16 +10,18 @@
 //! Invariants: the first place is valid; `len` places are, and the queue has room for no more than four times as many,
 //! but for a few.
 
-/// Number of a place: the places of an order are counted from the beginning.
-pub(super) type Place = u64;
+/// The lower half of the number of a place: the places of an order are counted from the beginning, and those of a queue
+/// are told apart by it.
+pub(super) type Place = u32;
 
-/// The place of a slot that is not in the order.
-pub(super) const NOWHERE: Place = Place::MAX;
+/// Half way round from a place: where no place of the queue is that the slot had.
+const FAR: Place = 1 << (Place::BITS - 1);
 
 /// Places of the smallest queue.
 const FEWEST: usize = 64;
 
-/// What holds the places of the slots of one order.
+/// What holds the places of the slots of one order. A slot that is not in the order keeps the place it has, or begins with
+/// any if it never was.
 pub(super) trait Placed {
     fn place(&self, slot: u32) -> Place;
     fn set_place(&mut self, slot: u32, place: Place);
@@ -30,11 +32,11 @@ pub(super) trait Placed {
 pub(super) struct AgeOrder {
     /// Slot of each place from `first` to before `end`, at the place modulo the length, which is a power of two.
     queue: Vec<u32>,
-    first: Place,
-    end: Place,
+    first: u64,
+    end: u64,
     len: u32,
     /// A void place: what stands before it is older than the mark.
-    mark: Place,
+    mark: u64,
 }
 
 impl Default for AgeOrder {
@@ -49,12 +51,12 @@ impl AgeOrder {
     }
 
     #[inline]
-    fn at(&self, place: Place) -> usize {
+    fn at(&self, place: u64) -> usize {
         place as usize & (self.queue.len() - 1)
     }
 
     #[inline]
-    fn slot(&self, place: Place) -> u32 {
+    fn slot(&self, place: u64) -> u32 {
         self.queue[self.at(place)]
     }
 
@@ -88,7 +90,7 @@ impl AgeOrder {
     /// The slots of the first places, void ones among them: where to read ahead.
     #[inline]
     pub(super) fn first_places(&self, count: usize) -> impl Iterator<Item = u32> + Clone {
-        (self.first..self.end.min(self.first + count as Place)).map(|place| self.slot(place))
+        (self.first..self.end.min(self.first + count as u64)).map(|place| self.slot(place))
     }
 
     /// Puts a slot that is not in the order at its newest end.
@@ -101,7 +103,7 @@ impl AgeOrder {
 
     #[inline]
     fn have_room(&mut self, slots: &mut impl Placed) {
-        if self.end - self.first == self.queue.len() as Place {
+        if self.end - self.first == self.queue.len() as u64 {
             self.make_room(slots);
         }
     }
@@ -110,25 +112,28 @@ impl AgeOrder {
     fn put(&mut self, slots: &mut impl Placed, slot: u32) {
         let at = self.at(self.end);
         self.queue[at] = slot;
-        slots.set_place(slot, self.end);
+        slots.set_place(slot, self.end as Place);
         self.end += 1;
     }
 
     /// Takes a slot out of the order.
     #[inline]
     pub(super) fn remove(&mut self, slots: &mut impl Placed, slot: u32) {
-        let was_oldest = slots.place(slot) == self.first;
-        slots.set_place(slot, NOWHERE);
+        self.make_void(slots, slot);
+        self.pass_void(slots);
+    }
+
+    /// The place of a slot becomes void, the first one maybe: [`AgeOrder::pass_void`] has to follow.
+    #[inline]
+    pub(super) fn make_void(&mut self, slots: &mut impl Placed, slot: u32) {
+        slots.set_place(slot, slots.place(slot) ^ FAR);
         self.len -= 1;
-        if was_oldest {
-            self.pass_void(slots);
-        }
     }
 
     /// Makes the first place valid.
     #[inline]
-    fn pass_void(&mut self, slots: &impl Placed) {
-        while self.first < self.end && slots.place(self.slot(self.first)) != self.first {
+    pub(super) fn pass_void(&mut self, slots: &impl Placed) {
+        while self.first < self.end && slots.place(self.slot(self.first)) != self.first as Place {
             self.first += 1;
         }
     }
@@ -136,7 +141,7 @@ impl AgeOrder {
     /// Moves a slot in the order to its newest end.
     #[inline]
     pub(super) fn touch(&mut self, slots: &mut impl Placed, slot: u32) {
-        if slots.place(slot) + 1 != self.end {
+        if slots.place(slot).wrapping_add(1) != self.end as Place {
             self.remove(slots, slot);
             self.push(slots, slot);
         }
@@ -167,7 +172,7 @@ impl AgeOrder {
         for place in self.first..self.end {
             let slot = self.slot(place);
             self.first = place + 1;
-            if slots.place(slot) == place {
+            if slots.place(slot) == place as Place {
                 self.put(slots, slot);
             } else if place == self.mark {
                 self.put_mark();
@@ -181,7 +186,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_xoshiro::Xoshiro256PlusPlus;
 
-    use super::{AgeOrder, NOWHERE, Place, Placed};
+    use super::{AgeOrder, Place, Placed};
 
     impl Placed for Vec<Place> {
         fn place(&self, slot: u32) -> Place {
@@ -195,9 +200,11 @@ mod tests {
     #[test]
     fn an_order_is_a_list_whatever_leaves_or_comes_again() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
+        // The lower halves of the numbers of places begin anew in the middle of a run.
+        let first = u64::from(Place::MAX) - 5_000;
         for slots in [1, 2, 7, 300] {
-            let (mut order, mut model) = (AgeOrder::default(), Vec::new());
-            let mut places = vec![NOWHERE; slots as usize];
+            let mut order = AgeOrder { first, end: first, mark: first, ..AgeOrder::default() };
+            let (mut model, mut places) = (Vec::new(), vec![0; slots as usize]);
             let mut marked = Vec::new();
             for _ in 0..20_000 {
                 if rng.random_bool(0.02) {

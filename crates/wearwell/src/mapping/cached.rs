@@ -298,9 +298,7 @@ impl Cached {
     /// A change that recovery found: flash does not know it, and whether the place that flash names was called invalid
     /// is not known.
     pub(crate) fn restore_change(&mut self, lpn: Lpn, unit: Unit) {
-        let slot = self.cache.insert(lpn, Unit::NONE);
-        self.cache.assign(slot, unit);
-        self.cache.set_hides_invalid_page(slot, true);
+        let slot = self.cache.insert_dirty(lpn, unit, true);
         self.cache.set_uncertain(slot);
     }
 
@@ -354,6 +352,7 @@ impl Cached {
     }
 
     /// Drops the least recently used entry, after writing its translation page if it is dirty; whether it was.
+    #[inline]
     fn evict<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         if self.warmed_evictions == 0 {
             self.warm_evictions(io);
@@ -388,9 +387,9 @@ impl Cached {
         let mut changes = 0;
         // What is found is told only when the new version is on flash: a recovery finds it there.
         let told = self.identified.len();
-        for (k, slot) in self.cache.dirty_of(id).enumerate() {
-            let entry = *self.cache.entry(slot);
-            let on_flash = self.table.get(k);
+        for (slot, word) in self.cache.dirty_of(id).zip(self.table.words_mut()) {
+            let entry = self.cache.entry(slot);
+            let on_flash = Unit(std::mem::replace(&mut word.value, entry.unit.0));
             changes += u32::from(on_flash != entry.unit);
             if entry.hides_invalid_page && on_flash != entry.unit && on_flash.some().is_some() {
                 let (ppn, is_certain) = (Ppn(on_flash.0), !entry.is_uncertain);
@@ -399,7 +398,6 @@ impl Cached {
                     self.identified.push(Identified { ppn, is_certain });
                 }
             }
-            self.table.put(k, entry.unit);
         }
         if changes == 0 && self.is_lazy() {
             self.counts.aborted_synchronisations += 1;
@@ -467,6 +465,13 @@ impl Cached {
         old
     }
 
+    #[inline]
+    fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, hides_invalid_page: bool) {
+        self.counts.dirty_inserts += 1;
+        self.note_event();
+        self.cache.insert_dirty(lpn, unit, hides_invalid_page);
+    }
+
     /// A write whose old place is found later unless the cache knows it.
     #[inline]
     fn update_lazily(&mut self, lpn: Lpn, new: Unit) -> Option<Unit> {
@@ -476,9 +481,7 @@ impl Cached {
             return self.assign(slot, new).some();
         }
         self.counts.misses += 1;
-        let slot = self.cache.insert(lpn, Unit::NONE);
-        self.assign(slot, new);
-        self.cache.set_hides_invalid_page(slot, true);
+        self.insert_dirty(lpn, new, true);
         None
     }
 
@@ -600,15 +603,13 @@ impl Mapping for Cached {
     }
 
     fn relocate(&mut self, lpn: Lpn, new: Unit) {
-        let slot = match self.cache.find(lpn) {
-            Some(slot) => {
-                self.cache.touch(slot);
-                slot
-            }
+        if let Some(slot) = self.cache.find(lpn) {
+            self.cache.touch(slot);
+            self.assign(slot, new);
+        } else {
             // The table names the page that was moved, which is about to be erased: there is nothing to call invalid.
-            None => self.cache.insert(lpn, Unit::NONE),
-        };
-        self.assign(slot, new);
+            self.insert_dirty(lpn, new, false);
+        }
     }
 
     fn warm(&self, lpns: &[Lpn]) {
@@ -642,7 +643,10 @@ impl Mapping for Cached {
 
     #[inline]
     fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        Ok(self.must_write() && self.write_due(io)? || self.shed(io)?)
+        if self.must_write() && self.write_due(io)? {
+            return Ok(true);
+        }
+        self.shed(io)
     }
 
     fn has_unwritten(&self) -> bool {

@@ -8,15 +8,21 @@
 //!
 //! Everything is O(1) but for walks over the dirty entries of one translation page.
 
+#![expect(
+    clippy::inline_always,
+    reason = "measured: an entry that is handed over in memory is waited for when it is copied into its slot"
+)]
+
 use arrayvec::ArrayVec;
 
-use super::age_order::{AgeOrder, NOWHERE, Place, Placed};
-use crate::address::{Lpn, Unit};
+use super::age_order::{AgeOrder, Place, Placed};
+use super::entry_index::EntryIndex;
+use crate::address::{Address, Lpn, Unit};
 use crate::divide::Divider;
-use crate::slot_index::SlotIndex;
 use crate::warm::{MOST_PAGES, read_all};
 
-const NIL: u32 = u32::MAX;
+/// No slot.
+pub(super) const NIL: Slot = Slot::MAX;
 
 /// The orders that run through all entries.
 const BY_USE: usize = 0;
@@ -32,7 +38,9 @@ pub(super) type Slot = u32;
 pub(super) struct Entry {
     pub(super) lpn: Lpn,
     pub(super) unit: Unit,
-    dirty_next: u32,
+    dirty_next: Slot,
+    /// The next entry with the same hash, for [`EntryIndex`].
+    pub(super) next_in_chain: Slot,
     /// In the order [`BY_USE`] and in the order [`BY_CHANGE`].
     places: [Place; 2],
     /// The table on flash names another place.
@@ -48,7 +56,7 @@ pub(super) struct Entry {
 pub(super) struct EntryCache {
     slots: Vec<Entry>,
     free_slots: Vec<Slot>,
-    index: SlotIndex,
+    index: EntryIndex,
     recency: AgeOrder,
     /// Dirty entries in order of their last change, marked at the last checkpoint.
     changes: AgeOrder,
@@ -61,12 +69,13 @@ pub(super) struct EntryCache {
 }
 
 impl Entry {
-    fn clean(lpn: Lpn, unit: Unit) -> Self {
+    pub(super) fn clean(lpn: Lpn, unit: Unit) -> Self {
         Self {
             lpn,
             unit,
             dirty_next: NIL,
-            places: [NOWHERE; 2],
+            next_in_chain: NIL,
+            places: [0; 2],
             is_dirty: false,
             hides_invalid_page: false,
             is_uncertain: false,
@@ -94,7 +103,7 @@ impl EntryCache {
         Self {
             slots: Vec::new(),
             free_slots: Vec::new(),
-            index: SlotIndex::with_capacity(entries as usize),
+            index: EntryIndex::with_capacity(entries as usize),
             recency: AgeOrder::default(),
             changes: AgeOrder::default(),
             by_page: Divider::new(entries_per_page),
@@ -124,7 +133,7 @@ impl EntryCache {
 
     #[inline]
     pub(super) fn find(&self, lpn: Lpn) -> Option<Slot> {
-        self.index.find(lpn.0)
+        self.index.find(&self.slots, lpn)
     }
 
     /// Reads what dropping the oldest `count` entries will need; see [`crate::warm`]. Returns the translation pages of
@@ -132,7 +141,7 @@ impl EntryCache {
     pub(super) fn warm_oldest(&self, count: usize) -> ArrayVec<u32, MOST_PAGES> {
         let oldest = || self.recency.first_places(count).map(|slot| self.entry(slot));
         read_all(oldest().map(|entry| entry.lpn.0.into()));
-        self.index.warm(oldest().map(|entry| entry.lpn.0));
+        self.index.warm(&self.slots, oldest().map(|entry| entry.lpn));
         let dirty = oldest().filter(|entry| entry.is_dirty);
         let pages: ArrayVec<u32, MOST_PAGES> =
             dirty.map(|entry| self.page_of(entry.lpn)).take(MOST_PAGES).collect();
@@ -145,9 +154,7 @@ impl EntryCache {
 
     /// Reads what giving these pages new places will need; see [`crate::warm`].
     pub(super) fn warm(&self, lpns: &[Lpn]) {
-        self.index.warm(lpns.iter().map(|lpn| lpn.0));
-        let cached = lpns.iter().filter_map(|&lpn| self.find(lpn));
-        read_all(cached.map(|slot| self.entry(slot).unit.0.into()));
+        self.index.warm(&self.slots, lpns.iter().copied());
         read_all(lpns.iter().map(|&lpn| self.dirty_heads[self.page_of(lpn) as usize].into()));
     }
 
@@ -164,16 +171,32 @@ impl EntryCache {
 
     /// A clean entry for a page that has none.
     pub(super) fn insert(&mut self, lpn: Lpn, unit: Unit) -> Slot {
-        let entry = Entry::clean(lpn, unit);
-        let slot = self.free_slots.pop().unwrap_or(self.slots.len() as u32);
-        if slot as usize == self.slots.len() {
-            self.slots.push(entry);
-        } else {
-            self.slots[slot as usize] = entry;
-        }
-        self.index.insert(lpn.0, slot);
+        self.add(Entry::clean(lpn, unit))
+    }
+
+    /// A dirty entry for a page that has none, and whether it hides an invalid page.
+    pub(super) fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, hides_invalid_page: bool) -> Slot {
+        self.hidden_pages += u32::from(hides_invalid_page);
+        let slot = self.add(Entry { is_dirty: true, hides_invalid_page, ..Entry::clean(lpn, unit) });
+        self.list_dirty(slot, lpn);
+        slot
+    }
+
+    #[inline(always)]
+    fn add(&mut self, entry: Entry) -> Slot {
+        let slot = self.free_slots.pop().unwrap_or_else(|| self.new_slot());
+        let place = &mut self.slots[slot as usize];
+        // The void places that an order still has for the slot must not become valid.
+        *place = Entry { places: place.places, ..entry };
+        self.index.insert(&mut self.slots, slot);
         self.recency.push(&mut Ordered::<BY_USE>(&mut self.slots), slot);
         slot
+    }
+
+    #[cold]
+    fn new_slot(&mut self) -> Slot {
+        self.slots.push(Entry::clean(Lpn(0), Unit::NONE));
+        (self.slots.len() - 1) as Slot
     }
 
     /// The entry that was used longest ago.
@@ -183,11 +206,12 @@ impl EntryCache {
     }
 
     /// Drops a clean entry.
+    #[inline]
     pub(super) fn remove(&mut self, slot: Slot) {
-        let Entry { lpn, is_dirty, .. } = self.slots[slot as usize];
+        let Entry { lpn, is_dirty, .. } = *self.entry(slot);
         assert!(!is_dirty, "the entry of {lpn} would be lost");
         self.recency.remove(&mut Ordered::<BY_USE>(&mut self.slots), slot);
-        self.index.remove(lpn.0);
+        self.index.remove(&mut self.slots, slot);
         self.free_slots.push(slot);
     }
 
@@ -199,19 +223,22 @@ impl EntryCache {
         let old = std::mem::replace(&mut entry.unit, unit);
         let was_clean = !entry.is_dirty;
         if was_clean {
-            self.link_dirty(slot);
+            let lpn = entry.lpn;
+            entry.is_dirty = true;
+            self.list_dirty(slot, lpn);
         } else {
             self.changes.touch(&mut Ordered::<BY_CHANGE>(&mut self.slots), slot);
         }
         (old, was_clean)
     }
 
-    fn link_dirty(&mut self, slot: Slot) {
-        let page = self.page_of(self.slots[slot as usize].lpn);
+    /// The entry of `lpn` joins the dirty ones of its translation page.
+    #[inline(always)]
+    fn list_dirty(&mut self, slot: Slot, lpn: Lpn) {
+        let page = self.page_of(lpn);
         self.clean_below = self.clean_below.min(page);
         let head = std::mem::replace(&mut self.dirty_heads[page as usize], slot);
-        let entry = &mut self.slots[slot as usize];
-        (entry.is_dirty, entry.dirty_next) = (true, head);
+        self.slots[slot as usize].dirty_next = head;
         self.changes.push(&mut Ordered::<BY_CHANGE>(&mut self.slots), slot);
     }
 
@@ -234,6 +261,7 @@ impl EntryCache {
     }
 
     /// The dirty entries of a translation page.
+    #[inline]
     pub(super) fn dirty_of(&self, page: u32) -> impl Iterator<Item = Slot> + '_ {
         let some = |slot: u32| Some(slot).filter(|&slot| slot != NIL);
         std::iter::successors(some(self.dirty_heads[page as usize]), move |&slot| {
@@ -258,12 +286,13 @@ impl EntryCache {
     pub(super) fn clean_page(&mut self, page: u32) {
         let mut slot = std::mem::replace(&mut self.dirty_heads[page as usize], NIL);
         while slot != NIL {
-            self.set_hides_invalid_page(slot, false);
-            self.changes.remove(&mut Ordered::<BY_CHANGE>(&mut self.slots), slot);
+            self.changes.make_void(&mut Ordered::<BY_CHANGE>(&mut self.slots), slot);
             let entry = &mut self.slots[slot as usize];
-            (entry.is_dirty, entry.is_uncertain) = (false, false);
+            self.hidden_pages -= u32::from(entry.hides_invalid_page);
+            (entry.is_dirty, entry.hides_invalid_page, entry.is_uncertain) = (false, false, false);
             slot = entry.dirty_next;
         }
+        self.changes.pass_void(&Ordered::<BY_CHANGE>(&mut self.slots));
     }
 
     /// The dirty entry whose last change is longest ago.

@@ -160,6 +160,12 @@ impl TranslationTable {
         Unit(self.words[k].value)
     }
 
+    /// The entries in hand.
+    #[inline]
+    pub(super) fn words_mut(&mut self) -> &mut [Word] {
+        &mut self.words
+    }
+
     /// Changes entry `k` of those in hand.
     #[inline]
     pub(super) fn put(&mut self, k: usize, unit: Unit) {
@@ -181,7 +187,7 @@ impl TranslationTable {
         }
         let written = match self.directory[id as usize].some() {
             Some(base) => io.append_changed(Stream::Translation, id, (base, &self.words), cause),
-            None => append(io, id, &self.first_version(note.is_some()), cause),
+            None => self.append_first(io, id, note.is_some(), cause),
         };
         self.words.truncate(entries);
         if let Some(old) = std::mem::replace(&mut self.directory[id as usize], written?).some() {
@@ -191,7 +197,13 @@ impl TranslationTable {
         Ok(())
     }
 
+    #[cold]
+    fn append_first<N: Nand>(&self, io: &mut Store<N>, id: u32, has_note: bool, cause: Cause) -> Result<Ppn> {
+        append(io, id, &self.first_version(has_note), cause)
+    }
+
     /// A note stands behind the page.
+    #[inline]
     fn words_of(&self, note: u64) -> [Word; 2] {
         let first = self.page_bytes / TABLE_ENTRY_BYTES;
         [Word { index: first, value: note as u32 }, Word { index: first + 1, value: (note >> 32) as u32 }]
@@ -208,8 +220,14 @@ impl TranslationTable {
     }
 
     /// Makes sure that RAM holds the node that knows where page `id` is.
+    #[inline]
     fn fetch_node<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
-        let Some(nodes) = &mut self.nodes else { return Ok(()) };
+        if self.nodes.is_none() { Ok(()) } else { self.fetch_node_of_tree(io, id, cause) }
+    }
+
+    #[cold]
+    fn fetch_node_of_tree<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
+        let nodes = self.nodes.as_mut().expect("this is a tree");
         let node = (id / nodes.addresses_per_node) as usize;
         if nodes.cached[node] {
             nodes.recency.touch(node as u32);

@@ -46,12 +46,22 @@ pub struct Ftl<N> {
     pub(crate) chunks: Option<Box<ChunkStage>>,
     pub(crate) observations: Observations,
     pub(crate) collector: Collector,
+    pub(crate) flush_limits: FlushLimits,
     pub(crate) logical_pages: u32,
     pub(crate) persistence: Persistence,
     /// Counts of valid pages may be too high since a recovery, beyond what a lazy map knows.
     pub(crate) counts_lag: bool,
     /// Counts of valid pages may be too high where a recovery could not know better.
     pub(crate) has_recovered: bool,
+}
+
+/// What makes the validity store write its buffer before it is full: asked at every host write.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FlushLimits {
+    /// Old versions that are held for it ([`Ftl::held_limit`]).
+    pub(crate) held_pages: usize,
+    /// Programs since it was written last ([`Ftl::longest_without_flush`]).
+    pub(crate) programs: u64,
 }
 
 impl<N: Nand> Ftl<N> {
@@ -78,6 +88,7 @@ impl<N: Nand> Ftl<N> {
         let mut ftl = Self {
             validity: AnyValidity::new(&store, logical_pages, parts.validity)?,
             collector: Collector::new(parts.gc),
+            flush_limits: FlushLimits::default(),
             persistence: parts.persistence,
             store,
             mapping,
@@ -90,6 +101,8 @@ impl<N: Nand> Ftl<N> {
             counts_lag: false,
             has_recovered: false,
         };
+        ftl.flush_limits =
+            FlushLimits { held_pages: ftl.held_limit(), programs: ftl.longest_without_flush() };
         ftl.watch_store();
         let spare_pages = ftl.require_spare_space()?;
         if let AnyMapping::Cached(cached) = &mut ftl.mapping {
@@ -397,7 +410,9 @@ impl<N: Nand> Ftl<N> {
             stage.part.programmed(lpn, ppn);
         }
         self.release(lpn, old);
-        self.learn_content(fingerprint, ppn.into());
+        if self.sharing.is_some() {
+            self.learn_content(fingerprint, ppn.into());
+        }
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::gc::{Batch, MetadataGc, RESERVE_BLOCKS, VictimPolicy};
 use crate::mapping::Mapping;
-use crate::nand::{Nand, NandError, PageKind};
+use crate::nand::{Nand, PageKind};
 use crate::reverse_map::ReverseMap;
 use crate::store::{Moves, Stream};
 use crate::timing::Cause;
@@ -95,10 +95,10 @@ impl<N: Nand> Ftl<N> {
     /// The same where page validity is on flash too. Validity comes first: what the map finds goes into its buffer. A step
     /// of the map that wrote nothing has changed nothing of this.
     fn settle_metadata(&mut self) -> Result<()> {
-        let limits = self.flush_limits();
+        let (of_map, of_validity) = (self.mapping.pages_per_update(), self.validity.pages_per_settle());
         loop {
-            self.require_metadata_pages()?;
-            if self.settle_validity_step(limits)? {
+            self.require_metadata_pages(of_map, of_validity)?;
+            if self.settle_validity_step()? {
                 continue;
             }
             let written = self.store.sequence();
@@ -114,38 +114,33 @@ impl<N: Nand> Ftl<N> {
     /// One page of what the validity store owes. Its buffer is written when it is full, when too many old versions are
     /// held for it, and when it has not been written for long.
     #[inline(always)]
-    fn settle_validity_step(&mut self, limits: FlushLimits) -> Result<bool> {
+    fn settle_validity_step(&mut self) -> Result<bool> {
         self.tell_opened();
         let is_settled = !self.validity.settle(&mut self.store)?;
-        self.store.release_held(self.validity.durable_since());
+        let durable_since = self.validity.durable_since();
+        self.store.release_held(durable_since);
         if !is_settled {
             return Ok(true);
         }
-        let is_due = self.persistence.compares_versions() && self.is_flush_due(limits);
+        let is_due = self.persistence.compares_versions() && self.is_flush_due(durable_since);
         if is_due {
             self.validity.flush(&mut self.store)?;
         }
         Ok(is_due)
     }
 
-    #[inline]
-    fn flush_limits(&self) -> FlushLimits {
-        FlushLimits { held_pages: self.held_limit(), programs: self.longest_without_flush() }
-    }
-
     #[inline(always)]
-    fn is_flush_due(&self, limits: FlushLimits) -> bool {
-        self.store.held_pages() > limits.held_pages
-            || (self.store.sequence() - self.validity.durable_since() > limits.programs
+    fn is_flush_due(&self, durable_since: u64) -> bool {
+        self.store.held_pages() > self.flush_limits.held_pages
+            || (self.store.sequence() - durable_since > self.flush_limits.programs
                 && self.validity.has_unwritten())
     }
 
     /// Writes what the validity store owes, and nothing else.
     pub(crate) fn settle_validity(&mut self) -> Result<()> {
-        let limits = self.flush_limits();
         while self.validity.is_on_flash() {
             self.require_metadata(Stream::Validity, self.validity.pages_per_settle())?;
-            if !self.settle_validity_step(limits)? {
+            if !self.settle_validity_step()? {
                 break;
             }
         }
@@ -153,8 +148,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     #[inline]
-    fn require_metadata_pages(&mut self) -> Result<()> {
-        let (of_map, of_validity) = (self.mapping.pages_per_update(), self.validity.pages_per_settle());
+    fn require_metadata_pages(&mut self, of_map: u32, of_validity: u32) -> Result<()> {
         let fits = self.store.fits_open_block(Stream::Translation, of_map)
             && self.store.fits_open_block(Stream::Validity, of_validity);
         if fits { Ok(()) } else { self.make_room_for_both(of_map, of_validity) }
@@ -411,17 +405,7 @@ impl<N: Nand> Ftl<N> {
         self.tell_opened();
         self.validity.live_pages(&mut self.store, victim, pages)?;
         // Pages that were never programmed, or were torn, are nobody's. The copy reads the spare area of the others anyway.
-        let Self { store, .. } = self;
-        let mut outcome = Ok(());
-        pages.retain(|&ppn| match store.nand_mut().probe(ppn) {
-            Ok(found) => found.is_some(),
-            Err(NandError::Uncorrectable(_)) => false,
-            Err(error) => {
-                outcome = Err(error.into());
-                true
-            }
-        });
-        outcome
+        Ok(self.store.nand_mut().retain_readable(pages)?)
     }
 
     /// Leaves out of a victim's pages what a lazy map knows to be superseded: moving it would bring back old data.
@@ -542,15 +526,6 @@ impl<N: Nand> Ftl<N> {
             _ => self.mapping.owns(id, ppn),
         }
     }
-}
-
-/// What makes the validity store write its buffer before it is full.
-#[derive(Clone, Copy)]
-struct FlushLimits {
-    /// Old versions that are held for it.
-    held_pages: usize,
-    /// Programs since it was written last.
-    programs: u64,
 }
 
 /// Where the live pages of a block of this kind go.

@@ -237,13 +237,13 @@ pub trait Nand {
     ///
     /// # Errors
     /// As [`Nand::read`].
-    fn read_words(&mut self, ppn: Ppn, words: &mut [Word]) -> Result<Oob, NandError> {
+    fn read_words(&mut self, ppn: Ppn, words: &mut [Word]) -> Result<(), NandError> {
         let mut page = self.blank_page();
-        let oob = self.read(ppn, &mut page)?;
+        self.read(ppn, &mut page)?;
         for word in words {
             *word = Word::of(&page, word.index);
         }
-        Ok(oob)
+        Ok(())
     }
 
     /// Fills in words of metadata pages that are about to be read, where the medium holds them in memory: no flash is read,
@@ -309,6 +309,23 @@ pub trait Nand {
     /// # Errors
     /// [`NandError::Uncorrectable`] for a torn page, [`NandError::PowerLost`].
     fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError>;
+
+    /// Leaves those of `pages`, all of one good block, that are programmed and can be read: a probe of each.
+    ///
+    /// # Errors
+    /// [`NandError::PowerLost`].
+    fn retain_readable(&mut self, pages: &mut Vec<Ppn>) -> Result<(), NandError> {
+        let mut outcome = Ok(());
+        pages.retain(|&ppn| match self.probe(ppn) {
+            Ok(found) => found.is_some(),
+            Err(NandError::Uncorrectable(_)) => false,
+            Err(error) => {
+                outcome = Err(error);
+                true
+            }
+        });
+        outcome
+    }
 
     /// Erases a block. O(1) plus the payloads it kept. A medium that has to be synced is synced before.
     ///

@@ -100,6 +100,7 @@ impl Payloads {
     }
 
     /// The page was programmed with what `base` holds, but for `words`.
+    #[inline]
     pub(super) fn put_changed(&mut self, page: Place, base: Place, words: &[Word]) {
         let old = self.slot(base);
         assert!(old != NONE, "the bytes of page {} were given up", base.ppn);
@@ -118,6 +119,7 @@ impl Payloads {
     }
 
     /// The same where the base is no newest version: the bytes are put together and kept apart.
+    #[cold]
     fn put_apart(&mut self, page: Place, base: Slot, words: &[Word]) {
         let frame = self.frames.take();
         let mut bytes = vec![0; self.frames.get(frame).len()];
@@ -220,6 +222,7 @@ impl Payloads {
         }
     }
 
+    #[inline]
     fn set(&mut self, page: Place, slot: Slot) {
         let mut row = self.row_of.get(page.block as usize);
         if row == NONE {
@@ -230,12 +233,14 @@ impl Payloads {
         self.rows[at] = slot;
     }
 
+    #[cold]
     fn new_row(&mut self) -> u32 {
         let row = self.rows.len() / self.block_pages as usize;
         self.rows.resize(self.rows.len() + self.block_pages as usize, NONE);
         row as u32
     }
 
+    #[cold]
     fn new_list(&mut self) -> u32 {
         self.lists.push(Vec::new());
         (self.lists.len() - 1) as u32
@@ -256,6 +261,7 @@ impl Payloads {
         &mut self.versions[slot as usize]
     }
 
+    #[inline]
     fn add(&mut self, version: Version) -> Slot {
         if let Some(slot) = self.free_slots.pop() {
             self.versions[slot as usize] = version;

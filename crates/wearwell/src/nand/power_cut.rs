@@ -109,7 +109,7 @@ impl<N: Fragile> Nand for PowerCut<N> {
         self.inner.read(ppn, into)
     }
 
-    fn read_words(&mut self, ppn: Ppn, words: &mut [Word]) -> Result<Oob, NandError> {
+    fn read_words(&mut self, ppn: Ppn, words: &mut [Word]) -> Result<(), NandError> {
         self.powered()?;
         self.inner.read_words(ppn, words)
     }

@@ -51,7 +51,7 @@ impl<N: Nand> Nand for Recording<N> {
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
         self.inner.read(ppn, into)
     }
-    fn read_words(&mut self, ppn: Ppn, words: &mut [Word]) -> Result<Oob, NandError> {
+    fn read_words(&mut self, ppn: Ppn, words: &mut [Word]) -> Result<(), NandError> {
         self.inner.read_words(ppn, words)
     }
     fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {

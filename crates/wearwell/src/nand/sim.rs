@@ -159,13 +159,17 @@ impl SimNand {
 
     #[inline]
     fn require_programmed(&self, ppn: Ppn) -> usize {
-        let (block, offset) = self.split(ppn);
-        assert!(
-            offset < self.blocks[block].programmed as u32,
-            "read of erased page {ppn}: the FTL lost track of it"
-        );
-        assert!(self.blocks[block].health != BlockHealth::Bad, "read of page {ppn} in a bad block");
-        block
+        self.programmed_place(ppn).block as usize
+    }
+
+    /// Where a page is that must be programmed.
+    #[inline]
+    fn programmed_place(&self, ppn: Ppn) -> Place {
+        let place = self.place(ppn);
+        let row = &self.blocks[place.block as usize];
+        assert!(place.offset < row.programmed as u32, "read of erased page {ppn}: the FTL lost track of it");
+        assert!(row.health != BlockHealth::Bad, "read of page {ppn} in a bad block");
+        place
     }
 
     #[inline]
@@ -190,17 +194,22 @@ impl SimNand {
 
     #[inline]
     fn claim_pages(&mut self, ppn: Ppn, count: u32) -> usize {
-        let (block, offset) = self.split(ppn);
-        let next = self.blocks[block].programmed as u32;
+        let place = self.place(ppn);
+        self.claim_places(place, count);
+        place.block as usize
+    }
+
+    #[inline]
+    fn claim_places(&mut self, first: Place, count: u32) {
+        let Place { ppn, block, offset } = first;
+        let row = &mut self.blocks[block as usize];
+        let next = row.programmed as u32;
         assert!(
-            offset == next
-                && offset + count <= self.block_pages
-                && self.blocks[block].health == BlockHealth::Good,
+            offset == next && offset + count <= self.block_pages && row.health == BlockHealth::Good,
             "program of {count} pages from {ppn}: block {block} is {:?} and its next page is {next}, not {offset}",
-            self.blocks[block].health
+            row.health
         );
-        self.blocks[block].programmed += count as u16;
-        block
+        row.programmed += count as u16;
     }
 
     #[inline]
@@ -251,14 +260,14 @@ impl SimNand {
         if self.keeps_owner_only && oob.kind.is_host_data() {
             return;
         }
-        self.keep_identity(ppn, oob);
+        self.keep_identity(ppn, self.split(ppn), oob);
         if let Content::Bytes(bytes) = content {
             self.keep_bytes(ppn, oob.kind, bytes);
         }
     }
 
-    fn keep_identity(&mut self, ppn: Ppn, oob: &Oob) {
-        let place = self.split(ppn);
+    #[inline]
+    fn keep_identity(&mut self, ppn: Ppn, place: (usize, u32), oob: &Oob) {
         if let Some(numbers) = &mut self.numbers {
             let Oob { sequence, generation, .. } = *oob;
             numbers.set(ppn.0, place, oob.kind, Numbers { sequence, generation });
@@ -313,7 +322,7 @@ impl Nand for SimNand {
         self.require_kind(block, PageKind::Data, run.to);
         self.owner.set_run(run.to.index(), run.owners.iter().map(|lpn| lpn.0));
         if !self.keeps_owner_only {
-            run.pages().for_each(|(ppn, oob)| self.keep_identity(ppn, &oob));
+            run.pages().for_each(|(ppn, oob)| self.keep_identity(ppn, self.split(ppn), &oob));
         }
         (run.owners.len(), Ok(()))
     }
@@ -331,12 +340,12 @@ impl Nand for SimNand {
     }
 
     #[inline]
-    fn read_words(&mut self, ppn: Ppn, words: &mut [Word]) -> Result<Oob, NandError> {
-        let block = self.require_programmed(ppn);
-        self.readable(ppn, block)?;
-        let is_kept = self.payloads.read_words(self.place(ppn), words);
+    fn read_words(&mut self, ppn: Ppn, words: &mut [Word]) -> Result<(), NandError> {
+        let place = self.programmed_place(ppn);
+        self.readable(ppn, place.block as usize)?;
+        let is_kept = self.payloads.read_words(place, words);
         assert!(is_kept, "the bytes of metadata page {ppn} were given up");
-        Ok(self.oob(ppn, block))
+        Ok(())
     }
 
     fn peek_words(&self, pages: &[(Ppn, usize)], words: &mut [Word]) {
@@ -353,13 +362,14 @@ impl Nand for SimNand {
     }
 
     fn program_changed(&mut self, ppn: Ppn, oob: Oob, base: Ppn, words: &[Word]) -> Result<(), NandError> {
-        let base_block = self.require_programmed(base);
-        self.readable(base, base_block)?;
-        let block = self.claim_pages(ppn, 1);
+        let (place, base_place) = (self.place(ppn), self.programmed_place(base));
+        let (block, offset) = (place.block as usize, place.offset);
+        self.readable(base, base_place.block as usize)?;
+        self.claim_places(place, 1);
         self.require_kind(block, oob.kind, ppn);
         self.owner.set(ppn.index(), oob.owner);
-        self.keep_identity(ppn, &oob);
-        self.payloads.put_changed(self.place(ppn), self.place(base), words);
+        self.keep_identity(ppn, (block, offset), &oob);
+        self.payloads.put_changed(place, base_place, words);
         Ok(())
     }
 
@@ -388,6 +398,16 @@ impl Nand for SimNand {
         assert!(self.blocks[block].health != BlockHealth::Bad, "probe of page {ppn} in a bad block");
         self.readable(ppn, block)?;
         Ok((offset < self.blocks[block].programmed as u32).then(|| self.oob(ppn, block)))
+    }
+
+    fn retain_readable(&mut self, pages: &mut Vec<Ppn>) -> Result<(), NandError> {
+        let Some(&first) = pages.first() else { return Ok(()) };
+        let (block, offset) = self.split(first);
+        let row = &self.blocks[block];
+        assert!(row.health != BlockHealth::Bad, "probe of pages in bad block {block}");
+        let end = first.0 - offset + row.programmed as u32;
+        pages.retain(|&ppn| ppn.0 < end && self.readable(ppn, block).is_ok());
+        Ok(())
     }
 
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {

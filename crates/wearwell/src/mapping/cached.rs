@@ -45,8 +45,8 @@ use crate::warm::{MOST_PAGES, TOGETHER, read_all};
 /// Bytes of one entry in the cache: LPN and PPN.
 const CACHE_ENTRY_BYTES: u64 = 8;
 
-/// Entries that are read ahead together before they leave.
-const EVICTIONS: usize = 2 * MOST_PAGES;
+/// Entries that are read ahead together before they leave: twice as many do not stay in the first-level cache until then.
+const EVICTIONS: usize = MOST_PAGES;
 
 /// When the page that a write replaces is called invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -64,7 +64,24 @@ const PAGE_MAP: Case = Case {
 const DEEP: &[&str] = &["timing.mode=event", "replay.arrival=closed", "replay.queue_depth=256"];
 const DEEP_TIMELINE: &[&str] = &["timing.mode=timeline", "replay.arrival=closed", "replay.queue_depth=256"];
 
-const CASES: [Case; 19] = [
+const RECYCLABLE: Case = Case {
+    design: "recyclable",
+    settings: &["recycle.entries=131072"],
+    workload: ",dup=0.1",
+    millions: 5,
+    ..PAGE_MAP
+};
+const REMAP: Case = Case { design: "remap", workload: ",dup=0.1", millions: 5, ..PAGE_MAP };
+const DELTA: Case =
+    Case { design: "delta", settings: &["content.model=unique:delta=0.2"], millions: 5, ..PAGE_MAP };
+const INTEGRATED: Case = Case {
+    design: "integrated",
+    settings: &["content.model=dup:share=0.1,compress=0.5"],
+    millions: 5,
+    ..PAGE_MAP
+};
+
+const CASES: [Case; 23] = [
     Case { name: "engine-8g", kind: Kind::Engine, ..PAGE_MAP },
     Case { name: "counts-8g", ..PAGE_MAP },
     Case { name: "engine-64g", device: "lab-64g", kind: Kind::Engine, ..PAGE_MAP },
@@ -91,29 +108,14 @@ const CASES: [Case; 19] = [
         millions: 3,
         ..PAGE_MAP
     },
-    Case {
-        name: "recyclable-8g",
-        design: "recyclable",
-        settings: &["recycle.entries=131072"],
-        workload: ",dup=0.1",
-        millions: 5,
-        ..PAGE_MAP
-    },
-    Case { name: "remap-8g", design: "remap", workload: ",dup=0.1", millions: 5, ..PAGE_MAP },
-    Case {
-        name: "delta-8g",
-        design: "delta",
-        settings: &["content.model=unique:delta=0.2"],
-        millions: 5,
-        ..PAGE_MAP
-    },
-    Case {
-        name: "integrated-8g",
-        design: "integrated",
-        settings: &["content.model=dup:share=0.1,compress=0.5"],
-        millions: 5,
-        ..PAGE_MAP
-    },
+    Case { name: "recyclable-8g", ..RECYCLABLE },
+    Case { name: "recyclable-64g", device: "lab-64g", repeats: 1, ..RECYCLABLE },
+    Case { name: "remap-8g", ..REMAP },
+    Case { name: "remap-64g", device: "lab-64g", repeats: 1, ..REMAP },
+    Case { name: "delta-8g", ..DELTA },
+    Case { name: "delta-64g", device: "lab-64g", repeats: 1, ..DELTA },
+    Case { name: "integrated-8g", ..INTEGRATED },
+    Case { name: "integrated-64g", device: "lab-64g", repeats: 1, ..INTEGRATED },
     Case { name: "dftl-8g", design: "dftl", millions: 5, ..PAGE_MAP },
     Case { name: "dftl-64g", device: "lab-64g", design: "dftl", millions: 5, repeats: 1, ..PAGE_MAP },
     // The paper's device, shape and over-provisioning, at a sixteenth of its size.

@@ -19,9 +19,7 @@
 //! Invariants: a chunk has fewer pages than it had members, and at least one live member; its pages are valid, and no
 //! other chunk's; a logical page is pending at most once.
 
-use arrayvec::ArrayVec;
-
-use crate::address::{BlockId, Lpn, Ppn, Unit};
+use crate::address::{Address, BlockId, Lpn, Ppn, Unit};
 use crate::content::chunk_directory::{DIRECTORY_BYTES, Directory, FoundChunk, FoundChunks};
 use crate::content::{Content, Fingerprint};
 use crate::error::{Error, Result};
@@ -76,23 +74,71 @@ struct Pending {
 struct Member {
     fingerprint: Fingerprint,
     lpn: Lpn,
-    compressed_bytes: u32,
+    /// [`WHOLE_PAGE`] for as much as a page.
+    compressed_bytes: u16,
 }
 
+/// Compressed size of a member that takes a page, or more than this.
+const WHOLE_PAGE: u16 = u16::MAX;
+
 /// What is known of a stored chunk, in one piece and small: every fourth write makes one and frees one, at random.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Chunk {
-    members: ArrayVec<Member, CHUNK_MEMBERS>,
-    pages: ArrayVec<Ppn, { CHUNK_MEMBERS - 1 }>,
-    /// Of the members compressed together; 0 if one came without bytes, of which a capture may know sizes only.
-    payload_bytes: u32,
+    fingerprints: [Fingerprint; CHUNK_MEMBERS],
+    /// None behind the last member.
+    writers: [Lpn; CHUNK_MEMBERS],
+    /// None behind the last one.
+    pages: [Ppn; CHUNK_MEMBERS - 1],
+    compressed_bytes: [u16; CHUNK_MEMBERS],
     /// Bit `k`: member `k` is live.
     live: u8,
 }
 
-const _: () = assert!(size_of::<Chunk>() == 96);
+const _: () = assert!(size_of::<Chunk>() == 72);
 
 impl Chunk {
+    const EMPTY: Self = Self {
+        fingerprints: [Fingerprint(0); CHUNK_MEMBERS],
+        writers: [Lpn::NONE; CHUNK_MEMBERS],
+        pages: [Ppn::NONE; CHUNK_MEMBERS - 1],
+        compressed_bytes: [0; CHUNK_MEMBERS],
+        live: 0,
+    };
+
+    /// A chunk without pages, of which no member is live.
+    fn of(members: impl Iterator<Item = Member>) -> Self {
+        let mut chunk = Self::EMPTY;
+        for (k, Member { fingerprint, lpn, compressed_bytes }) in members.enumerate() {
+            chunk.fingerprints[k] = fingerprint;
+            chunk.writers[k] = lpn;
+            chunk.compressed_bytes[k] = compressed_bytes;
+        }
+        chunk
+    }
+
+    /// Members, live or dead.
+    fn len(&self) -> usize {
+        self.writers.iter().take_while(|lpn| **lpn != Lpn::NONE).count()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.writers[0] == Lpn::NONE
+    }
+
+    fn member(&self, k: usize) -> Member {
+        Member {
+            fingerprint: self.fingerprints[k],
+            lpn: self.writers[k],
+            compressed_bytes: self.compressed_bytes[k],
+        }
+    }
+
+    /// Its pages, in order.
+    fn pages(&self) -> &[Ppn] {
+        let count = self.pages.iter().take_while(|ppn| **ppn != Ppn::NONE).count();
+        &self.pages[..count]
+    }
+
     fn live(&self) -> usize {
         self.live.count_ones() as usize
     }
@@ -102,25 +148,22 @@ impl Chunk {
     }
 
     /// Live members with their numbers.
-    fn live_members(&self) -> impl Iterator<Item = (usize, &Member)> {
-        self.members.iter().enumerate().filter(|&(k, _)| self.is_live(k))
+    fn live_members(&self) -> impl Iterator<Item = (usize, Member)> {
+        (0..CHUNK_MEMBERS).filter(|&k| self.is_live(k)).map(|k| (k, self.member(k)))
     }
 
     /// A chunk of which no member is known to be live yet.
     fn of_found(found: &FoundChunk) -> Self {
         let dead =
             |&(lpn, fingerprint): &(Lpn, Fingerprint)| Member { fingerprint, lpn, compressed_bytes: 0 };
-        Self {
-            pages: found.pages().collect(),
-            members: found.directory.members.iter().map(dead).collect(),
-            payload_bytes: found.directory.compressed_bytes,
-            live: 0,
-        }
+        let mut chunk = Self::of(found.directory.members.iter().map(dead));
+        chunk.pages.iter_mut().zip(found.pages()).for_each(|(page, ppn)| *page = ppn);
+        chunk
     }
 
     /// Pages beyond what the live members would take by themselves.
     fn excess_pages(&self) -> u64 {
-        self.pages.len().saturating_sub(self.live()) as u64
+        self.pages().len().saturating_sub(self.live()) as u64
     }
 }
 
@@ -129,6 +172,9 @@ impl Chunk {
 pub(crate) struct ChunkStage {
     pending: Vec<Pending>,
     chunks: Vec<Chunk>,
+    /// Bytes of the members of each chunk compressed together; 0, or beyond the end, if one came without bytes, of which a
+    /// capture may know sizes only.
+    payload_bytes: Vec<u32>,
     vacant: Vec<u32>,
     /// Numbers that may not be given again before the medium is synced: a map on it may still name the old chunk.
     retired: Vec<u32>,
@@ -158,6 +204,7 @@ impl ChunkStage {
         Ok(Self {
             pending: Vec::new(),
             chunks: Vec::new(),
+            payload_bytes: Vec::new(),
             vacant: Vec::new(),
             retired: Vec::new(),
             keeps_numbers: false,
@@ -201,13 +248,9 @@ impl ChunkStage {
         (at / CHUNK_MEMBERS as u32, at as usize % CHUNK_MEMBERS)
     }
 
-    fn member(&self, unit: Unit) -> &Member {
-        let (chunk, member) = self.place_of(unit);
-        &self.chunks[chunk as usize].members[member]
-    }
-
     pub(crate) fn fingerprint(&self, unit: Unit) -> Fingerprint {
-        self.member(unit).fingerprint
+        let (chunk, member) = self.place_of(unit);
+        self.chunks[chunk as usize].fingerprints[member]
     }
 
     pub(crate) fn is_live(&self, unit: Unit) -> bool {
@@ -218,21 +261,37 @@ impl ChunkStage {
     /// Reads what dropping these members will need; see [`crate::warm`].
     pub(crate) fn warm_drops(&self, units: impl Iterator<Item = Unit>) {
         let chunks = units.map(|unit| &self.chunks[self.place_of(unit).0 as usize]);
-        read_all(chunks.map(|chunk| u64::from(chunk.live) + chunk.pages.len() as u64));
+        read_all(chunks.map(|chunk| u64::from(chunk.live) + u64::from(chunk.writers[0].0)));
     }
 
     /// The logical page that wrote the member.
     pub(crate) fn writer(&self, unit: Unit) -> Lpn {
-        self.member(unit).lpn
+        let (chunk, member) = self.place_of(unit);
+        self.chunks[chunk as usize].writers[member]
     }
 
-    fn allocate(&mut self, chunk: Chunk) -> u32 {
-        if let Some(number) = self.vacant.pop() {
-            self.chunks[number as usize] = chunk;
-            return number;
+    fn allocate(&mut self, chunk: Chunk, payload_bytes: u32) -> u32 {
+        let number = self.vacant.pop().unwrap_or_else(|| {
+            self.chunks.push(Chunk::EMPTY);
+            self.chunks.len() as u32 - 1
+        });
+        self.chunks[number as usize] = chunk;
+        self.set_payload(number, payload_bytes);
+        number
+    }
+
+    fn set_payload(&mut self, number: u32, bytes: u32) {
+        let at = number as usize;
+        if bytes > 0 && at >= self.payload_bytes.len() {
+            self.payload_bytes.resize(at + 1, 0);
         }
-        self.chunks.push(chunk);
-        self.chunks.len() as u32 - 1
+        if let Some(known) = self.payload_bytes.get_mut(at) {
+            *known = bytes;
+        }
+    }
+
+    fn payload(&self, number: u32) -> u32 {
+        self.payload_bytes.get(number as usize).copied().unwrap_or(0)
     }
 
     fn pending(&self, lpn: Lpn) -> Option<&Pending> {
@@ -245,7 +304,7 @@ impl ChunkStage {
 
     /// Pages of all chunks.
     pub(crate) fn chunk_pages(&self) -> impl Iterator<Item = Ppn> + '_ {
-        self.chunks.iter().flat_map(|chunk| chunk.pages.iter().copied())
+        self.chunks.iter().flat_map(|chunk| chunk.pages().iter().copied())
     }
 
     /// Takes over the chunks whose members are mapped, as found on flash; nothing waits in the buffer.
@@ -256,17 +315,21 @@ impl ChunkStage {
     ) -> Result<()> {
         self.pending.clear();
         self.chunks.clear();
+        self.payload_bytes.clear();
         self.retired.clear();
         for unit in mapped {
             let (number, member) = self.place_of(unit);
             if self.chunks.len() <= number as usize {
-                self.chunks.resize_with(number as usize + 1, Chunk::default);
+                self.chunks.resize(number as usize + 1, Chunk::EMPTY);
+            }
+            if self.chunks[number as usize].is_empty()
+                && let Some(found) = found.take(number)
+            {
+                self.chunks[number as usize] = Chunk::of_found(&found);
+                self.set_payload(number, found.directory.compressed_bytes);
             }
             let chunk = &mut self.chunks[number as usize];
-            if chunk.members.is_empty() {
-                *chunk = found.take(number).map(|found| Chunk::of_found(&found)).unwrap_or_default();
-            }
-            if member >= chunk.members.len() {
+            if member >= chunk.len() {
                 return Err(Error::Damaged(format!(
                     "the map in NVRAM names member {member} of chunk {number}, which is not there"
                 )));
@@ -274,7 +337,7 @@ impl ChunkStage {
             chunk.live |= 1 << member;
         }
         let numbers = 0..self.chunks.len() as u32;
-        let is_vacant = |number: &u32| self.chunks[*number as usize].members.is_empty();
+        let is_vacant = |number: &u32| self.chunks[*number as usize].is_empty();
         self.vacant = numbers.clone().filter(is_vacant).collect();
         self.wasteful = numbers.filter(|&number| self.chunks[number as usize].excess_pages() > 0).collect();
         self.excess_pages = self.chunks.iter().map(Chunk::excess_pages).sum();
@@ -294,11 +357,11 @@ impl ChunkStage {
         if excess != self.excess_pages {
             return Err(format!("chunks cost {excess} pages too many and {} are counted", self.excess_pages));
         }
-        for (number, chunk) in self.chunks.iter().enumerate().filter(|(_, chunk)| !chunk.members.is_empty()) {
-            if chunk.live() == 0 || chunk.pages.is_empty() || chunk.pages.len() >= CHUNK_MEMBERS {
+        for (number, chunk) in self.chunks.iter().enumerate().filter(|(_, chunk)| !chunk.is_empty()) {
+            if chunk.live() == 0 || chunk.pages().is_empty() {
                 return Err(format!(
                     "chunk {number} has {} pages for {} members",
-                    chunk.pages.len(),
+                    chunk.pages().len(),
                     chunk.live()
                 ));
             }
@@ -470,10 +533,10 @@ impl<N: Nand> Ftl<N> {
         let member = |page: &Pending| Member {
             fingerprint: page.fingerprint,
             lpn: page.lpn,
-            compressed_bytes: page.compressed_bytes,
+            compressed_bytes: u16::try_from(page.compressed_bytes).unwrap_or(WHOLE_PAGE),
         };
-        let members: ArrayVec<Member, CHUNK_MEMBERS> = members.iter().map(member).collect();
         let live = (1 << members.len()) - 1;
+        let chunk = Chunk { live, ..Chunk::of(members.iter().map(member)) };
         // The number of a chunk may be given again: nothing in NVRAM may name the old one.
         self.mapping.store_moves(&mut self.store)?;
         let birth = self.store.sequence() + 1;
@@ -489,7 +552,7 @@ impl<N: Nand> Ftl<N> {
             compressed_bytes: payload_bytes,
             members: members.iter().map(|member| (member.lpn, member.fingerprint)).collect(),
         });
-        let number = stage.allocate(Chunk { members, pages: ArrayVec::new(), payload_bytes, live });
+        let number = stage.allocate(chunk, payload_bytes);
         for k in 0..pages {
             let mut page = payload.get(k * page_bytes..).unwrap_or_default().to_vec();
             if has_bytes {
@@ -503,7 +566,7 @@ impl<N: Nand> Ftl<N> {
             match self.store.append(Stream::Chunk, pool, number, content, Fingerprint::default(), cause) {
                 Ok(ppn) => {
                     self.validity.set(ppn);
-                    self.chunks.as_mut().expect("asked above").chunks[number as usize].pages.push(ppn);
+                    self.chunks.as_mut().expect("asked above").chunks[number as usize].pages[k] = ppn;
                 }
                 Err(error) => {
                     self.free_chunk(number);
@@ -518,13 +581,13 @@ impl<N: Nand> Ftl<N> {
     fn free_chunk(&mut self, number: u32) {
         let Self { chunks, validity, store, .. } = self;
         let stage = chunks.as_mut().expect("only the chunk stage frees chunks");
-        let chunk = std::mem::take(&mut stage.chunks[number as usize]);
+        let chunk = std::mem::replace(&mut stage.chunks[number as usize], Chunk::EMPTY);
         if stage.keeps_numbers {
             stage.retired.push(number);
         } else {
             stage.vacant.push(number);
         }
-        for ppn in chunk.pages {
+        for &ppn in chunk.pages() {
             validity.clear(ppn);
             store.discard(ppn);
         }
@@ -563,23 +626,22 @@ impl<N: Nand> Ftl<N> {
     fn read_chunk(&mut self, number: u32, wants_bytes: bool, cause: Cause) -> Result<Vec<u8>> {
         let stage = self.chunks.as_ref().expect("only the chunk stage has chunks");
         let chunk = stage.chunks[number as usize].clone();
+        let payload_bytes = stage.payload(number) as usize;
         let page_bytes = stage.page_bytes as usize;
-        let wants_bytes = wants_bytes && chunk.payload_bytes > 0 && self.store.nand().keeps_bytes();
-        let mut compressed = vec![0; if wants_bytes { chunk.pages.len() * page_bytes } else { 0 }];
-        for (k, &ppn) in chunk.pages.iter().enumerate() {
+        let wants_bytes = wants_bytes && payload_bytes > 0 && self.store.nand().keeps_bytes();
+        let mut compressed = vec![0; if wants_bytes { chunk.pages().len() * page_bytes } else { 0 }];
+        for (k, &ppn) in chunk.pages().iter().enumerate() {
             let into =
                 if wants_bytes { &mut compressed[k * page_bytes..(k + 1) * page_bytes] } else { &mut [] };
             self.store.read(ppn, into, cause)?;
         }
-        self.store.stats.work.decompressed_pages += chunk.members.len() as u64;
+        self.store.stats.work.decompressed_pages += chunk.len() as u64;
         if !wants_bytes {
             return Ok(Vec::new());
         }
         let damaged = |error: &dyn std::fmt::Display| Error::Damaged(format!("chunk {number}: {error}"));
-        let compressed =
-            compressed.get(..chunk.payload_bytes as usize).ok_or_else(|| damaged(&"too short"))?;
-        lz4_flex::block::decompress(compressed, chunk.members.len() * page_bytes)
-            .map_err(|error| damaged(&error))
+        let compressed = compressed.get(..payload_bytes).ok_or_else(|| damaged(&"too short"))?;
+        lz4_flex::block::decompress(compressed, chunk.len() * page_bytes).map_err(|error| damaged(&error))
     }
 
     /// Takes chunks apart that cost more pages than they have members, while they cost too many.
@@ -608,9 +670,11 @@ impl<N: Nand> Ftl<N> {
         let whole = self.read_chunk(number, true, cause)?;
         let stage = self.chunks.as_ref().expect("only the chunk stage has chunks");
         let page_bytes = stage.page_bytes as usize;
-        let load = |(k, member): (usize, &Member)| {
+        let load = |(k, member): (usize, Member)| {
             let bytes = whole.get(k * page_bytes..(k + 1) * page_bytes).unwrap_or_default().to_vec();
-            let Member { lpn, fingerprint, compressed_bytes, .. } = *member;
+            let Member { lpn, fingerprint, compressed_bytes } = member;
+            let is_whole = compressed_bytes == WHOLE_PAGE;
+            let compressed_bytes = if is_whole { page_bytes as u32 } else { compressed_bytes.into() };
             (stage.unit(number, k), Pending { lpn, fingerprint, compressed_bytes, bytes })
         };
         Ok(stage.chunks[number as usize].live_members().map(load).collect())
@@ -686,7 +750,7 @@ impl<N: Nand> Ftl<N> {
         for same in numbers.chunk_by(|a, b| a == b) {
             let chunk = &stage.chunks[same[0] as usize];
             let live = chunk.live();
-            if live < chunk.members.len() && live <= same.len().min(room_pages) {
+            if live < chunk.len() && live <= same.len().min(room_pages) {
                 room_pages -= live;
                 chosen.push(same[0]);
             }
@@ -701,12 +765,12 @@ impl<N: Nand> Ftl<N> {
             let members = stage.chunks[number as usize].live_members();
             members.map(move |(k, member)| (stage.unit(number, k), member))
         };
-        let members: Vec<(Unit, &Member)> = numbers.iter().flat_map(members_of).collect();
+        let members: Vec<(Unit, Member)> = numbers.iter().flat_map(members_of).collect();
         let writers: Vec<Lpn> = members.iter().map(|(_, member)| member.lpn).collect();
         self.mapping.warm(&writers);
         if let Some(sharing) = &self.sharing {
             let (units, contents): (Vec<Unit>, Vec<Fingerprint>) =
-                members.iter().map(|&(unit, member)| (unit, member.fingerprint)).unzip();
+                members.iter().map(|(unit, member)| (*unit, member.fingerprint)).unzip();
             sharing.warm(&writers, &units, &contents);
         }
     }

@@ -1,82 +1,63 @@
 //! The log-like mapping table (LMT): which physical pages still hold older versions of each logical page.
 //!
 //! One list per logical page, newest first, threaded through the physical pages themselves: a page is in at most one
-//! list, so two 4-byte links per physical page and one head per logical page hold every history without allocation.
+//! list, so a 4-byte link per physical page to the next older one and one head per logical page hold every history without
+//! allocation.
 //! The paper's list begins with the valid page. Here it begins behind it: the valid page is the engine's L2P entry,
 //! and only *dead* pages are nodes. Positions then count as the paper's version formula counts, an unmapped (trimmed)
 //! logical page needs no special case, and a page that GC copies while valid keeps its place by doing nothing. The
 //! price is that the owner of a page must be named to unlink the head of a list.
 //!
+//! Dead pages are as few as the spare space, and nearly all of them are the only dead one of their logical page. So links to
+//! the next newer page, without which a page could not leave the middle of a long list at once, lie in a sparse table, and one
+//! bit per page says whether to look there.
+//!
 //! A dead page may also have a *slot* in the fingerprint store, and the way from page to slot is asked at every
 //! change. A hash index for it cost two cache misses per question; four more bytes per page would break the memory
-//! goal. So the slot's number displaces the page's `newer` link, which moves to an array indexed by slot, and one bit
+//! goal. So the slot's number displaces the page's `older` link, which moves to an array indexed by slot, and one bit
 //! per page says so: no memory per page beyond that bit, and the slot lies on the cache line that is needed anyway.
 //!
 //! Invariants: a page is listed exactly while it is dead and not erased; links of neighbours mirror each other;
-//! the head has no newer neighbour; only listed pages have slots. Source: LX-SSD (Zhou et al.), section IV-B.1.
+//! the head has no newer neighbour, a logical page without dead pages no head; only listed pages have slots. Source: LX-SSD (Zhou et al.), section IV-B.1.
 
 use super::probability::OLDEST_POSITION;
+use super::sparse::SparseTable;
 use crate::address::{Lpn, Ppn};
 use crate::page_set::PageSet;
 use crate::table::Table;
-use crate::warm::{TOGETHER, read_all};
-use arrayvec::ArrayVec;
+use crate::warm::read_all;
 
 const END: u32 = u32::MAX;
 
 /// Physical pages that the links can name: one value of 32 bits is kept back.
 pub(super) const MAX_PAGES: u64 = END as u64;
 
-#[derive(Clone, Copy, Debug)]
-struct Link {
-    older: u32,
-    /// The newer neighbour, or the slot if the page has one.
-    newer: u32,
-}
-
-/// The links of all pages, two to a word.
-#[derive(Clone, Debug)]
-struct Links(Table<u64>);
-
-impl Links {
-    #[inline]
-    fn get(&self, page: u32) -> Link {
-        let word = self.0.get(page as usize);
-        Link { older: word as u32, newer: (word >> 32) as u32 }
-    }
-
-    #[inline]
-    fn set(&mut self, page: u32, link: Link) {
-        self.0.set(page as usize, link.older as u64 | (link.newer as u64) << 32);
-    }
-
-    #[inline]
-    fn replace_newer(&mut self, page: u32, newer: u32) -> u32 {
-        let link = self.get(page);
-        self.set(page, Link { newer, ..link });
-        link.newer
-    }
-}
-
 /// Dead pages of every logical page, newest first.
 #[derive(Clone, Debug)]
 pub(super) struct History {
-    links: Links,
+    /// The next older page of a dead one, or its slot if it has one.
+    links: Table<u32>,
     newest: Table<u32>,
+    /// The next newer page, of pages that have one.
+    newer: SparseTable,
+    has_newer: PageSet,
     /// Pages that are in a list. The links of others mean nothing.
     dead: PageSet,
     slotted: PageSet,
-    /// The newer neighbour of the page that has this slot.
+    /// The older neighbour of the page that has this slot.
     displaced: Vec<u32>,
     dead_pages: u64,
 }
 
 impl History {
-    /// Empty lists. Memory: 8 bytes and 2 bits per physical page, 4 bytes per logical page, 4 per slot.
+    /// Empty lists. Memory: 4 bytes and 3 bits per physical page, 4 bytes per logical page, 4 per slot, 16 to 32 per listed
+    /// page beyond the first of its list.
     pub(super) fn new(physical_pages: usize, logical_pages: usize) -> Self {
         Self {
-            links: Links(Table::zeroed(physical_pages)),
+            links: Table::zeroed(physical_pages),
             newest: Table::filled(logical_pages, END),
+            newer: SparseTable::new(),
+            has_newer: PageSet::new(physical_pages as u64),
             dead: PageSet::new(physical_pages as u64),
             slotted: PageSet::new(physical_pages as u64),
             displaced: Vec::new(),
@@ -91,7 +72,7 @@ impl History {
 
     /// Physical pages that can be listed.
     pub(super) fn physical_pages(&self) -> u32 {
-        self.links.0.len() as u32
+        self.links.len() as u32
     }
 
     /// Pages in all lists.
@@ -114,27 +95,26 @@ impl History {
     /// The page that died just before `ppn` in the same list.
     #[inline]
     pub(super) fn older(&self, ppn: Ppn) -> Option<Ppn> {
-        page(self.links.get(ppn.0).older)
+        let link = self.links.get(ppn.index());
+        page(if self.slotted.contains(ppn) { self.displaced[link as usize] } else { link })
+    }
+
+    /// The page that died just after `ppn` in the same list.
+    #[inline]
+    fn newer(&self, ppn: Ppn) -> Option<Ppn> {
+        if self.has_newer.contains(ppn) { self.newer.get(ppn.0).map(Ppn) } else { None }
     }
 
     /// Reads the links of these pages, and the bits that say what they mean; see [`crate::warm`].
     pub(super) fn warm_listed(&self, ppns: impl Iterator<Item = Ppn> + Clone) {
         let bits = |ppn| u64::from(self.is_dead(ppn)) + u64::from(self.slotted.contains(ppn));
         read_all(ppns.clone().map(bits));
-        read_all(ppns.map(|ppn| self.links.get(ppn.0).newer.into()));
+        read_all(ppns.map(|ppn| self.links.get(ppn.index()).into()));
     }
 
     /// Reads the links that these slots displaced.
     pub(super) fn warm_displaced(&self, slots: &[u32]) {
         read_all(slots.iter().map(|&slot| self.displaced[slot as usize].into()));
-    }
-
-    /// Reads what unlinking these pages will need of their neighbours; see [`crate::warm`].
-    pub(super) fn warm_neighbours(&self, dead: &[Ppn]) {
-        let neighbours = |&ppn: &Ppn| [page(self.links.get(ppn.0).older), page(self.newer(ppn.0))];
-        let neighbours: ArrayVec<Ppn, { 2 * TOGETHER }> =
-            dead.iter().flat_map(neighbours).flatten().collect();
-        self.warm_listed(neighbours.iter().copied());
     }
 
     /// Dead pages of `lpn`, newest first.
@@ -145,7 +125,7 @@ impl History {
     /// The slot of `ppn` in the store.
     #[inline]
     pub(super) fn slot(&self, ppn: Ppn) -> Option<u32> {
-        self.slotted.contains(ppn).then(|| self.links.get(ppn.0).newer)
+        self.slotted.contains(ppn).then(|| self.links.get(ppn.index()))
     }
 
     /// Gives dead page `ppn` a slot.
@@ -155,7 +135,7 @@ impl History {
         if self.displaced.len() <= slot as usize {
             self.make_place_for(slot);
         }
-        self.displaced[slot as usize] = self.links.replace_newer(ppn.0, slot);
+        self.displaced[slot as usize] = self.links.replace(ppn.index(), slot);
         self.slotted.insert(ppn);
     }
 
@@ -167,8 +147,8 @@ impl History {
     /// Takes the slot of `ppn` away.
     #[inline]
     pub(super) fn detach(&mut self, ppn: Ppn) {
-        let link = self.links.get(ppn.0);
-        self.links.set(ppn.0, Link { newer: self.displaced[link.newer as usize], ..link });
+        let slot = self.links.get(ppn.index());
+        self.links.set(ppn.index(), self.displaced[slot as usize]);
         self.slotted.remove(ppn);
     }
 
@@ -177,31 +157,11 @@ impl History {
         self.slotted.len()
     }
 
-    #[inline]
-    fn newer(&self, page: u32) -> u32 {
-        let link = self.links.get(page).newer;
-        if self.slotted.contains(Ppn(page)) { self.displaced[link as usize] } else { link }
-    }
-
-    #[inline]
-    fn set_newer(&mut self, page: u32, newer: u32) {
-        if self.slotted.contains(Ppn(page)) {
-            self.displaced[self.links.get(page).newer as usize] = newer;
-        } else {
-            self.links.replace_newer(page, newer);
-        }
-    }
-
     /// Newer dead pages before `ppn`, counted up to [`OLDEST_POSITION`]: at most 15 steps.
     #[inline]
     pub(super) fn position(&self, ppn: Ppn) -> u8 {
-        let mut at = self.newer(ppn.0);
-        let mut position = 0;
-        while position < OLDEST_POSITION && at != END {
-            at = self.newer(at);
-            position += 1;
-        }
-        position
+        let newer = std::iter::successors(self.newer(ppn), |&ppn| self.newer(ppn));
+        newer.take(OLDEST_POSITION.into()).count() as u8
     }
 
     /// `ppn` has just died as a version of `lpn`: position 0. Returns the version before it.
@@ -209,32 +169,54 @@ impl History {
     pub(super) fn push(&mut self, lpn: Lpn, ppn: Ppn) -> Option<Ppn> {
         assert!(self.dead.insert_new(ppn), "page {ppn} of logical page {lpn} dies twice");
         let older = self.newest.replace(lpn.index(), ppn.0);
-        self.links.set(ppn.0, Link { older, newer: END });
+        self.links.set(ppn.index(), older);
         if older != END {
-            self.set_newer(older, ppn.0);
+            self.set_newer(Ppn(older), ppn.0);
         }
         self.dead_pages += 1;
         page(older)
+    }
+
+    #[inline]
+    fn set_older(&mut self, ppn: Ppn, older: u32) {
+        if self.slotted.contains(ppn) {
+            self.displaced[self.links.get(ppn.index()) as usize] = older;
+        } else {
+            self.links.set(ppn.index(), older);
+        }
+    }
+
+    fn set_newer(&mut self, ppn: Ppn, newer: u32) {
+        self.has_newer.insert(ppn);
+        self.newer.insert(ppn.0, newer);
+    }
+
+    /// Makes `ppn` the first of its list; returns the page that was newer.
+    #[inline]
+    fn take_newer(&mut self, ppn: Ppn) -> Option<u32> {
+        if self.has_newer.remove(ppn) { self.newer.remove(ppn.0) } else { None }
     }
 
     /// Takes `ppn`, which has no slot any more, out of the list of `lpn`; older pages move up by one position.
     #[inline]
     pub(super) fn unlink(&mut self, lpn: Lpn, ppn: Ppn) {
         debug_assert!(!self.slotted.contains(ppn), "page {ppn} leaves its list and keeps its slot");
-        let Link { older, newer } = self.links.get(ppn.0);
         assert!(
             self.dead.remove(ppn),
             "page {ppn} is not dead and cannot leave the list of logical page {lpn}"
         );
-        if newer == END {
+        let older = self.links.get(ppn.index());
+        let newer = self.take_newer(ppn);
+        if let Some(newer) = newer {
+            self.set_older(Ppn(newer), older);
+        } else {
             let head = self.newest.replace(lpn.index(), older);
             assert!(head == ppn.0, "page {ppn} is not a version of logical page {lpn}");
-        } else {
-            let link = self.links.get(newer);
-            self.links.set(newer, Link { older, ..link });
         }
-        if older != END {
-            self.set_newer(older, newer);
+        match (page(older), newer) {
+            (Some(older), Some(newer)) => self.set_newer(older, newer),
+            (Some(older), None) => _ = self.take_newer(older),
+            (None, _) => {}
         }
         self.dead_pages -= 1;
     }
@@ -257,10 +239,15 @@ impl History {
 
     /// Walks every list; the owner of each physical page, or what is wrong.
     pub(super) fn check(&self) -> Result<Vec<Option<Lpn>>, String> {
-        let mut owners = vec![None; self.links.0.len()];
+        let mut owners = vec![None; self.links.len()];
         let mut listed = 0;
         for lpn in (0..self.logical_pages()).map(Lpn) {
             listed += self.check_list(lpn, &mut owners)?;
+        }
+        let lists = (0..self.logical_pages()).filter(|&lpn| self.newest(Lpn(lpn)).is_some()).count() as u64;
+        let newer = [self.newer.len() as u64, self.has_newer.len()];
+        if newer.map(|newer| lists + newer) != [listed; 2] {
+            return Err(format!("{lists} lists of {listed} pages; {newer:?} have a newer one"));
         }
         let marked = self.all_dead().count() as u64;
         if (listed, listed) != (self.dead_pages, marked) {
@@ -270,16 +257,16 @@ impl History {
     }
 
     fn check_list(&self, lpn: Lpn, owners: &mut [Option<Lpn>]) -> Result<u64, String> {
-        let mut newer = END;
+        let mut newer = None;
         let mut length = 0;
         for ppn in self.versions(lpn) {
             if let Some(other) = owners[ppn.index()].replace(lpn) {
                 return Err(format!("page {ppn} is listed by logical pages {other} and {lpn}"));
             }
-            if self.newer(ppn.0) != newer {
+            if self.newer(ppn) != newer {
                 return Err(format!("page {ppn} of logical page {lpn} does not point back to its neighbour"));
             }
-            newer = ppn.0;
+            newer = Some(ppn);
             length += 1;
         }
         Ok(length)

@@ -39,6 +39,7 @@ mod history;
 mod order;
 mod owners;
 mod probability;
+mod sparse;
 mod stage;
 mod store;
 
@@ -190,8 +191,8 @@ pub struct Recycle {
 }
 
 impl Recycle {
-    /// A device without dead pages. Memory: 8.875 bytes per physical page, 4 bytes per logical page, about 50 bytes
-    /// per store entry, 10 to 20 per recycled page.
+    /// A device without dead pages. Memory: 5 bytes per physical page, 4 bytes per logical page, about 50 bytes
+    /// per store entry, 10 to 20 per recycled page, 16 to 32 per dead page that has a newer one of its logical page.
     ///
     /// `physical_pages` is at most `u32::MAX`: one page number is kept back.
     pub fn new(physical_pages: u64, logical_pages: u32, options: &RecycleOptions) -> Self {
@@ -346,7 +347,6 @@ impl Recycle {
         self.history.warm_displaced(&slots);
         self.store.warm_places(&slots);
         self.store.warm_contents(&slots);
-        self.history.warm_neighbours(dead);
     }
 
     /// The owner of `ppn`, dead or valid, given the owner that its spare area names.

@@ -35,6 +35,11 @@ fn longer(len: usize) -> usize {
     (len + len / 2).max(16)
 }
 
+/// A table that is five eighths full with so many entries, which never becomes longer: while it did, there would be two.
+fn length_for(entries: u32) -> usize {
+    entries as usize / 5 * 8 + 16
+}
+
 /// Words in a cache line.
 const LINE_WORDS: usize = 8;
 
@@ -79,26 +84,24 @@ enum Search {
     Gap(usize),
 }
 
-/// Fingerprint to unit: linear probing. Memory here: 11 to 16 bytes per entry.
+/// Fingerprint to unit: linear probing. Memory here: 11 to 16 bytes per entry of an index with a capacity, else 13 for each of
+/// the most entries that there can be.
 #[derive(Clone, Debug)]
 pub(crate) struct ContentIndex {
     words: Table<u64>,
     entries: u32,
     most_entries: u32,
-    capacity: u32,
+    capacity: Option<u32>,
+    /// Units that can be referred to at one time.
+    most_units: u32,
     hand: usize,
 }
 
 impl ContentIndex {
-    /// An empty index.
-    pub(crate) fn new(capacity_entries: Option<u32>) -> Self {
-        Self {
-            words: Table::zeroed(longer(0)),
-            entries: 0,
-            most_entries: 0,
-            capacity: capacity_entries.unwrap_or(u32::MAX),
-            hand: 0,
-        }
+    /// An empty index of at most `capacity` entries, of a device on which `most_units` can be referred to.
+    pub(crate) fn new(capacity: Option<u32>, most_units: u32) -> Self {
+        let len = if capacity.is_some() { longer(0) } else { length_for(most_units) };
+        Self { words: Table::zeroed(len), entries: 0, most_entries: 0, capacity, most_units, hand: 0 }
     }
 
     #[inline]
@@ -180,7 +183,7 @@ impl ContentIndex {
             Search::Found(bucket) => return self.rename(bucket, unit),
             Search::Gap(gap) => gap,
         };
-        if self.capacity == 0 {
+        if self.capacity == Some(0) {
             return;
         }
         let word = Word::new(tag, unit);
@@ -198,12 +201,17 @@ impl ContentIndex {
     /// cache line, or two.
     #[inline]
     fn has_room(&self) -> bool {
-        self.entries < self.capacity && (self.entries as usize) < self.words.len() / 4 * 3
+        !self.is_at_capacity() && (self.entries as usize) < self.words.len() / 4 * 3
+    }
+
+    #[inline]
+    fn is_at_capacity(&self) -> bool {
+        self.capacity.is_some_and(|capacity| self.entries >= capacity)
     }
 
     #[cold]
     fn make_room(&mut self) {
-        if self.entries >= self.capacity {
+        if self.is_at_capacity() {
             self.evict();
         }
         if self.entries as usize >= self.words.len() / 4 * 3 {
@@ -279,7 +287,7 @@ impl ContentIndex {
 
     /// Forgets everything: the index is volatile, and losing it costs opportunities only.
     pub(crate) fn clear(&mut self) {
-        *self = Self::new((self.capacity != u32::MAX).then_some(self.capacity));
+        *self = Self::new(self.capacity, self.most_units);
     }
 
     /// Units that can be found, for audits.
@@ -308,7 +316,7 @@ mod tests {
     /// was last put there.
     #[test]
     fn an_unbounded_index_is_a_map() {
-        let (mut index, mut model, mut held) = (ContentIndex::new(None), HashMap::new(), HashMap::new());
+        let (mut index, mut model, mut held) = (ContentIndex::new(None, 7), HashMap::new(), HashMap::new());
         let mut state = 1;
         for step in 0..60_000_u32 {
             state = mix(state);
@@ -351,7 +359,7 @@ mod tests {
                 break (other, content);
             }
         };
-        let mut index = ContentIndex::new(None);
+        let mut index = ContentIndex::new(None, 2);
         let content = |unit: Unit| if unit == Unit(1) { one } else { other };
         index.insert(one, Unit(1), content);
         assert_eq!(index.find(other, content), None);
@@ -365,7 +373,7 @@ mod tests {
     #[test]
     fn a_full_index_gives_second_chances() {
         let content = |unit: Unit| Fingerprint(u64::from(unit.0));
-        let mut index = ContentIndex::new(Some(100));
+        let mut index = ContentIndex::new(Some(100), 1000);
         (1..=100).for_each(|k| index.insert(Fingerprint(k), Unit(k as u32), content));
         (1..=50).for_each(|k| assert!(index.find(Fingerprint(k), content).is_some()));
         (101..=150).for_each(|k| index.insert(Fingerprint(k), Unit(k as u32), content));

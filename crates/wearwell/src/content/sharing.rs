@@ -70,7 +70,7 @@ impl Sharing {
             index: design
                 .dedup
                 .filter(|_| design.reverse_map != ReverseMapPart::OobOnly)
-                .map(|dedup| ContentIndex::new(dedup.capacity_entries)),
+                .map(|dedup| ContentIndex::new(dedup.capacity_entries, logical_pages)),
             deduplicates: true,
             design,
             oldest_evidence: 0,

@@ -18,7 +18,8 @@
 //! per page says so: no memory per page beyond that bit, and the slot lies on the cache line that is needed anyway.
 //!
 //! Invariants: a page is listed exactly while it is dead and not erased; links of neighbours mirror each other;
-//! the head has no newer neighbour, a logical page without dead pages no head; only listed pages have slots. Source: LX-SSD (Zhou et al.), section IV-B.1.
+//! the head has no newer neighbour, a logical page without dead pages no head; only listed pages have slots.
+//! Source: LX-SSD (Zhou et al.), section IV-B.1.
 
 use super::probability::OLDEST_POSITION;
 use super::sparse::SparseTable;

@@ -270,10 +270,23 @@ impl Layout {
         }
     }
 
-    /// The arrays of a channel.
-    fn arrays_of(&self, channel: usize) -> Vec<u32> {
-        let arrays = (0..).zip(&self.channel_of_array);
-        arrays.filter(|&(_, &of)| of as usize == channel).map(|(array, _)| array).collect()
+    /// The same with so many arrays on every channel that they fill eights, and the numbers of those that there are.
+    fn in_eights(&self) -> (Self, Vec<u32>) {
+        let there_are = (self.arrays() / self.channels) as u32;
+        let stride = there_are.next_multiple_of(8);
+        let numbers: Vec<u32> = (0..)
+            .zip(&self.channel_of_array)
+            .map(|(array, channel)| channel * stride + array % there_are)
+            .collect();
+        let place = |&place: &Place| Place { array: numbers[place.array as usize], ..place };
+        let layout = Self {
+            planes: self.planes.iter().map(place).collect(),
+            channel_of_array: (0..self.channels as u32)
+                .flat_map(|channel| std::iter::repeat_n(channel, stride as usize))
+                .collect(),
+            channels: self.channels,
+        };
+        (layout, numbers)
     }
 
     fn arrays(&self) -> usize {
@@ -320,7 +333,7 @@ impl Timing {
         let engine = match mode {
             TimingMode::None => Engine::None(Box::new(latency::Ledger::new(options.keep_completions))),
             TimingMode::Timeline => Engine::Timeline(Box::new(TimelineEngine::new(layout, flash, &options))),
-            TimingMode::Event => Engine::Event(Box::new(EventEngine::new(layout, flash, options))),
+            TimingMode::Event => Engine::Event(Box::new(EventEngine::new(&layout, flash, options))),
         };
         Self { engine, nvram_free_ns: 0 }
     }

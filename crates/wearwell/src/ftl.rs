@@ -410,15 +410,19 @@ impl<N: Nand> Ftl<N> {
             stage.part.programmed(lpn, ppn);
         }
         self.release(lpn, old);
-        if self.sharing.is_some() {
-            self.learn_content(fingerprint, ppn.into());
-        }
+        self.learn_content(fingerprint, ppn.into());
         Ok(())
     }
 
     /// A unit with this content can be shared from now on.
     #[inline]
     pub(crate) fn learn_content(&mut self, fingerprint: Fingerprint, unit: Unit) {
+        if self.sharing.is_some() {
+            self.learn_shareable(fingerprint, unit);
+        }
+    }
+
+    fn learn_shareable(&mut self, fingerprint: Fingerprint, unit: Unit) {
         let Self { sharing, store, chunks, observations, .. } = self;
         if let Some(sharing) = sharing
             && let Some(index) = &mut sharing.index

@@ -1,8 +1,13 @@
 //! Which slot holds a key: a hash index for tables of numbered slots that a host write asks several times.
 //!
-//! Slots with the same hash are chained through a table of their numbers, with their keys beside, so that keys come and go
-//! with two or three accesses and nothing ever moves; and the entries behind the slots are not asked for their keys.
+//! Slots with the same hash are chained ([`Chains`]), so that keys come and go with two or three accesses and nothing ever
+//! moves. The chains run through whatever holds the slots ([`Chained`]): through the entries themselves where a look-up is
+//! about to use the entry anyway, or through a table of their numbers with the keys beside ([`SlotIndex`]), where the entries
+//! are not to be asked for their keys.
 
+use crate::warm::read_all;
+
+/// No slot.
 const NIL: u32 = u32::MAX;
 /// Fewest chains.
 const SMALLEST: usize = 8;
@@ -14,30 +19,35 @@ pub(crate) fn spread(key: u64, shift: u32) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift) as usize
 }
 
-/// A slot in its chain.
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    key: u32,
-    next: u32,
+/// What holds the slots that are chained.
+pub(crate) trait Chained {
+    fn key(&self, slot: u32) -> u32;
+    /// The slot behind this one in its chain.
+    fn next(&self, slot: u32) -> u32;
+    fn set_next(&mut self, slot: u32, next: u32);
 }
 
-/// Slots by key.
+/// Slots by key. Nobody else changes a slot's key while it is in a chain.
 #[derive(Clone, Debug)]
-pub(crate) struct SlotIndex {
+pub(crate) struct Chains {
     /// First slot of each chain.
     heads: Vec<u32>,
-    nodes: Vec<Node>,
     len: usize,
     /// Bits of a hash that are not used.
     shift: u32,
 }
 
-impl SlotIndex {
-    /// No key; two chains for each of `capacity`.
+impl Chains {
+    /// No slot; two chains for each of `capacity`.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         let chains = (2 * capacity).next_power_of_two().max(SMALLEST);
-        let shift = u64::BITS - chains.ilog2();
-        Self { heads: vec![NIL; chains], nodes: Vec::with_capacity(capacity), len: 0, shift }
+        Self { heads: vec![NIL; chains], len: 0, shift: u64::BITS - chains.ilog2() }
+    }
+
+    /// Slots held.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
     }
 
     /// The chain of a key.
@@ -48,16 +58,118 @@ impl SlotIndex {
 
     /// The slot of a key.
     #[inline]
-    pub(crate) fn find(&self, key: u32) -> Option<u32> {
+    pub(crate) fn find(&self, slots: &impl Chained, key: u32) -> Option<u32> {
         let mut slot = self.heads[self.chain(key)];
         while slot != NIL {
-            let node = self.nodes[slot as usize];
-            if node.key == key {
+            if slots.key(slot) == key {
                 return Some(slot);
             }
-            slot = node.next;
+            slot = slots.next(slot);
         }
         None
+    }
+
+    /// Reads what looking for these keys will need, of `count` slots; see [`crate::warm`].
+    #[inline]
+    pub(crate) fn warm(&self, slots: &impl Chained, count: usize, keys: impl Iterator<Item = u32> + Clone) {
+        let Some(last) = count.checked_sub(1) else { return };
+        let heads = keys.map(|key| self.heads[self.chain(key)]);
+        read_all(heads.clone().map(u64::from));
+        // An empty chain has a slot read for it, too: what is read for nothing costs less than to ask.
+        read_all(heads.map(|head| slots.next(head.min(last as u32)).into()));
+    }
+
+    /// Puts a slot, whose key no other has, at the head of its chain.
+    #[inline]
+    pub(crate) fn insert(&mut self, slots: &mut impl Chained, slot: u32) {
+        self.link(slots, slot);
+        self.len += 1;
+        if self.len > self.heads.len() {
+            self.grow(slots);
+        }
+    }
+
+    #[inline]
+    fn link(&mut self, slots: &mut impl Chained, slot: u32) {
+        let chain = self.chain(slots.key(slot));
+        slots.set_next(slot, std::mem::replace(&mut self.heads[chain], slot));
+    }
+
+    #[cold]
+    fn grow(&mut self, slots: &mut impl Chained) {
+        let chains = 2 * self.heads.len();
+        self.shift -= 1;
+        for mut slot in std::mem::replace(&mut self.heads, vec![NIL; chains]) {
+            while slot != NIL {
+                let next = slots.next(slot);
+                self.link(slots, slot);
+                slot = next;
+            }
+        }
+    }
+
+    /// Takes a slot out of its chain.
+    #[inline]
+    pub(crate) fn remove(&mut self, slots: &mut impl Chained, slot: u32) {
+        let (chain, next) = (self.chain(slots.key(slot)), slots.next(slot));
+        let (mut before, mut at) = (NIL, self.heads[chain]);
+        while at != slot {
+            (before, at) = (at, slots.next(at));
+        }
+        if before == NIL {
+            self.heads[chain] = next;
+        } else {
+            slots.set_next(before, next);
+        }
+        self.len -= 1;
+    }
+
+    /// Forgets all slots.
+    fn clear(&mut self) {
+        self.heads.fill(NIL);
+        self.len = 0;
+    }
+}
+
+/// A slot in its chain.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    key: u32,
+    next: u32,
+}
+
+impl Chained for Vec<Node> {
+    #[inline]
+    fn key(&self, slot: u32) -> u32 {
+        self[slot as usize].key
+    }
+    #[inline]
+    fn next(&self, slot: u32) -> u32 {
+        self[slot as usize].next
+    }
+    #[inline]
+    fn set_next(&mut self, slot: u32, next: u32) {
+        self[slot as usize].next = next;
+    }
+}
+
+/// Slots by key, with a table of the keys.
+#[derive(Clone, Debug)]
+pub(crate) struct SlotIndex {
+    chains: Chains,
+    nodes: Vec<Node>,
+}
+
+impl SlotIndex {
+    /// No key; two chains for each of `capacity`.
+    pub(crate) fn with_capacity(capacity: usize) -> Self {
+        Self { chains: Chains::with_capacity(capacity), nodes: Vec::with_capacity(capacity) }
+    }
+
+    /// The slot of a key.
+    #[inline]
+    pub(crate) fn find(&self, key: u32) -> Option<u32> {
+        self.chains.find(&self.nodes, key)
     }
 
     /// Gives a slot, which has none, a key that no other has.
@@ -66,60 +178,22 @@ impl SlotIndex {
         if self.nodes.len() <= slot as usize {
             self.nodes.resize(slot as usize + 1, Node { key: 0, next: NIL });
         }
-        self.link(key, slot);
-        self.len += 1;
-        if self.len > self.heads.len() {
-            self.grow();
-        }
-    }
-
-    #[inline]
-    fn link(&mut self, key: u32, slot: u32) {
-        let chain = self.chain(key);
-        let next = std::mem::replace(&mut self.heads[chain], slot);
-        self.nodes[slot as usize] = Node { key, next };
-    }
-
-    #[cold]
-    fn grow(&mut self) {
-        let chains = 2 * self.heads.len();
-        self.shift -= 1;
-        for mut slot in std::mem::replace(&mut self.heads, vec![NIL; chains]) {
-            while slot != NIL {
-                let Node { key, next } = self.nodes[slot as usize];
-                self.link(key, slot);
-                slot = next;
-            }
-        }
+        self.nodes[slot as usize].key = key;
+        self.chains.insert(&mut self.nodes, slot);
     }
 
     /// Takes a key from its slot, if it has one; returns the slot.
     #[inline]
     pub(crate) fn remove(&mut self, key: u32) -> Option<u32> {
-        let chain = self.chain(key);
-        let (mut before, mut slot) = (NIL, self.heads[chain]);
-        while slot != NIL {
-            let node = self.nodes[slot as usize];
-            if node.key == key {
-                let link = if before == NIL {
-                    &mut self.heads[chain]
-                } else {
-                    &mut self.nodes[before as usize].next
-                };
-                *link = node.next;
-                self.len -= 1;
-                return Some(slot);
-            }
-            (before, slot) = (slot, node.next);
-        }
-        None
+        let slot = self.find(key)?;
+        self.chains.remove(&mut self.nodes, slot);
+        Some(slot)
     }
 
     /// Forgets all keys.
     pub(crate) fn clear(&mut self) {
-        self.heads.fill(NIL);
+        self.chains.clear();
         self.nodes.clear();
-        self.len = 0;
     }
 }
 
@@ -150,13 +224,13 @@ mod tests {
                     index.insert(key, slot);
                     vacant.insert(slot);
                 }
-                assert_eq!(index.len, model.len());
+                assert_eq!(index.chains.len(), model.len());
                 let asked = rng.random_range(0..range);
                 assert_eq!(index.find(asked), model.get(&asked).copied());
             }
             assert!((0..range).all(|key| index.find(key) == model.get(&key).copied()));
             index.clear();
-            assert!(index.len == 0 && (0..range).all(|key| index.find(key).is_none()));
+            assert!(index.chains.len() == 0 && (0..range).all(|key| index.find(key).is_none()));
         }
     }
 }

@@ -16,9 +16,9 @@
 use arrayvec::ArrayVec;
 
 use super::age_order::{AgeOrder, Place, Placed};
-use super::entry_index::EntryIndex;
 use crate::address::{Address, Lpn, Unit};
 use crate::divide::Divider;
+use crate::slot_index::{Chained, Chains};
 use crate::warm::{MOST_PAGES, read_all};
 
 /// No slot.
@@ -39,8 +39,8 @@ pub(super) struct Entry {
     pub(super) lpn: Lpn,
     pub(super) unit: Unit,
     dirty_next: Slot,
-    /// The next entry with the same hash, for [`EntryIndex`].
-    pub(super) next_in_chain: Slot,
+    /// The next entry with the same hash.
+    next_in_chain: Slot,
     /// In the order [`BY_USE`] and in the order [`BY_CHANGE`].
     places: [Place; 2],
     /// The table on flash names another place.
@@ -56,7 +56,7 @@ pub(super) struct Entry {
 pub(super) struct EntryCache {
     slots: Vec<Entry>,
     free_slots: Vec<Slot>,
-    index: EntryIndex,
+    index: Chains,
     recency: AgeOrder,
     /// Dirty entries in order of their last change, marked at the last checkpoint.
     changes: AgeOrder,
@@ -97,13 +97,28 @@ impl<const ORDER: usize> Placed for Ordered<'_, ORDER> {
     }
 }
 
+impl Chained for Vec<Entry> {
+    #[inline]
+    fn key(&self, slot: Slot) -> u32 {
+        self[slot as usize].lpn.0
+    }
+    #[inline]
+    fn next(&self, slot: Slot) -> Slot {
+        self[slot as usize].next_in_chain
+    }
+    #[inline]
+    fn set_next(&mut self, slot: Slot, next: Slot) {
+        self[slot as usize].next_in_chain = next;
+    }
+}
+
 impl EntryCache {
     /// No entry; room for about `entries` without growing.
     pub(super) fn new(entries: u32, translation_pages: u32, entries_per_page: u32) -> Self {
         Self {
             slots: Vec::new(),
             free_slots: Vec::new(),
-            index: EntryIndex::with_capacity(entries as usize),
+            index: Chains::with_capacity(entries as usize),
             recency: AgeOrder::default(),
             changes: AgeOrder::default(),
             by_page: Divider::new(entries_per_page),
@@ -133,7 +148,7 @@ impl EntryCache {
 
     #[inline]
     pub(super) fn find(&self, lpn: Lpn) -> Option<Slot> {
-        self.index.find(&self.slots, lpn)
+        self.index.find(&self.slots, lpn.0)
     }
 
     /// Reads what dropping the oldest `count` entries will need; see [`crate::warm`]. Returns the translation pages of
@@ -141,7 +156,7 @@ impl EntryCache {
     pub(super) fn warm_oldest(&self, count: usize) -> ArrayVec<u32, MOST_PAGES> {
         let oldest = || self.recency.first_places(count).map(|slot| self.entry(slot));
         read_all(oldest().map(|entry| entry.lpn.0.into()));
-        self.index.warm(&self.slots, oldest().map(|entry| entry.lpn));
+        self.index.warm(&self.slots, self.slots.len(), oldest().map(|entry| entry.lpn.0));
         let dirty = oldest().filter(|entry| entry.is_dirty);
         let pages: ArrayVec<u32, MOST_PAGES> =
             dirty.map(|entry| self.page_of(entry.lpn)).take(MOST_PAGES).collect();
@@ -154,7 +169,7 @@ impl EntryCache {
 
     /// Reads what giving these pages new places will need; see [`crate::warm`].
     pub(super) fn warm(&self, lpns: &[Lpn]) {
-        self.index.warm(&self.slots, lpns.iter().copied());
+        self.index.warm(&self.slots, self.slots.len(), lpns.iter().map(|lpn| lpn.0));
         read_all(lpns.iter().map(|&lpn| self.dirty_heads[self.page_of(lpn) as usize].into()));
     }
 
@@ -308,5 +323,47 @@ impl EntryCache {
     /// Sets the mark at the youngest change.
     pub(super) fn set_mark(&mut self) {
         self.changes.set_mark(&mut Ordered::<BY_CHANGE>(&mut self.slots));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::collections::hash_map::Entry as Place;
+
+    use rand::{RngExt, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use super::{Chains, Entry};
+    use crate::address::{Address, Lpn, Unit};
+
+    #[test]
+    fn an_index_through_the_entries_is_a_map() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
+        for range in [6, 100, 5000] {
+            let (mut index, mut model) = (Chains::with_capacity(0), HashMap::new());
+            let mut slots: Vec<Entry> = (0..range).map(|_| Entry::clean(Lpn(0), Unit::NONE)).collect();
+            let mut free: Vec<u32> = (0..range).collect();
+            for _ in 0..40_000 {
+                let lpn = Lpn(rng.random_range(0..range));
+                match model.entry(lpn) {
+                    Place::Occupied(held) if rng.random_bool(0.5) => {
+                        let slot = held.remove();
+                        index.remove(&mut slots, slot);
+                        free.push(slot);
+                    }
+                    Place::Vacant(vacant) if rng.random_bool(0.5) => {
+                        let slot = free.pop().expect("as many slots as pages");
+                        slots[slot as usize].lpn = lpn;
+                        index.insert(&mut slots, slot);
+                        vacant.insert(slot);
+                    }
+                    _ => {}
+                }
+                assert_eq!(index.len(), model.len());
+                let asked = Lpn(rng.random_range(0..range));
+                assert_eq!(index.find(&slots, asked.0), model.get(&asked).copied());
+            }
+        }
     }
 }

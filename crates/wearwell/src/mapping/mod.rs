@@ -11,7 +11,6 @@
 mod age_order;
 mod cached;
 mod entry_cache;
-mod entry_index;
 mod flat;
 mod translation_table;
 

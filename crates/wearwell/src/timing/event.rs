@@ -287,7 +287,6 @@ impl EventEngine {
 impl EventEngine {
     #[inline(always)]
     fn admit(&mut self, ops: &[FlashOp], request: Option<u32>) {
-        self.listed.clear();
         match ops {
             // Most lists: the program of a write, the read of a read.
             [op] if op.after == 0 && !op.is_background() && op.kind != OpKind::Copies => {
@@ -312,6 +311,7 @@ impl EventEngine {
     }
 
     fn admit_each(&mut self, ops: &[FlashOp], request: Option<u32>) {
+        self.listed.clear();
         if self.shared.options.blocking_gc && request.is_some() {
             self.mark_followers(ops);
         }

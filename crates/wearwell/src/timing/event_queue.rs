@@ -7,9 +7,8 @@
 //! least of its eight, which nearly always stays. Whose turn is next is thus known while the event at hand is still
 //! being handled, which counts for more than instructions: what an event asks for next is a random place to a processor.
 //!
-//! A prototype of sorted rings, one for every class of events, ran 35-44 M events/s and binary heaps 22-30 M. Rings
-//! were here before: an event that had been overtaken stood in them until its old time came and was then inserted
-//! again, one event in five. The price of the tournament: beyond 64 arrays a round more for each further 64 at
+//! Sorted rings, one for every class of events, cost as much and keep an event that has been overtaken until its old time
+//! comes; binary heaps cost more. The price of the tournament: beyond 64 arrays a round more for each further 64 at
 //! every event, busy or not.
 //!
 //! Two kinds of events stand aside, since most devices hardly have any: channels that somebody waits for, and answers that
@@ -80,7 +79,8 @@ const LATEST: u64 = (1 << (64 - KEY_BITS)) - 2;
 /// Latest time at which a request can arrive: half of that, so that what it causes has a time, too.
 pub(super) const LATEST_ARRIVAL: u64 = LATEST / 2;
 
-/// Key of an event of an array. Keys compare like events, and leave the place within the eight open.
+/// Key of an event of an array. Keys compare like events, and leave the place within the eight open. Of other classes the
+/// key says the time only.
 #[inline(always)]
 pub(super) fn key(class: EventClass, time: u64) -> u64 {
     time << KEY_BITS | (class as u64).wrapping_sub(EventClass::ReadSensed as u64) << 3 & 0x1f
@@ -92,6 +92,7 @@ pub(super) fn key_behind(time: u64) -> u64 {
     time << KEY_BITS | 0x1f
 }
 
+/// The time of a key, in nanoseconds.
 #[inline(always)]
 pub(super) fn time_of(key: u64) -> u64 {
     key >> KEY_BITS
@@ -258,7 +259,7 @@ impl EventQueue {
     /// When an array's next event falls due; it must have one.
     #[inline(always)]
     pub(super) fn due(&self, array: u32) -> u64 {
-        self.arrays.key(array) >> KEY_BITS
+        time_of(self.arrays.key(array))
     }
 
     /// Puts an array's next event off by `ns`, or forward; it must have one.
@@ -315,7 +316,7 @@ impl EventQueue {
     /// Channels go before, answers behind all arrays of the instant.
     fn look_aside(&mut self) {
         let answer = self.answers.peek().map_or(u64::MAX, |answer| (answer.0.0 + 1) << KEY_BITS);
-        let free = self.channels.least >> KEY_BITS << KEY_BITS;
+        let free = time_of(self.channels.least) << KEY_BITS;
         self.aside_before = answer.min(free);
     }
 
@@ -332,7 +333,7 @@ impl EventQueue {
         if least >= self.aside_before {
             return self.pop_aside(limit);
         }
-        let time = least >> KEY_BITS;
+        let time = time_of(least);
         if time > limit.min(LATEST) {
             return None;
         }
@@ -342,7 +343,7 @@ impl EventQueue {
 
     #[inline(never)]
     fn pop_aside(&mut self, limit: u64) -> Option<Event> {
-        let free_at = self.channels.least >> KEY_BITS;
+        let free_at = time_of(self.channels.least);
         let answer = self.answers.peek().map_or((u64::MAX, 0), |answer| answer.0);
         if free_at.min(answer.0) > limit.min(LATEST) {
             return None;

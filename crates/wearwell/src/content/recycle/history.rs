@@ -40,8 +40,7 @@ pub(super) struct History {
     links: Table<u32>,
     newest: Table<u32>,
     /// The next newer page, of pages that have one.
-    newer: SparseTable,
-    has_newer: PageSet,
+    newer: SparseTable<Ppn>,
     /// Pages that are in a list. The links of others mean nothing.
     dead: PageSet,
     slotted: PageSet,
@@ -51,14 +50,13 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Empty lists. Memory: 4 bytes and 3 bits per physical page, 4 bytes per logical page, 4 per slot, 16 to 32 per listed
+    /// Empty lists. Memory: 4 bytes and 3 bits per physical page, 4 bytes per logical page, 4 per slot, 10 to 20 per listed
     /// page beyond the first of its list.
     pub(super) fn new(physical_pages: usize, logical_pages: usize) -> Self {
         Self {
             links: Table::zeroed(physical_pages),
             newest: Table::filled(logical_pages, END),
-            newer: SparseTable::new(),
-            has_newer: PageSet::new(physical_pages as u64),
+            newer: SparseTable::new(physical_pages),
             dead: PageSet::new(physical_pages as u64),
             slotted: PageSet::new(physical_pages as u64),
             displaced: Vec::new(),
@@ -103,7 +101,7 @@ impl History {
     /// The page that died just after `ppn` in the same list.
     #[inline]
     fn newer(&self, ppn: Ppn) -> Option<Ppn> {
-        if self.has_newer.contains(ppn) { self.newer.get(ppn.0).map(Ppn) } else { None }
+        self.newer.get(ppn)
     }
 
     /// Reads the links of these pages, and the bits that say what they mean; see [`crate::warm`].
@@ -172,7 +170,7 @@ impl History {
         let older = self.newest.replace(lpn.index(), ppn.0);
         self.links.set(ppn.index(), older);
         if older != END {
-            self.set_newer(Ppn(older), ppn.0);
+            self.newer.insert(Ppn(older), ppn);
         }
         self.dead_pages += 1;
         page(older)
@@ -187,17 +185,6 @@ impl History {
         }
     }
 
-    fn set_newer(&mut self, ppn: Ppn, newer: u32) {
-        self.has_newer.insert(ppn);
-        self.newer.insert(ppn.0, newer);
-    }
-
-    /// Makes `ppn` the first of its list; returns the page that was newer.
-    #[inline]
-    fn take_newer(&mut self, ppn: Ppn) -> Option<u32> {
-        if self.has_newer.remove(ppn) { self.newer.remove(ppn.0) } else { None }
-    }
-
     /// Takes `ppn`, which has no slot any more, out of the list of `lpn`; older pages move up by one position.
     #[inline]
     pub(super) fn unlink(&mut self, lpn: Lpn, ppn: Ppn) {
@@ -207,16 +194,16 @@ impl History {
             "page {ppn} is not dead and cannot leave the list of logical page {lpn}"
         );
         let older = self.links.get(ppn.index());
-        let newer = self.take_newer(ppn);
+        let newer = self.newer.remove(ppn);
         if let Some(newer) = newer {
-            self.set_older(Ppn(newer), older);
+            self.set_older(newer, older);
         } else {
             let head = self.newest.replace(lpn.index(), older);
             assert!(head == ppn.0, "page {ppn} is not a version of logical page {lpn}");
         }
         match (page(older), newer) {
-            (Some(older), Some(newer)) => self.set_newer(older, newer),
-            (Some(older), None) => _ = self.take_newer(older),
+            (Some(older), Some(newer)) => self.newer.insert(older, newer),
+            (Some(older), None) => _ = self.newer.remove(older),
             (None, _) => {}
         }
         self.dead_pages -= 1;
@@ -246,7 +233,7 @@ impl History {
             listed += self.check_list(lpn, &mut owners)?;
         }
         let lists = (0..self.logical_pages()).filter(|&lpn| self.newest(Lpn(lpn)).is_some()).count() as u64;
-        let newer = [self.newer.len() as u64, self.has_newer.len()];
+        let newer = self.newer.counts();
         if newer.map(|newer| lists + newer) != [listed; 2] {
             return Err(format!("{lists} lists of {listed} pages; {newer:?} have a newer one"));
         }

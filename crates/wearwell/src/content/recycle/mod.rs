@@ -192,7 +192,7 @@ pub struct Recycle {
 
 impl Recycle {
     /// A device without dead pages. Memory: 5 bytes per physical page, 4 bytes per logical page, about 50 bytes
-    /// per store entry, 10 to 20 per recycled page, 16 to 32 per dead page that has a newer one of its logical page.
+    /// per store entry, 10 to 20 per recycled page, and per dead page that has a newer one of its logical page.
     ///
     /// `physical_pages` is at most `u32::MAX`: one page number is kept back.
     pub fn new(physical_pages: u64, logical_pages: u32, options: &RecycleOptions) -> Self {

@@ -233,6 +233,17 @@ pub trait Nand {
     /// [`NandError::Uncorrectable`], [`NandError::PowerLost`].
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError>;
 
+    /// Reads a page of metadata that is looked at once: one read, as [`Nand::read`], and no copy where the medium holds the
+    /// bytes in memory. `page` is scratch for one that does not.
+    ///
+    /// # Errors
+    /// As [`Nand::read`].
+    fn look_at(&mut self, ppn: Ppn, page: &mut [u8], look: &mut dyn FnMut(&[u8])) -> Result<(), NandError> {
+        self.read(ppn, page)?;
+        look(page);
+        Ok(())
+    }
+
     /// Reads a page of metadata of which a few words are asked for, and fills these in: one read, as [`Nand::read`].
     ///
     /// # Errors

@@ -141,6 +141,20 @@ impl Payloads {
         slot != NONE
     }
 
+    /// Shows the bytes of a page, as many as there is scratch for; `false` if it has none.
+    pub(super) fn look_at(&self, page: Place, scratch: &mut [u8], look: &mut dyn FnMut(&[u8])) -> bool {
+        let slot = self.slot(page);
+        match self.newest_bytes(slot) {
+            Some(bytes) => look(&bytes[..scratch.len()]),
+            None if slot == NONE => return false,
+            None => {
+                self.copy_to(slot, scratch);
+                look(scratch);
+            }
+        }
+        true
+    }
+
     /// Reads words of a page; `false` if it has no bytes.
     #[inline]
     pub(super) fn read_words(&self, page: Place, words: &mut [Word]) -> bool {

@@ -339,6 +339,14 @@ impl Nand for SimNand {
         Ok(oob)
     }
 
+    fn look_at(&mut self, ppn: Ppn, page: &mut [u8], look: &mut dyn FnMut(&[u8])) -> Result<(), NandError> {
+        let place = self.programmed_place(ppn);
+        self.readable(ppn, place.block as usize)?;
+        let is_kept = self.payloads.look_at(place, page, look);
+        assert!(is_kept, "the bytes of metadata page {ppn} were given up");
+        Ok(())
+    }
+
     #[inline]
     fn read_words(&mut self, ppn: Ppn, words: &mut [Word]) -> Result<(), NandError> {
         let place = self.programmed_place(ppn);

@@ -514,6 +514,23 @@ impl<N: Nand> Store<N> {
         Ok(oob)
     }
 
+    /// Reads a page of metadata that is looked at once; `page` is scratch.
+    ///
+    /// # Errors
+    /// Uncorrectable page, power loss.
+    pub(crate) fn look_at(
+        &mut self,
+        ppn: Ppn,
+        page: &mut [u8],
+        look: &mut dyn FnMut(&[u8]),
+        cause: Cause,
+    ) -> Result<()> {
+        self.nand.look_at(ppn, page, look)?;
+        self.stats.reads[cause as usize] += 1;
+        self.note(OpKind::Read, ppn, cause);
+        Ok(())
+    }
+
     /// Reads a page of metadata of which only `words` are used; they are filled in.
     ///
     /// # Errors

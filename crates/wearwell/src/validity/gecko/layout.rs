@@ -18,12 +18,13 @@
 use crate::address::{BlockId, Ppn};
 use crate::divide::Divider;
 use crate::error::{Error, Result};
-use crate::nand::Geometry;
+use crate::nand::{Geometry, Word};
 
 /// Bytes of a key.
 pub(super) const KEY_BYTES: usize = 4;
 const HEADER_BYTES: usize = 8;
 const POSTAMBLE_BYTES: usize = 32;
+const CACHE_LINE_BYTES: usize = 64;
 
 /// Sizes that follow from geometry and partitioning.
 #[derive(Clone, Debug)]
@@ -131,6 +132,16 @@ impl Layout {
         (0..self.block_pages).map(move |k| (Ppn(first + k), k))
     }
 
+    /// Words of a page of a run that a search for a key reads: the head, the last of its entries, and the cache lines where
+    /// the key should be.
+    pub(super) fn words_of_search(&self, rank: usize, last: usize) -> impl Iterator<Item = Word> {
+        let at = |rank: usize| HEADER_BYTES + rank * self.stride;
+        let found = at(rank);
+        let bytes = [0, at(last), found.saturating_sub(CACHE_LINE_BYTES), found, found + CACHE_LINE_BYTES];
+        let end = self.page_bytes - KEY_BYTES;
+        bytes.into_iter().map(move |byte| Word { index: (byte.min(end) / KEY_BYTES) as u32, value: 0 })
+    }
+
     /// Marks the pages that the bitmap of the part in slot `slot` calls invalid in the bitmap of their block.
     pub(super) fn mark_part(&self, slot: u32, bitmap: &[u8], invalid: &mut [u64]) {
         let first = (slot - 1) * self.part_pages;
@@ -209,14 +220,32 @@ impl<'a> Entries<'a> {
         key_at(self.bytes, k * self.stride)
     }
 
-    /// The number of entries below a key.
+    /// The number of entries below a key. Keys are spread evenly, more or less: the search begins where the key would be
+    /// then and doubles its steps from there, so that it touches two or three cache lines of a page. O(log n) at worst.
     pub(super) fn count_below(&self, key: u32) -> usize {
-        let (mut low, mut high) = (0, self.len());
+        let Some(last) = self.len().checked_sub(1) else { return 0 };
+        let guess = expected_rank(key, self.key(0), self.key(last), last);
+        let (mut low, mut high) = self.surrounding(key, guess);
         while low < high {
             let middle = usize::midpoint(low, high);
             if self.key(middle) < key { low = middle + 1 } else { high = middle }
         }
         low
+    }
+
+    /// Bounds of the number of entries below a key, as close together as `guess` is good.
+    fn surrounding(&self, key: u32, guess: usize) -> (usize, usize) {
+        let (mut low, mut high, mut step) = (guess, guess, 4);
+        if self.key(guess) < key {
+            while high < self.len() && self.key(high) < key {
+                (low, high, step) = (high + 1, high + step, 2 * step);
+            }
+            return (low, high.min(self.len()));
+        }
+        while low > 0 && self.key(low - 1) >= key {
+            (high, low, step) = (low - 1, low.saturating_sub(step), 2 * step);
+        }
+        (low, high)
     }
 
     /// Marks what the entries of one block say; `true` if its marker is among them.
@@ -233,6 +262,13 @@ impl<'a> Entries<'a> {
         }
         erased
     }
+}
+
+/// Where a key would be if keys were spread evenly from the first one to that of entry `last`.
+pub(super) fn expected_rank(key: u32, first_key: u32, last_key: u32, last: usize) -> usize {
+    let (above, span) = (key.saturating_sub(first_key), last_key - first_key);
+    let rank = u64::from(above) * last as u64 / u64::from(span.max(1));
+    rank.min(last as u64) as usize
 }
 
 /// The key at a byte offset.
@@ -401,6 +437,26 @@ mod tests {
                 assert!(pages <= units, "{units} buffers make {pages} pages: {layout:?}");
             }
             assert_eq!([0, 1].map(|entries| layout.run_pages(entries)), [1, 1]);
+        }
+    }
+
+    #[test]
+    fn entries_below_a_key_are_counted_however_keys_are_spread() {
+        let spreads: [fn(u32) -> u32; 5] = [
+            |k| k,
+            |k| 1000 + 7 * k,
+            |k| k * k,
+            |k| 2 * k + (k / 100) * 5000,
+            |k| if k < 300 { k } else { u32::MAX - 600 + k },
+        ];
+        for (spread, count) in spreads.into_iter().flat_map(|s| [0, 1, 2, 9, 504].map(|n| (s, n))) {
+            let keys: Vec<u32> = (0..count).map(spread).collect();
+            let bytes: Vec<u8> = keys.iter().flat_map(|key| [key.to_le_bytes(), [0; 4]].concat()).collect();
+            let entries = Entries::new(&bytes, 8);
+            let asked = keys.iter().flat_map(|&key| [key.saturating_sub(1), key, key.saturating_add(1)]);
+            for key in asked.chain([0, 250_000, u32::MAX]) {
+                assert_eq!(entries.count_below(key), keys.partition_point(|&k| k < key), "{key} of {keys:?}");
+            }
         }
     }
 

@@ -8,6 +8,7 @@
 //! touched once or twice, by a loop over two slices; and the next pages are read only when the stretch is used up, as if
 //! entries had been taken one by one.
 
+use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use super::buffer::Frozen;
@@ -174,39 +175,45 @@ impl Pair<'_> {
         }
     }
 
-    /// For the balanced layout: an entry is a number. Which input is next, and what is void, is anybody's guess, so that a
-    /// branch would be mispredicted at every second entry: what is not taken is masked out, and what is written without
-    /// being kept is overwritten by the next.
+    /// For the balanced layout: an entry is a number. Which input is next is anybody's guess, so that a branch would be
+    /// mispredicted at every second entry: what is not taken is masked out instead, and both that could be next are loaded
+    /// before it is known which one is. A marker is rare enough for a branch.
     fn join_balanced(self, layout: &Layout, into: &mut Vec<u8>) -> u32 {
         let Self { newer, older, mut void_below, drops_markers } = self;
         into.resize(newer.len() + older.len(), 0);
         let (newer, older): (&[Balanced], &[Balanced]) = (newer.as_chunks().0, older.as_chunks().0);
         let joined: &mut [Balanced] = into.as_chunks_mut().0;
-        let keeps_markers = mask(!drops_markers);
-        let (mut from_newer, mut from_older, mut end) = (0, 0, 0);
-        while let (Some(&new), Some(&old)) = (newer.get(from_newer), older.get(from_older)) {
-            let (new, old) = (u64::from_le_bytes(new), u64::from_le_bytes(old));
+        let (mut from_newer, mut from_older, mut end) = (0, not_void(older, 0, void_below), 0);
+        let (mut new, mut old) = (entry_at(newer, 0), entry_at(older, from_older));
+        while from_newer < newer.len() && from_older < older.len() {
+            let (next_new, next_old) = (entry_at(newer, from_newer + 1), entry_at(older, from_older + 1));
             let (new_key, old_key) = (new as u32, old as u32);
-            let (takes_new, takes_old) = (not_above(new_key, old_key), not_above(old_key, new_key));
-            let marks = takes_new & mask(layout.is_marker(new_key));
-            void_below ^= (void_below ^ (new_key + layout.slots)) & marks as u32;
-            let keeps_new = takes_new & (keeps_markers | !marks);
-            let keeps_old = takes_old & not_above(void_below, old_key);
+            let (takes_new, takes_old) = (new_key <= old_key, old_key <= new_key);
+            if takes_new & is_marker(new) {
+                void_below = new_key + layout.slots;
+                joined[end] = new.to_le_bytes();
+                end += usize::from(!drops_markers);
+                from_older = not_void(older, from_older, void_below);
+                from_newer += 1;
+                (new, old) = (next_new, entry_at(older, from_older));
+                continue;
+            }
             // Of equal keys the bitmaps are joined.
-            joined[end] = (new & keeps_new | old & keeps_old).to_le_bytes();
-            end += ((keeps_new | keeps_old) & 1) as usize;
-            from_newer += (takes_new & 1) as usize;
-            from_older += (takes_old & 1) as usize;
+            let taken = select_unpredictable(takes_new, new, 0) | select_unpredictable(takes_old, old, 0);
+            joined[end] = taken.to_le_bytes();
+            end += 1;
+            from_newer += usize::from(takes_new);
+            from_older += usize::from(takes_old);
+            new = select_unpredictable(takes_new, next_new, new);
+            old = select_unpredictable(takes_old, next_old, old);
         }
         for &entry in &newer[from_newer..] {
-            let key = key_at(&entry, 0);
-            let is_marker = layout.is_marker(key);
-            void_below = if is_marker { key + layout.slots } else { void_below };
+            let is_marker = is_marker(u64::from_le_bytes(entry));
+            void_below = if is_marker { key_at(&entry, 0) + layout.slots } else { void_below };
             joined[end] = entry;
             end += usize::from(!(is_marker & drops_markers));
         }
         let rest = &older[from_older..];
-        let rest = &rest[rest.partition_point(|entry| key_at(entry, 0) < void_below)..];
         joined[end..][..rest.len()].copy_from_slice(rest);
         into.truncate((end + rest.len()) * size_of::<Balanced>());
         void_below
@@ -248,16 +255,22 @@ impl Pair<'_> {
     }
 }
 
-/// All bits or none.
+/// Entry `k`, or one behind all others.
 #[inline]
-fn mask(all: bool) -> u64 {
-    u64::from(all).wrapping_neg()
+fn entry_at(entries: &[Balanced], k: usize) -> u64 {
+    entries.get(k).map_or(u64::MAX, |&entry| u64::from_le_bytes(entry))
 }
 
-/// All bits if a key is not above another: the sign of their difference, which no compiler makes a branch of.
+/// Whether an entry is a marker, whose bitmap is empty; that of a part never is.
 #[inline]
-fn not_above(key: u32, other: u32) -> u64 {
-    !((i64::from(other) - i64::from(key)) >> (i64::BITS - 1)) as u64
+fn is_marker(entry: u64) -> bool {
+    entry >> u32::BITS == 0
+}
+
+/// The first entry from `at` on that is not below a key: few are passed over, those of one block.
+fn not_void(entries: &[Balanced], at: usize, void_below: u32) -> usize {
+    let void = entries[at..].iter().take_while(|entry| key_at(*entry, 0) < void_below);
+    at + void.count()
 }
 
 /// Joins the bitmap of an entry to that of another with the same key.

@@ -34,6 +34,8 @@ mod run;
 
 use std::ops::Range;
 
+use arrayvec::ArrayVec;
+
 use self::buffer::{Buffer, Frozen};
 use self::layout::{Coverage, Entries, Layout};
 use self::merge::{Merge, Merged};
@@ -44,6 +46,7 @@ use crate::error::{Error, Result};
 use crate::nand::{Geometry, Nand};
 use crate::store::Store;
 use crate::timing::Cause;
+use crate::warm::MOST_PAGES;
 
 /// When runs are merged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -219,9 +222,8 @@ impl Gecko {
     pub fn invalid_pages_for_audit<N: Nand>(&self, io: &mut Store<N>, block: BlockId) -> Result<Vec<Ppn>> {
         let mut invalid = vec![0; self.layout.block_words()];
         let mut page = self.layout.blank_page();
-        self.mark_block(block, &mut page, &mut invalid, |place, page| {
-            io.nand_mut().read(place, page)?;
-            Ok(())
+        self.mark_block(block, &mut invalid, |place, look| {
+            Ok(io.nand_mut().look_at(place, &mut page, look)?)
         })?;
         Ok(self.layout.pages(block).filter(|&(_, k)| is_set(&invalid, k)).map(|(ppn, _)| ppn).collect())
     }
@@ -232,9 +234,8 @@ impl Gecko {
     fn mark_block(
         &self,
         block: BlockId,
-        page: &mut [u8],
         invalid: &mut [u64],
-        mut read: impl FnMut(Ppn, &mut [u8]) -> Result<()>,
+        mut read: impl FnMut(Ppn, &mut dyn FnMut(&[u8])) -> Result<()>,
     ) -> Result<()> {
         let layout = &self.layout;
         if self.buffer.mark_block(layout, block, invalid) {
@@ -248,14 +249,30 @@ impl Gecko {
         for run in &self.runs {
             let mut erased = false;
             for &place in run.pages_with(marker, marker + layout.slots - 1) {
-                read(place, page)?;
-                erased |= Entries::of_page(page, layout).mark_block(layout, block, invalid);
+                read(place, &mut |page| {
+                    erased |= Entries::of_page(page, layout).mark_block(layout, block, invalid);
+                })?;
             }
             if erased {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Reads what a query will ask of the pages of all runs; see [`crate::warm`].
+    fn warm_query<N: Nand>(&self, io: &Store<N>, block: BlockId) {
+        let marker = self.layout.marker(block);
+        let (mut pages, mut words) =
+            (ArrayVec::<_, MOST_PAGES>::new(), ArrayVec::<_, { 4 * MOST_PAGES }>::new());
+        for (place, searched) in
+            self.runs.iter().filter_map(|run| run.expect(marker, &self.layout)).take(MOST_PAGES / 2)
+        {
+            let before = words.len();
+            words.extend(searched);
+            pages.push((place, words.len() - before));
+        }
+        io.nand().peek_words(&pages, &mut words);
     }
 
     fn level(&self, units: u32) -> u32 {
@@ -386,11 +403,11 @@ impl Validity for Gecko {
     fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()> {
         let (mut page, mut invalid) = (std::mem::take(&mut self.page), std::mem::take(&mut self.invalid));
         invalid.fill(0);
+        self.warm_query(io, block);
         let mut reads = 0;
-        let outcome = self.mark_block(block, &mut page, &mut invalid, |place, page| {
+        let outcome = self.mark_block(block, &mut invalid, |place, look| {
             reads += 1;
-            io.read(place, page, Cause::Validity)?;
-            Ok(())
+            io.look_at(place, &mut page, look, Cause::Validity)
         });
         self.counts.queries += 1;
         self.counts.query_reads += reads;

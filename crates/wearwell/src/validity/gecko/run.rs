@@ -1,10 +1,10 @@
 //! A run on flash and its directory; and the writer of one.
 
-use super::layout::{Coverage, Layout, PageDraft, Postamble, key_at};
+use super::layout::{Coverage, Layout, PageDraft, Postamble, expected_rank, key_at};
 use crate::address::Ppn;
 use crate::content::{Content, Fingerprint};
 use crate::error::Result;
-use crate::nand::Nand;
+use crate::nand::{Nand, Word};
 use crate::store::{Store, Stream};
 use crate::timing::Cause;
 
@@ -31,6 +31,17 @@ impl Run {
         let from = self.first_keys.partition_point(|&first| first <= low).saturating_sub(1);
         let to = self.first_keys.partition_point(|&first| first <= high);
         &self.places[from..to]
+    }
+
+    /// The page on which a search for a key ends, and the words of it that the search reads, if keys are spread evenly.
+    pub(super) fn expect(&self, key: u32, layout: &Layout) -> Option<(Ppn, impl Iterator<Item = Word>)> {
+        let page = self.first_keys.partition_point(|&first| first <= key).saturating_sub(1);
+        let first = *self.first_keys.get(page)?;
+        let before_next = self.first_keys.get(page + 1).map_or(self.last_key, |next| next - 1);
+        let before = page as u32 * layout.page_entries;
+        let last = (self.entries - before).min(layout.page_entries) as usize - 1;
+        let rank = expected_rank(key, first, before_next, last);
+        Some((self.places[page], layout.words_of_search(rank, last)))
     }
 
     pub(super) fn relocate(&mut self, from: Ppn, to: Ppn) -> bool {

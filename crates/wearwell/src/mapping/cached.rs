@@ -436,17 +436,16 @@ impl Cached {
     fn warm_evictions<N: Nand>(&self, io: &Store<N>) {
         let mut pages = ArrayVec::<_, MOST_PAGES>::new();
         let mut words = ArrayVec::<_, { 4 * MOST_PAGES }>::new();
-        let note = self.note().map(|_| self.table.note_word());
         for id in self.cache.warm_oldest(EVICTIONS) {
             let Some(place) = self.table.place(id) else { continue };
             let before = words.len();
             let dirty =
                 self.cache.dirty_of(id).map(|slot| self.table.word_of(id, self.cache.entry(slot).lpn));
-            words.extend(dirty.chain(note).take(words.remaining_capacity()));
+            words.extend(dirty.take(words.remaining_capacity()));
             pages.push((place, words.len() - before));
         }
         io.nand().peek_words(&pages, &mut words);
-        // A note is no place: the block that it would name is read for nothing.
+        // What is unmapped names no block: one is read for nothing.
         let last = io.geometry().pages() - 1;
         let named = words.iter().map(|word| Ppn(u64::from(word.value).min(last) as u32));
         read_all(named.map(|ppn| io.blocks().valid(io.block_of(ppn)).into()));

@@ -148,12 +148,6 @@ impl TranslationTable {
         Word { index: lpn.0 - id * self.entries_per_page, value: Unit::NONE.0 }
     }
 
-    /// The word where the note stands.
-    #[inline]
-    pub(super) fn note_word(&self) -> Word {
-        self.words_of(0)[0]
-    }
-
     /// Entry `k` of those in hand.
     #[inline]
     pub(super) fn get(&self, k: usize) -> Unit {

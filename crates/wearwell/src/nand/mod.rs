@@ -234,7 +234,7 @@ pub trait Nand {
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError>;
 
     /// Reads a page of metadata that is looked at once: one read, as [`Nand::read`], and no copy where the medium holds the
-    /// bytes in memory. `page` is scratch for one that does not.
+    /// bytes in memory. `page` is scratch, one page long, for one that does not.
     ///
     /// # Errors
     /// As [`Nand::read`].
@@ -257,7 +257,7 @@ pub trait Nand {
         Ok(())
     }
 
-    /// Fills in words of metadata pages that are about to be read, where the medium holds them in memory: no flash is read,
+    /// Fills in words of metadata pages, none of a spare area, that are about to be read, where the medium holds them in memory: no flash is read,
     /// and nothing may be concluded from what is found but what to read ahead. Of each page so many words are asked for,
     /// one page after the other.
     fn peek_words(&self, _: &[(Ppn, usize)], _: &mut [Word]) {}

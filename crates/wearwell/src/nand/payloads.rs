@@ -4,7 +4,8 @@
 //! of the page and an allocation per write, and most of what a replay does. So the newest version takes over the bytes
 //! of the one it was made from, which keeps only the words that were overwritten, and a copy made by GC shares the bytes
 //! of its source. Price: an older version that is read is put together from the newer one, and every page takes room for
-//! its spare area, used or not.
+//! its spare area, used or not. The first words of the spare area, where a map notes a number with every version, are
+//! kept with what is known of the version: there they cost no cache line of their own.
 //!
 //! Invariants: what a page reads is what was programmed there, whatever became of other pages; a slot lives as long as a
 //! page or an older version refers to it.
@@ -22,9 +23,10 @@ type Slot = u32;
 /// Marks a page without bytes, and a block without a row.
 const NONE: u32 = 0;
 
-/// Never on two cache lines, and four on one: versions are looked up at random.
+/// Words at the beginning of the spare area that each version keeps for itself.
+const HEAD_WORDS: usize = 2;
+
 #[derive(Clone, Copy, Debug)]
-#[repr(align(16))]
 struct Version {
     /// The bytes, where this is the newest version.
     frame: Frame,
@@ -34,11 +36,13 @@ struct Version {
     words: u32,
     /// Pages with this content, and older versions made from it.
     users: u32,
+    /// The first words of its spare area, in place of those in the frame.
+    head: [u32; HEAD_WORDS],
 }
 
 impl Version {
-    fn newest(frame: Frame, users: u32) -> Self {
-        Self { frame, newer: NONE, words: NONE, users }
+    fn newest(frame: Frame, users: u32, head: [u32; HEAD_WORDS]) -> Self {
+        Self { frame, newer: NONE, words: NONE, users, head }
     }
 }
 
@@ -46,6 +50,8 @@ impl Version {
 #[derive(Clone, Debug)]
 pub(super) struct Payloads {
     block_pages: u32,
+    /// Words of a page without its spare area.
+    page_words: u32,
     /// Row of each block that has pages with bytes.
     row_of: Table<u32>,
     /// Slots of the pages of a block, row after row; the first row is no block's.
@@ -66,10 +72,11 @@ impl Payloads {
         let block_pages = geometry.block_pages();
         Self {
             block_pages,
+            page_words: geometry.page_bytes / size_of::<u32>() as u32,
             row_of: Table::zeroed(geometry.blocks() as usize),
             rows: vec![NONE; block_pages as usize],
             free_rows: Vec::new(),
-            versions: vec![Version::newest(0, 0)],
+            versions: vec![Version::newest(0, 0, [0; HEAD_WORDS])],
             free_slots: Vec::new(),
             lists: vec![Vec::new()],
             free_lists: Vec::new(),
@@ -86,7 +93,8 @@ impl Payloads {
     pub(super) fn put(&mut self, page: Place, bytes: &[u8]) {
         let frame = self.frames.take();
         copy_padded(bytes, self.frames.get_mut(frame));
-        let slot = self.add(Version::newest(frame, 1));
+        let head = self.head_in(bytes);
+        let slot = self.add(Version::newest(frame, 1, head));
         self.set(page, slot);
     }
 
@@ -104,15 +112,20 @@ impl Payloads {
     pub(super) fn put_changed(&mut self, page: Place, base: Place, words: &[Word]) {
         let old = self.slot(base);
         assert!(old != NONE, "the bytes of page {} were given up", base.ppn);
-        let Version { frame, newer, .. } = *self.version(old);
+        let Version { frame, newer, mut head, .. } = *self.version(old);
         if newer != NONE {
             return self.put_apart(page, old, words);
         }
-        // Beside the page there is the older version.
-        let new = self.add(Version::newest(frame, 2));
         let list = self.free_lists.pop().unwrap_or_else(|| self.new_list());
-        let bytes = self.frames.get_mut(frame);
-        self.lists[list as usize].extend(words.iter().map(|&word| word.exchange(bytes)));
+        let (bytes, replaced) = (self.frames.get_mut(frame), &mut self.lists[list as usize]);
+        for &word in words {
+            match place_in_head(word.index, self.page_words) {
+                Some(at) => head[at] = word.value,
+                None => replaced.push(word.exchange(bytes)),
+            }
+        }
+        // Beside the page there is the older version.
+        let new = self.add(Version::newest(frame, 2, head));
         let version = self.version_mut(old);
         (version.newer, version.words) = (new, list);
         self.set(page, new);
@@ -128,7 +141,8 @@ impl Payloads {
             word.exchange(&mut bytes);
         }
         self.frames.get_mut(frame).copy_from_slice(&bytes);
-        let slot = self.add(Version::newest(frame, 1));
+        let head = self.head_in(&bytes);
+        let slot = self.add(Version::newest(frame, 1, head));
         self.set(page, slot);
     }
 
@@ -141,11 +155,11 @@ impl Payloads {
         slot != NONE
     }
 
-    /// Shows the bytes of a page, as many as there is scratch for; `false` if it has none.
+    /// Shows a page, without its spare area; `false` if it has no bytes.
     pub(super) fn look_at(&self, page: Place, scratch: &mut [u8], look: &mut dyn FnMut(&[u8])) -> bool {
         let slot = self.slot(page);
         match self.newest_bytes(slot) {
-            Some(bytes) => look(&bytes[..scratch.len()]),
+            Some(bytes) => look(&bytes[..self.page_words as usize * size_of::<u32>()]),
             None if slot == NONE => return false,
             None => {
                 self.copy_to(slot, scratch);
@@ -163,14 +177,16 @@ impl Payloads {
             return false;
         }
         match self.newest_bytes(slot) {
-            Some(bytes) => words.iter_mut().for_each(|word| *word = Word::of(bytes, word.index)),
-            None => words.iter_mut().for_each(|word| word.value = self.word(slot, word.index)),
+            Some(bytes) if words.iter().all(|word| word.index < self.page_words) => {
+                words.iter_mut().for_each(|word| *word = Word::of(bytes, word.index));
+            }
+            _ => words.iter_mut().for_each(|word| word.value = self.word(slot, word.index)),
         }
         true
     }
 
-    /// Fills in words of several pages, as many of each as is said, table after table (see [`crate::warm`]); those of
-    /// pages without bytes stay.
+    /// Fills in words of several pages, none of a spare area, as many of each as is said, table after table (see
+    /// [`crate::warm`]); those of pages without bytes stay.
     pub(super) fn peek_words(&self, pages: &[(Place, usize)], words: &mut [Word]) {
         let slots: ArrayVec<Slot, MOST_PAGES> = pages.iter().map(|&(page, _)| self.slot(page)).collect();
         let newest: ArrayVec<_, MOST_PAGES> = slots.iter().map(|&slot| self.newest_bytes(slot)).collect();
@@ -310,14 +326,29 @@ impl Payloads {
     fn copy_to(&self, slot: Slot, into: &mut [u8]) {
         let version = self.version(slot);
         if version.newer == NONE {
-            return copy_padded(self.frames.get(version.frame), into);
+            copy_padded(self.frames.get(version.frame), into);
+        } else {
+            self.copy_to(version.newer, into);
         }
-        self.copy_to(version.newer, into);
-        for word in self.words(version) {
+        let head = (self.page_words..).zip(version.head).map(|(index, value)| Word { index, value });
+        for word in self.words(version).iter().copied().chain(head) {
             if into.len() >= word.bytes().end {
                 word.exchange(into);
             }
         }
+    }
+
+    /// What stands at the beginning of the spare area in the bytes of a page.
+    fn head_in(&self, bytes: &[u8]) -> [u32; HEAD_WORDS] {
+        let word = |index: u32| {
+            let at = (self.page_words + index) as usize * size_of::<u32>();
+            if bytes.len() >= at + size_of::<u32>() {
+                Word::of(bytes, self.page_words + index).value
+            } else {
+                0
+            }
+        };
+        std::array::from_fn(|k| word(k as u32))
     }
 
     /// The bytes of a version that is the newest.
@@ -328,6 +359,9 @@ impl Payloads {
     }
 
     fn word(&self, mut slot: Slot, index: u32) -> u32 {
+        if let Some(at) = place_in_head(index, self.page_words) {
+            return self.version(slot).head[at];
+        }
         loop {
             if let Some(bytes) = self.newest_bytes(slot) {
                 return Word::of(bytes, index).value;
@@ -339,6 +373,12 @@ impl Payloads {
             }
         }
     }
+}
+
+/// Which of the words that a version keeps for itself this one is.
+#[inline]
+fn place_in_head(index: u32, page_words: u32) -> Option<usize> {
+    index.checked_sub(page_words).map(|at| at as usize).filter(|&at| at < HEAD_WORDS)
 }
 
 /// A page by block and offset.

@@ -64,6 +64,8 @@ const PAGE_MAP: Case = Case {
 const DEEP: &[&str] = &["timing.mode=event", "replay.arrival=closed", "replay.queue_depth=256"];
 const DEEP_TIMELINE: &[&str] = &["timing.mode=timeline", "replay.arrival=closed", "replay.queue_depth=256"];
 
+const OPEN: Case = Case { device: "bench-8g", millions: 5, kind: Kind::OpenLoop, ..PAGE_MAP };
+
 const RECYCLABLE: Case = Case {
     design: "recyclable",
     settings: &["recycle.entries=131072"],
@@ -81,7 +83,7 @@ const INTEGRATED: Case = Case {
     ..PAGE_MAP
 };
 
-const CASES: [Case; 23] = [
+const CASES: [Case; 27] = [
     Case { name: "engine-8g", kind: Kind::Engine, ..PAGE_MAP },
     Case { name: "counts-8g", ..PAGE_MAP },
     Case { name: "engine-64g", device: "lab-64g", kind: Kind::Engine, ..PAGE_MAP },
@@ -91,15 +93,16 @@ const CASES: [Case; 23] = [
     Case { name: "counts-2t", device: "lab-2t", repeats: 1, ..PAGE_MAP },
     Case { name: "bench-counts", device: "bench-8g", ..PAGE_MAP },
     Case { name: "bench-timeline", device: "bench-8g", settings: DEEP_TIMELINE, millions: 5, ..PAGE_MAP },
-    Case { name: "bench-event", device: "bench-8g", settings: DEEP, millions: 3, ..PAGE_MAP },
+    Case { name: "bench-counts-open", ..OPEN },
+    Case { name: "bench-timeline-open", settings: &["timing.mode=timeline"], ..OPEN },
+    Case { name: "bench-64g-counts-open", settings: &["device.blocks_per_plane=2048"], ..OPEN },
     Case {
-        name: "bench-event-open",
-        device: "bench-8g",
-        settings: &["timing.mode=event"],
-        millions: 3,
-        kind: Kind::OpenLoop,
-        ..PAGE_MAP
+        name: "bench-64g-timeline-open",
+        settings: &["device.blocks_per_plane=2048", "timing.mode=timeline"],
+        ..OPEN
     },
+    Case { name: "bench-event", device: "bench-8g", settings: DEEP, millions: 3, ..PAGE_MAP },
+    Case { name: "bench-event-open", settings: &["timing.mode=event"], millions: 3, ..OPEN },
     Case {
         name: "bench-event-reads",
         device: "bench-8g",
@@ -142,10 +145,12 @@ struct Figures {
     physical_pages: u64,
 }
 
-fn config(case: &Case) -> Config {
-    let common = ["precondition.mode=constructed", "device.over_provisioning=0.15"];
+/// The settings of every case.
+const COMMON: [&str; 2] = ["precondition.mode=constructed", "device.over_provisioning=0.15"];
+
+fn config(case: &Case, settings: impl Iterator<Item = &'static &'static str>) -> Config {
     let device = format!("device.preset={}", case.device);
-    let settings = common.iter().chain(case.settings).map(|&setting| setting.to_owned());
+    let settings = COMMON.iter().chain(settings).map(|&setting| setting.to_owned());
     Config::from_parts(None, &[device].into_iter().chain(settings).collect::<Vec<_>>())
         .expect("the settings are right")
 }
@@ -164,7 +169,7 @@ fn record(case: &Case, config: &Config, input: &Input) -> RunRecord {
 }
 
 fn replay(case: &Case, more: &str) -> Figures {
-    let config = config(case);
+    let config = config(case, case.settings.iter());
     let record = record(case, &config, &input(case, &config, case.millions * 1_000_000, more));
     // A mixed workload counts its requests.
     let operations = record.host_page_writes + record.host_page_reads;
@@ -178,15 +183,15 @@ fn replay(case: &Case, more: &str) -> Figures {
 
 /// Arrivals at 60 % of what the device takes when 256 requests are always in flight.
 fn open_loop(case: &Case) -> Figures {
-    let probe = Case { settings: DEEP, ..*case };
-    let config = config(&probe);
-    let record = record(&probe, &config, &input(&probe, &config, 500_000, ""));
+    let of_device = case.settings.iter().filter(|setting| setting.starts_with("device."));
+    let config = config(case, of_device.chain(DEEP));
+    let record = record(case, &config, &input(case, &config, 500_000, ""));
     let rate = 0.6 * record.trace.requests as f64 / record.timing.device_s;
     replay(case, &format!(",rate={rate:.0},arrival=poisson"))
 }
 
 fn engine(case: &Case) -> Figures {
-    let config = config(case);
+    let config = config(case, case.settings.iter());
     let resolved = config.resolve(1).expect("presets are possible");
     let parts = config.parts(case.design, &resolved).expect("the design exists");
     process::reset_peak_rss();
@@ -261,7 +266,7 @@ fn main() {
         return;
     }
     println!(
-        "{:18} {:>8} {:>9} {:>9} {:>8} {:>9} {:>9}",
+        "{:23} {:>8} {:>9} {:>9} {:>8} {:>9} {:>9}",
         "case", "M ops/s", "ns/op", "WA", "RSS MiB", "B/page", "ref ns"
     );
     for case in CASES.iter().filter(|case| wanted.is_empty() || wanted.iter().any(|name| name == case.name)) {
@@ -269,7 +274,7 @@ fn main() {
         let repeats = if once { 1 } else { case.repeats };
         let figures = measure(&Case { millions: size.unwrap_or(case.millions), repeats, ..*case });
         println!(
-            "{:18} {:8.2} {:9.1} {:9.4} {:8} {:9.2} {:9.1}",
+            "{:23} {:8.2} {:9.1} {:9.4} {:8} {:9.2} {:9.1}",
             case.name,
             figures.writes_per_second / 1e6,
             1e9 / figures.writes_per_second,

@@ -3,7 +3,7 @@
 
 use wearwell::Error;
 use wearwell::lifetime::{Choice, LifetimeOptions};
-use wearwell::timing::{FlashOp, OpKind};
+use wearwell::timing::{FlashOp, OpKind, Timing};
 
 use super::Run;
 use crate::config::{Arrival, ReplayConfig, Zeroes};
@@ -21,8 +21,8 @@ pub(super) struct Clock {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     arrival: Arrival,
-    /// Requests in flight at most.
-    depth: usize,
+    /// Requests in flight at most; `None` for as many as come.
+    depth: Option<usize>,
     /// Factor on the times of the trace.
     scale: f64,
 }
@@ -30,9 +30,9 @@ pub(super) struct Pace {
 impl Pace {
     pub(super) fn new(config: &ReplayConfig) -> Self {
         let depth = match config.arrival {
-            Arrival::Open => usize::MAX,
-            Arrival::Closed => config.queue_depth.unwrap_or(32) as usize,
-            Arrival::Think => 1,
+            Arrival::Open => None,
+            Arrival::Closed => Some(config.queue_depth.unwrap_or(32) as usize),
+            Arrival::Think => Some(1),
         };
         Self { arrival: config.arrival, depth, scale: config.time_scale.unwrap_or(1.0) }
     }
@@ -40,6 +40,28 @@ impl Pace {
     #[inline]
     fn scaled(self, ns: u64) -> u64 {
         if (self.scale - 1.0).abs() < f64::EPSILON { ns } else { (ns as f64 * self.scale) as u64 }
+    }
+}
+
+impl Clock {
+    /// Sets the arrival time of a request that the trace has at `trace_ns`, and lets those complete that have to before.
+    #[inline]
+    pub(super) fn set_arrival(&mut self, pace: Pace, timing: &mut Timing, trace_ns: u64, first_ns: u64) {
+        let gap_ns = trace_ns.saturating_sub(self.previous_trace_ns);
+        self.previous_trace_ns = trace_ns;
+        let before = self.arrival_ns;
+        // What needs no flash operation completes when it arrives and is not reported.
+        self.completed_ns = self.completed_ns.max(before);
+        while pace.depth.is_some_and(|depth| timing.outstanding() >= depth) {
+            let Some(completed) = timing.complete_one() else { break };
+            self.completed_ns = completed;
+        }
+        self.arrival_ns = match pace.arrival {
+            Arrival::Open => pace.scaled(trace_ns.saturating_sub(first_ns)),
+            Arrival::Closed => self.completed_ns.max(timing.now_ns()),
+            Arrival::Think => self.completed_ns + pace.scaled(gap_ns),
+        };
+        self.arrival_ns = self.arrival_ns.max(before);
     }
 }
 
@@ -52,23 +74,9 @@ impl Run<'_> {
     }
 
     /// Sets the arrival time of the next request, and lets those complete that have to before.
-    pub(super) fn set_arrival(&mut self, trace_ns: u64) {
+    fn set_arrival(&mut self, trace_ns: u64) {
         let timing = self.timing.as_mut().expect("arrival needs a timing engine");
-        let gap_ns = trace_ns.saturating_sub(self.clock.previous_trace_ns);
-        self.clock.previous_trace_ns = trace_ns;
-        let before = self.clock.arrival_ns;
-        // What needs no flash operation completes when it arrives and is not reported.
-        self.clock.completed_ns = self.clock.completed_ns.max(before);
-        while timing.outstanding() >= self.pace.depth {
-            let Some(completed) = timing.complete_one() else { break };
-            self.clock.completed_ns = completed;
-        }
-        self.clock.arrival_ns = match self.pace.arrival {
-            Arrival::Open => self.pace.scaled(trace_ns.saturating_sub(self.first_ns.unwrap_or(0))),
-            Arrival::Closed => self.clock.completed_ns.max(timing.now_ns()),
-            Arrival::Think => self.clock.completed_ns + self.pace.scaled(gap_ns),
-        };
-        self.clock.arrival_ns = self.clock.arrival_ns.max(before);
+        self.clock.set_arrival(self.pace, timing, trace_ns, self.first_ns.unwrap_or(0));
     }
 
     /// Content schemes are managed in the design that has them; throttling needs none.

@@ -37,10 +37,9 @@ impl Run<'_> {
     fn write_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
         let (written, outcome) = self.device.write_pages(&self.upcoming);
         let batch = &batch[..written];
+        batch.first().into_iter().chain(batch.last()).for_each(|request| self.note_time(request.time_ns));
         if self.timing.is_some() {
             self.time_writes(batch);
-        } else {
-            batch.first().into_iter().chain(batch.last()).for_each(|request| self.note_time(request.time_ns));
         }
         self.measured += written as u64;
         (written, outcome)
@@ -48,18 +47,17 @@ impl Run<'_> {
 
     /// Prices writes that the FTL has done, each with the operations up to its program.
     fn time_writes(&mut self, batch: &[Request]) {
-        let ops = std::mem::take(&mut self.device.ftl_mut().store_mut().ops);
+        let Self { device, timing: Some(timing), clock, pace, first_ns: Some(first_ns), .. } = self else {
+            return;
+        };
         let is_host_program = |op: &FlashOp| (op.kind, op.cause) == (OpKind::Program, Cause::Host);
-        let mut lists = ops.as_slice().split_inclusive(is_host_program);
+        let mut lists = device.ops().split_inclusive(is_host_program);
         for request in batch {
-            self.note_time(request.time_ns);
-            self.set_arrival(request.time_ns);
+            clock.set_arrival(*pace, timing, request.time_ns, *first_ns);
             let list = lists.next().expect("a write ends with its program");
-            let timing = self.timing.as_mut().expect("somebody wants the times");
-            timing.submit(RequestKind::Write, self.clock.arrival_ns, list);
+            timing.submit(RequestKind::Write, clock.arrival_ns, list);
         }
         self.work_before = self.device.ftl().stats().work;
-        self.device.ftl_mut().store_mut().ops = ops;
         self.device.ftl_mut().store_mut().ops.clear();
     }
 }

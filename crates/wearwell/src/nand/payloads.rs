@@ -178,7 +178,9 @@ impl Payloads {
         }
         match self.newest_bytes(slot) {
             Some(bytes) if words.iter().all(|word| word.index < self.page_words) => {
-                words.iter_mut().for_each(|word| *word = Word::of(bytes, word.index));
+                for word in words {
+                    *word = Word::of(bytes, word.index);
+                }
             }
             _ => words.iter_mut().for_each(|word| word.value = self.word(slot, word.index)),
         }

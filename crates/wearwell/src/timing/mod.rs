@@ -28,6 +28,7 @@ mod event_queue;
 mod latency;
 mod op_queue;
 mod timeline;
+mod unfinished;
 
 use crate::nand::{FlashTiming, Geometry};
 use event::EventEngine;
@@ -343,12 +344,14 @@ impl Timing {
     ///
     /// # Panics
     /// If an operation's `after` reaches before the list or its plane is outside the geometry.
+    #[inline]
     pub fn submit(&mut self, kind: RequestKind, arrival_ns: u64, ops: &[FlashOp]) -> u64 {
         self.submit_with_work(kind, arrival_ns, ControllerWork::default(), ops)
     }
 
     /// As [`Timing::submit`], for a request that also takes the controller time of its own: its answer comes that much
     /// later, and the flash is not held up.
+    #[inline]
     pub fn submit_with_work(
         &mut self,
         kind: RequestKind,
@@ -385,8 +388,9 @@ impl Timing {
     }
 
     /// Host requests that have not completed yet.
-    pub fn outstanding(&self) -> usize {
-        match &self.engine {
+    #[inline]
+    pub fn outstanding(&mut self) -> usize {
+        match &mut self.engine {
             Engine::None(_) => 0,
             Engine::Timeline(engine) => engine.outstanding(),
             Engine::Event(engine) => engine.outstanding(),
@@ -396,6 +400,7 @@ impl Timing {
     /// Runs until some host request completes and returns its completion time; `None` if none is outstanding.
     /// Requests that complete inside `submit` (before the new arrival) lower [`Timing::outstanding`] and are not
     /// reported again.
+    #[inline]
     pub fn complete_one(&mut self) -> Option<u64> {
         match &mut self.engine {
             Engine::None(_) => None,
@@ -415,6 +420,7 @@ impl Timing {
     }
 
     /// The time up to which the device has been simulated.
+    #[inline]
     pub fn now_ns(&self) -> u64 {
         match &self.engine {
             Engine::None(ledger) => ledger.now_ns,

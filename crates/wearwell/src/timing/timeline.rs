@@ -9,9 +9,8 @@
 //! It agrees with the event engine exactly where bookings are in order of time: FIFO service on one die.
 
 use super::latency::Ledger;
+use super::unfinished::Unfinished;
 use super::{FlashOp, FlashTiming, Layout, OpKind, RequestKind, TimingOptions};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// A resource that serves bookings in order.
 #[derive(Clone, Copy, Default, Debug)]
@@ -98,8 +97,8 @@ pub(super) struct TimelineEngine {
     controller_overhead_ns: u64,
     /// End of each operation of the list at hand.
     ends: Vec<u64>,
-    /// Completion times of requests that lie in the future.
-    unfinished: BinaryHeap<Reverse<u64>>,
+    /// Completion times of requests, those that are past among them until somebody asks.
+    unfinished: Unfinished,
     ledger: Ledger,
     completed_ops: u64,
     now: u64,
@@ -117,13 +116,14 @@ impl TimelineEngine {
             blocking_gc: options.blocking_gc,
             controller_overhead_ns: options.controller_overhead_ns,
             ends: Vec::new(),
-            unfinished: BinaryHeap::new(),
+            unfinished: Unfinished::default(),
             ledger: Ledger::new(options.keep_completions),
             completed_ops: 0,
             now: 0,
         }
     }
 
+    #[inline]
     pub(super) fn submit(
         &mut self,
         kind: RequestKind,
@@ -132,25 +132,24 @@ impl TimelineEngine {
         ops: &[FlashOp],
     ) -> u64 {
         let number = self.ledger.number();
-        self.advance(arrival_ns);
+        self.now = self.now.max(arrival_ns);
         let end = self.book_all(ops) + self.controller_overhead_ns + overhead_ns;
         self.ledger.complete(kind, number, arrival_ns, end);
         if end > self.now {
-            self.unfinished.push(Reverse(end));
+            self.unfinished.push(end, self.now);
         }
         number
     }
 
     pub(super) fn submit_background(&mut self, arrival_ns: u64, ops: &[FlashOp]) {
-        self.advance(arrival_ns);
+        self.now = self.now.max(arrival_ns);
         self.book_all(ops);
     }
 
-    fn advance(&mut self, to: u64) {
-        self.now = self.now.max(to);
-        while self.unfinished.peek().is_some_and(|end| end.0 <= self.now) {
-            self.unfinished.pop();
-        }
+    /// Requests that are over are not reported one by one any more.
+    #[inline]
+    fn drop_finished(&mut self) {
+        while self.unfinished.pop_until(self.now).is_some() {}
     }
 
     /// Books a list and returns the time at which the host has what it waits for.
@@ -189,15 +188,16 @@ impl TimelineEngine {
         host_end
     }
 
+    #[inline]
     pub(super) fn complete_one(&mut self) -> Option<u64> {
-        let Reverse(end) = self.unfinished.pop()?;
-        self.now = self.now.max(end);
-        Some(end)
+        self.drop_finished();
+        self.now = self.unfinished.pop_until(u64::MAX)?;
+        Some(self.now)
     }
 
     pub(super) fn complete_until(&mut self, to: u64) -> bool {
-        while self.unfinished.peek().is_some_and(|end| end.0 <= to) {
-            self.complete_one();
+        while let Some(end) = self.unfinished.pop_until(to) {
+            self.now = self.now.max(end);
         }
         self.unfinished.is_empty()
     }
@@ -209,10 +209,13 @@ impl TimelineEngine {
         self.now
     }
 
-    pub(super) fn outstanding(&self) -> usize {
+    #[inline]
+    pub(super) fn outstanding(&mut self) -> usize {
+        self.drop_finished();
         self.unfinished.len()
     }
 
+    #[inline]
     pub(super) fn now_ns(&self) -> u64 {
         self.now
     }

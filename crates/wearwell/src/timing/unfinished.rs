@@ -1,0 +1,118 @@
+//! Completion times in the future: the earliest ones in order, the others as they came.
+//!
+//! A driver that keeps hundreds of requests in flight asks for the earliest completion at every request, and adds one that
+//! is later than most. A heap does either in as many steps as its depth, and each step is a branch that is mispredicted
+//! every second time. Here a new time goes behind an unsorted list, and when the sorted ones are used up the next are
+//! selected from it: a partition without branches. The price is a selection now and then, and a shift of the sorted ones
+//! where a request overtakes many.
+//!
+//! Nobody asks in open loop: then what is past is dropped before the list would grow.
+//!
+//! Invariant: no time in `rest` is before one in `front`.
+
+/// The fewest times that are selected together, if there are as many.
+const FEWEST: usize = 64;
+
+/// Completion times. See the module's head.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Unfinished {
+    /// The earliest last.
+    front: Vec<u64>,
+    rest: Vec<u64>,
+}
+
+impl Unfinished {
+    pub(super) fn len(&self) -> usize {
+        self.front.len() + self.rest.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.front.clear();
+        self.rest.clear();
+    }
+
+    /// Adds a time after `now`; those before are of no use any more.
+    #[inline]
+    pub(super) fn push(&mut self, end: u64, now: u64) {
+        if self.front.first().is_some_and(|&latest| end < latest) {
+            let later = self.front.partition_point(|&other| other > end);
+            return self.front.insert(later, end);
+        }
+        if self.rest.len() == self.rest.capacity() {
+            self.make_room(now);
+        }
+        self.rest.push(end);
+    }
+
+    /// Room for as many again as there are.
+    #[cold]
+    fn make_room(&mut self, now: u64) {
+        self.rest.retain(|&end| end > now);
+        self.rest.reserve(self.rest.len().max(FEWEST));
+    }
+
+    /// The earliest time.
+    #[inline]
+    pub(super) fn first(&mut self) -> Option<u64> {
+        if self.front.is_empty() {
+            self.select();
+        }
+        self.front.last().copied()
+    }
+
+    /// Takes the earliest time, if it is not after `to`.
+    #[inline]
+    pub(super) fn pop_until(&mut self, to: u64) -> Option<u64> {
+        let first = self.first().filter(|&first| first <= to)?;
+        self.front.pop();
+        Some(first)
+    }
+
+    /// Sorts the earliest of the rest: an eighth of them, so that a long list is not gone through too often.
+    fn select(&mut self) {
+        let count = self.rest.len();
+        let stay = count - (count / 8).max(FEWEST).min(count);
+        if stay > 0 {
+            self.rest.select_nth_unstable_by(stay, |a, b| b.cmp(a));
+        }
+        self.front.extend(self.rest.drain(stay..));
+        self.front.sort_unstable_by(|a, b| b.cmp(a));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use super::Unfinished;
+
+    #[test]
+    fn times_come_in_order_and_what_is_past_may_be_gone() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(11);
+        for (steps, spread) in [(1_u64, 3_u64), (5, 4_000), (40, 100), (200, 1_000_000)] {
+            let (mut times, mut model, mut now) = (Unfinished::default(), Vec::new(), 0);
+            for _ in 0..20_000 {
+                let end = now + rng.random_range(1..=spread);
+                times.push(end, now);
+                model.push(end);
+                if rng.random_bool(0.9) {
+                    continue;
+                }
+                now += rng.random_range(0..steps * 10);
+                model.retain(|&end| end > now);
+                while times.pop_until(now).is_some() {}
+                model.sort_unstable();
+                assert_eq!((times.first(), times.len()), (model.first().copied(), model.len()));
+            }
+            while times.pop_until(now).is_some() {}
+            model.sort_unstable();
+            assert!(model.iter().filter(|&&end| end > now).all(|&end| times.pop_until(end) == Some(end)));
+            assert!(times.is_empty());
+        }
+    }
+}

@@ -291,7 +291,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn bind(&mut self, lpn: Lpn, unit: Unit, source: Option<Lpn>) -> Result<bool> {
         let Self { sharing, mapping, store, .. } = self;
         let Some(sharing) = sharing.as_mut().filter(|sharing| sharing.binds()) else { return Ok(false) };
-        if source.is_none() && flat_place(mapping, lpn) == Some(unit) {
+        if source.is_none() && mapping.in_ram(lpn) == Some(unit) {
             return Ok(true);
         }
         if !sharing.refs.has_room(unit) {
@@ -321,7 +321,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn bury(&mut self, first: Lpn, last: Lpn) -> Result<bool> {
         let Self { sharing, mapping, store, persistence, .. } = self;
         let (Some(sharing), true) = (sharing, persistence.replays_entries()) else { return Ok(true) };
-        if (first.0..=last.0).all(|lpn| flat_place(mapping, Lpn(lpn)).is_none()) {
+        if (first.0..=last.0).all(|lpn| mapping.in_ram(Lpn(lpn)).is_none()) {
             return Ok(true);
         }
         if !sharing.admit(mapping, store)? {
@@ -359,12 +359,5 @@ impl<N: Nand> Ftl<N> {
             Content::Descriptor(_) => true,
         };
         read.map(|()| equal)
-    }
-}
-
-fn flat_place(mapping: &AnyMapping, lpn: Lpn) -> Option<Unit> {
-    match mapping {
-        AnyMapping::Flat(map) => map.get(lpn),
-        AnyMapping::Cached(_) => unreachable!("sharing runs on a flat map"),
     }
 }

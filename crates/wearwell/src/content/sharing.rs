@@ -338,14 +338,14 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     pub(crate) fn is_still_shared(&mut self, lpn: Lpn, unit: Unit) -> bool {
         let fingerprint = self.fingerprint_of_unit(unit);
-        let Self { sharing, store, .. } = self;
+        let Self { sharing, store, chunks, .. } = self;
         let Some(sharing) = sharing else { return false };
         sharing.unbind(store, lpn, unit);
         if sharing.refs.down(unit) {
             return true;
         }
         if let Some(index) = &mut sharing.index {
-            index.remove(fingerprint, unit);
+            index.remove(fingerprint, unit, |unit| content_of(store, chunks.as_deref(), unit));
         }
         false
     }

@@ -40,11 +40,17 @@ enum Call {
     Read(Ppn),
 }
 
+/// What an engine keeps, and the part asks for. Its changes follow from the calls.
+#[derive(Clone)]
+struct Tables {
+    mapping: Vec<Ppn>,
+    spare_owners: Vec<Lpn>,
+}
+
 struct Engine {
     recycle: Recycle,
     calls: Vec<Call>,
-    mapping: Vec<Ppn>,
-    spare_owners: Vec<Lpn>,
+    tables: Tables,
     contents: Vec<Fingerprint>,
     valid: Vec<bool>,
     free: VecDeque<u32>,
@@ -59,8 +65,10 @@ impl Engine {
         Self {
             recycle: Recycle::new(pages as u64, logical_pages, options),
             calls: Vec::new(),
-            mapping: vec![Ppn::NONE; logical_pages as usize],
-            spare_owners: vec![Lpn::NONE; pages as usize],
+            tables: Tables {
+                mapping: vec![Ppn::NONE; logical_pages as usize],
+                spare_owners: vec![Lpn::NONE; pages as usize],
+            },
             contents: vec![Fingerprint::ZERO_PAGE; pages as usize],
             valid: vec![false; pages as usize],
             free: (0..pages).collect(),
@@ -80,7 +88,7 @@ impl Engine {
 
     fn note(&mut self, call: Call, out: &mut Vec<Ppn>) -> Option<Ppn> {
         self.calls.push(call);
-        apply(&mut self.recycle, &mut self.spare_owners, call, out)
+        apply(&mut self.recycle, &mut self.tables, call, out)
     }
 
     fn content(&mut self) -> Fingerprint {
@@ -104,15 +112,16 @@ impl Engine {
         }
         let content = self.content();
         let hit = self.note(Call::Find(content), out);
-        let owner = hit.map(|ppn| self.recycle.owner(ppn, self.spare_owners[ppn.index()]));
+        let owner = hit.map(|ppn| self.recycle.owner(ppn, self.tables.spare_owners[ppn.index()]));
         let ppn = hit.unwrap_or_else(|| self.allocate());
+        let old = self.tables.mapping[lpn.index()].some();
         match owner {
             Some(owner) => self.note(Call::Revive(ppn, owner, lpn), out),
             None => self.note(Call::Programmed(lpn, ppn), out),
         };
         self.contents[ppn.index()] = content;
         self.valid[ppn.index()] = true;
-        if let Some(old) = std::mem::replace(&mut self.mapping[lpn.index()], ppn).some() {
+        if let Some(old) = old {
             self.valid[old.index()] = false;
             self.note(Call::Invalidated(lpn, old, self.contents[old.index()]), out);
         }
@@ -125,7 +134,7 @@ impl Engine {
     }
 
     fn read(&mut self, lpn: Lpn, out: &mut Vec<Ppn>) {
-        if let Some(ppn) = self.mapping[lpn.index()].some() {
+        if let Some(ppn) = self.tables.mapping[lpn.index()].some() {
             self.note(Call::Read(ppn), out);
         }
     }
@@ -134,12 +143,11 @@ impl Engine {
         let block = self.closed.pop_front().expect("a full device has closed blocks");
         let pages = block * BLOCK_PAGES..(block + 1) * BLOCK_PAGES;
         for from in pages.clone().map(Ppn).filter(|ppn| self.valid[ppn.index()]).collect::<Vec<_>>() {
-            let lpn = self.recycle.owner(from, self.spare_owners[from.index()]);
+            let lpn = self.recycle.owner(from, self.tables.spare_owners[from.index()]);
             let to = self.allocate();
             self.contents[to.index()] = self.contents[from.index()];
             self.valid[from.index()] = false;
             self.valid[to.index()] = true;
-            self.mapping[lpn.index()] = to;
             self.note(Call::Moved(lpn, from, to), out);
         }
         self.note(Call::ErasedBlock(Ppn(pages.start)), out);
@@ -147,21 +155,29 @@ impl Engine {
     }
 }
 
-fn apply(recycle: &mut Recycle, spare: &mut [Lpn], call: Call, out: &mut Vec<Ppn>) -> Option<Ppn> {
+fn apply(recycle: &mut Recycle, tables: &mut Tables, call: Call, out: &mut Vec<Ppn>) -> Option<Ppn> {
+    let Tables { mapping, spare_owners } = tables;
     match call {
         Call::Find(fingerprint) => return recycle.find(fingerprint),
-        Call::Revive(ppn, owner, lpn) => recycle.revive(ppn, owner, lpn),
+        Call::Revive(ppn, owner, lpn) => {
+            mapping[lpn.index()] = ppn;
+            recycle.revive(ppn, owner, lpn);
+        }
         Call::Programmed(lpn, ppn) => {
-            spare[ppn.index()] = lpn;
+            (mapping[lpn.index()], spare_owners[ppn.index()]) = (ppn, lpn);
             recycle.programmed(lpn, ppn);
         }
-        Call::Invalidated(lpn, ppn, fingerprint) => recycle.invalidated(lpn, ppn, fingerprint),
+        Call::Invalidated(lpn, ppn, fingerprint) => {
+            recycle.invalidated(lpn, ppn, mapping[lpn.index()].some(), fingerprint);
+        }
         Call::Moved(lpn, from, to) => {
-            spare[to.index()] = lpn;
+            (mapping[lpn.index()], spare_owners[to.index()]) = (to, lpn);
             recycle.moved(lpn, from, to);
         }
-        Call::ErasedBlock(first) => recycle.erased_block(first, BLOCK_PAGES, |ppn| spare[ppn.index()]),
-        Call::Neighbours(owner) => recycle.neighbours(owner, out),
+        Call::ErasedBlock(first) => {
+            recycle.erased_block(first, BLOCK_PAGES, |ppn| spare_owners[ppn.index()]);
+        }
+        Call::Neighbours(owner) => recycle.neighbours(owner, |lpn| mapping[lpn.index()].some(), out),
         Call::LoadFast(ppn, fingerprint) => recycle.load_fast(ppn, fingerprint),
         Call::Read(ppn) => recycle.read(ppn),
     }
@@ -178,12 +194,12 @@ fn measure(
     let options = RecycleOptions { policy, count_comparisons, ..RecycleOptions::default() };
     let mut engine = Engine::new(logical_pages, &options);
     let mut out = Vec::new();
-    let mut warm = (engine.recycle.clone(), engine.spare_owners.clone());
+    let mut warm = (engine.recycle.clone(), engine.tables.clone());
     for write in 0..WARM_UP_WRITES + MEASURED_WRITES {
         if write == WARM_UP_WRITES {
             engine.calls.clear();
             engine.recycle.reset_statistics();
-            warm = (engine.recycle.clone(), engine.spare_owners.clone());
+            warm = (engine.recycle.clone(), engine.tables.clone());
         }
         let lpn = if write < logical_pages { write } else { engine.rng.random_range(0..logical_pages) };
         engine.write(Lpn(lpn), &mut out);
@@ -203,22 +219,22 @@ fn cpu_nanoseconds(start: Instant) -> u64 {
 }
 
 /// Replays the calls; CPU nanoseconds per host write.
-fn replay(calls: &[Call], recycle: &mut Recycle, spare: &mut [Lpn]) -> f64 {
+fn replay(calls: &[Call], recycle: &mut Recycle, tables: &mut Tables) -> f64 {
     let start = Instant::now();
     let before = cpu_nanoseconds(start);
     let mut out = Vec::new();
     for &call in calls {
         out.clear();
-        apply(recycle, spare, call, &mut out);
+        apply(recycle, tables, call, &mut out);
     }
     (cpu_nanoseconds(start) - before) as f64 / MEASURED_WRITES as f64
 }
 
-fn report(name: &str, engine: &Engine, (warm, spare): (Recycle, Vec<Lpn>)) {
+fn report(name: &str, engine: &Engine, (warm, tables): (Recycle, Tables)) {
     let mut rates = Vec::new();
     for _ in 0..REPETITIONS {
         let mut recycle = warm.clone();
-        rates.push(replay(&engine.calls, &mut recycle, &mut spare.clone()));
+        rates.push(replay(&engine.calls, &mut recycle, &mut tables.clone()));
         assert_eq!(recycle.statistics(), engine.recycle.statistics(), "the replay must repeat the run");
     }
     rates.sort_unstable_by(f64::total_cmp);

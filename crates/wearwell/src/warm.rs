@@ -107,7 +107,7 @@ impl<N: Nand> Ftl<N> {
             stage.warm_drops(units.iter().copied().filter(|&unit| !is_page(unit, pages)));
         }
         if let Some(stage) = &self.recycle {
-            stage.part.warm(lpns, places, contents);
+            stage.part.warm(places, contents);
         }
         if let Some(sharing) = &self.sharing {
             sharing.warm(lpns, units, contents);

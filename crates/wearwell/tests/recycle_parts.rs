@@ -323,12 +323,20 @@ impl Pair {
 
     fn invalidate(&mut self, lpn: u32, ppn: u32) {
         self.model.invalidate(lpn, ppn);
-        self.recycle.invalidated(Lpn(lpn), Ppn(ppn), Self::fingerprint(self.model.contents[ppn as usize]));
+        let successor = self.valid(lpn);
+        let content = Self::fingerprint(self.model.contents[ppn as usize]);
+        self.recycle.invalidated(Lpn(lpn), Ppn(ppn), successor, content);
+    }
+
+    /// The valid page of a logical page.
+    fn valid(&self, lpn: u32) -> Option<Ppn> {
+        self.model.mapping[lpn as usize].map(Ppn)
     }
 
     fn load_neighbours(&mut self, owner: u32) {
         let mut pages = Vec::new();
-        self.recycle.neighbours(Lpn(owner), &mut pages);
+        let model = &self.model;
+        self.recycle.neighbours(Lpn(owner), |lpn| model.mapping[lpn.index()].map(Ppn), &mut pages);
         let pages: Vec<u32> = pages.into_iter().map(|ppn| ppn.0).collect();
         assert_eq!(pages, self.model.neighbours(owner));
         for ppn in pages {
@@ -420,7 +428,7 @@ impl Pair {
         let actual: Vec<(u32, u64)> = self.recycle.entries().map(|e| (e.ppn.0, e.fingerprint.0)).collect();
         assert_eq!(actual, expected);
         for (lpn, list) in (0..).zip(&model.lists) {
-            assert_eq!(&self.recycle.versions(Lpn(lpn)).map(|ppn| ppn.0).collect::<Vec<_>>(), list);
+            assert_eq!(&self.versions(lpn), list);
         }
         for (ppn, &state) in (0..).map(Ppn).zip(&model.states) {
             assert_eq!(self.recycle.accesses(ppn), model.accesses[ppn.index()]);
@@ -447,7 +455,7 @@ impl Pair {
     }
 
     fn versions(&self, lpn: u32) -> Vec<u32> {
-        self.recycle.versions(Lpn(lpn)).map(|ppn| ppn.0).collect()
+        self.recycle.versions(Lpn(lpn), self.valid(lpn)).map(|ppn| ppn.0).collect()
     }
 }
 
@@ -830,6 +838,6 @@ fn ram_is_itemised_as_the_paper_counts_it() {
 #[should_panic(expected = "dies twice")]
 fn a_page_cannot_die_twice() {
     let mut recycle = Recycle::new(8, 2, &RecycleOptions::default());
-    recycle.invalidated(Lpn(0), Ppn(1), Fingerprint(1));
-    recycle.invalidated(Lpn(0), Ppn(1), Fingerprint(1));
+    recycle.invalidated(Lpn(0), Ppn(1), None, Fingerprint(1));
+    recycle.invalidated(Lpn(0), Ppn(1), None, Fingerprint(1));
 }

@@ -291,7 +291,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn bind(&mut self, lpn: Lpn, unit: Unit, source: Option<Lpn>) -> Result<bool> {
         let Self { sharing, mapping, store, .. } = self;
         let Some(sharing) = sharing.as_mut().filter(|sharing| sharing.binds()) else { return Ok(false) };
-        if source.is_none() && flat_place(mapping, lpn) == Some(unit) {
+        if source.is_none() && mapping.in_ram(lpn) == Some(unit) {
             return Ok(true);
         }
         if !sharing.refs.has_room(unit) {
@@ -321,7 +321,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn bury(&mut self, first: Lpn, last: Lpn) -> Result<bool> {
         let Self { sharing, mapping, store, persistence, .. } = self;
         let (Some(sharing), true) = (sharing, persistence.replays_entries()) else { return Ok(true) };
-        if (first.0..=last.0).all(|lpn| flat_place(mapping, Lpn(lpn)).is_none()) {
+        if (first.0..=last.0).all(|lpn| mapping.in_ram(Lpn(lpn)).is_none()) {
             return Ok(true);
         }
         if !sharing.admit(mapping, store)? {
@@ -338,14 +338,14 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     pub(crate) fn is_still_shared(&mut self, lpn: Lpn, unit: Unit) -> bool {
         let fingerprint = self.fingerprint_of_unit(unit);
-        let Self { sharing, store, .. } = self;
+        let Self { sharing, store, chunks, .. } = self;
         let Some(sharing) = sharing else { return false };
         sharing.unbind(store, lpn, unit);
         if sharing.refs.down(unit) {
             return true;
         }
         if let Some(index) = &mut sharing.index {
-            index.remove(fingerprint, unit);
+            index.remove(fingerprint, unit, |unit| content_of(store, chunks.as_deref(), unit));
         }
         false
     }
@@ -359,12 +359,5 @@ impl<N: Nand> Ftl<N> {
             Content::Descriptor(_) => true,
         };
         read.map(|()| equal)
-    }
-}
-
-fn flat_place(mapping: &AnyMapping, lpn: Lpn) -> Option<Unit> {
-    match mapping {
-        AnyMapping::Flat(map) => map.get(lpn),
-        AnyMapping::Cached(_) => unreachable!("sharing runs on a flat map"),
     }
 }

@@ -143,6 +143,17 @@ macro_rules! delegate {
     };
 }
 
+impl AnyMapping {
+    /// The place of `lpn`, for parts that run beside a map in RAM only, because a look-up must not touch the flash.
+    #[inline]
+    pub(crate) fn in_ram(&self, lpn: Lpn) -> Option<Unit> {
+        match self {
+            Self::Flat(map) => map.get(lpn),
+            Self::Cached(_) => unreachable!("no part asks a map on flash in passing"),
+        }
+    }
+}
+
 impl Mapping for AnyMapping {
     #[inline]
     fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {

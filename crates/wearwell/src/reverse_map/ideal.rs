@@ -5,7 +5,10 @@
 //!
 //! Invariant: an entry exists exactly while its bind is current; tombstones are not kept, as nothing is rebuilt.
 
+use std::slice;
+
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry as Slot;
 use rustc_hash::FxBuildHasher;
 
 use super::{BlockId, ENTRY_BYTES, Entry, Lpn, Needed, Ppn, ReverseMap};
@@ -14,10 +17,53 @@ use crate::nand::Nand;
 use crate::page_set::PageSet;
 use crate::store::Store;
 
+/// A logical page that a bind gave its place, and the sequence number of the entry.
+#[derive(Clone, Copy, Debug)]
+struct Binder {
+    lpn: Lpn,
+    sequence: u64,
+}
+
+/// The binders of a place, oldest first. Nearly always it is one, which needs no allocation of its own.
+#[derive(Clone, Debug)]
+enum Binders {
+    One(Binder),
+    /// Two at least.
+    Several(Vec<Binder>),
+}
+
+impl Binders {
+    fn as_slice(&self) -> &[Binder] {
+        match self {
+            Self::One(binder) => slice::from_ref(binder),
+            Self::Several(binders) => binders,
+        }
+    }
+
+    fn push(&mut self, binder: Binder) {
+        match self {
+            Self::One(first) => *self = Self::Several(vec![*first, binder]),
+            Self::Several(binders) => binders.push(binder),
+        }
+    }
+
+    /// Forgets the binder `lpn`; `true` if it was the only one, which stays.
+    fn remove(&mut self, lpn: Lpn) -> bool {
+        let at = self.as_slice().iter().position(|binder| binder.lpn == lpn);
+        let at = at.expect("the binder was recorded");
+        let Self::Several(binders) = self else { return true };
+        binders.remove(at);
+        if let [one] = binders[..] {
+            *self = Self::One(one);
+        }
+        false
+    }
+}
+
 /// Binders of each page.
 #[derive(Clone, Debug)]
 pub struct Ideal {
-    binders: HashMap<Ppn, Vec<(Lpn, u64)>, FxBuildHasher>,
+    binders: HashMap<Ppn, Binders, FxBuildHasher>,
     /// Pages that have binders: what is asked of a whole block looks at a few words. Members of chunks lie above.
     bound: PageSet,
     pages: u64,
@@ -36,8 +82,11 @@ impl Ideal {
 
     /// The entries that name a place.
     pub fn entries_at(&self, place: Ppn) -> Vec<Entry> {
-        let entry = |&(lpn, sequence)| Entry { lpn, place: Some(place), source: None, sequence };
-        self.binders.get(&place).map_or_else(Vec::new, |binders| binders.iter().map(entry).collect())
+        let entry =
+            |&Binder { lpn, sequence }: &Binder| Entry { lpn, place: Some(place), source: None, sequence };
+        self.binders
+            .get(&place)
+            .map_or_else(Vec::new, |binders| binders.as_slice().iter().map(entry).collect())
     }
 }
 
@@ -48,7 +97,11 @@ impl ReverseMap for Ideal {
 
     fn record<N: Nand>(&mut self, _: &mut Store<N>, entry: Entry, _: Needed<'_>) -> Result<()> {
         if let Some(place) = entry.place {
-            self.binders.entry(place).or_default().push((entry.lpn, entry.sequence));
+            let binder = Binder { lpn: entry.lpn, sequence: entry.sequence };
+            match self.binders.entry(place) {
+                Slot::Occupied(mut binders) => binders.get_mut().push(binder),
+                Slot::Vacant(vacant) => _ = vacant.insert(Binders::One(binder)),
+            }
             self.entries += 1;
             if self.is_page(place) {
                 self.bound.insert(place);
@@ -59,9 +112,7 @@ impl ReverseMap for Ideal {
 
     fn supersede<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn, place: Ppn) {
         let binders = self.binders.get_mut(&place).expect("a superseded bind was recorded");
-        let at = binders.iter().position(|&(binder, _)| binder == lpn).expect("the binder was recorded");
-        binders.remove(at);
-        if binders.is_empty() {
+        if binders.remove(lpn) {
             self.binders.remove(&place);
             if self.is_page(place) {
                 self.bound.remove(place);
@@ -100,7 +151,7 @@ impl ReverseMap for Ideal {
     }
 
     fn check(&self) -> std::result::Result<(), String> {
-        let counted: usize = self.binders.values().map(Vec::len).sum();
+        let counted: usize = self.binders.values().map(|binders| binders.as_slice().len()).sum();
         if counted as u64 != self.entries {
             return Err(format!("{counted} binders, {} counted", self.entries));
         }

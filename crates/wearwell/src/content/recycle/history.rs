@@ -1,24 +1,27 @@
 //! The log-like mapping table (LMT): which physical pages still hold older versions of each logical page.
 //!
 //! One list per logical page, newest first, threaded through the physical pages themselves: a page is in at most one
-//! list, so a 4-byte link per physical page to the next older one and one head per logical page hold every history without
-//! allocation.
-//! The paper's list begins with the valid page. Here it begins behind it: the valid page is the engine's L2P entry,
-//! and only *dead* pages are nodes. Positions then count as the paper's version formula counts, an unmapped (trimmed)
-//! logical page needs no special case, and a page that GC copies while valid keeps its place by doing nothing. The
-//! price is that the owner of a page must be named to unlink the head of a list.
+//! list, so a 4-byte link per physical page holds every history without allocation. The paper's list begins with the valid
+//! page, and so does this one: its link names the newest dead page, and the link of a dead page names the next newer one, up
+//! to the valid page. Nobody keeps a head per logical page (3.5 bytes per page, and a cache miss of its own for every page
+//! that dies): who writes, moves or erases a page has the list in hand already. The price: a copied page that has dead ones is
+//! named anew by the newest of them, and who comes with a logical page only has to ask the map for its valid page. A logical
+//! page that was trimmed has none; the heads of such lists lie in a hash map.
+//!
+//! Positions count dead pages only, as the paper's version formula does.
 //!
 //! Dead pages are as few as the spare space, and nearly all of them are the only dead one of their logical page. So links to
-//! the next newer page, without which a page could not leave the middle of a long list at once, lie in a sparse table, and one
+//! the next older page, without which a page could not leave the middle of a long list at once, lie in a sparse table, and one
 //! bit per page says whether to look there.
 //!
 //! A dead page may also have a *slot* in the fingerprint store, and the way from page to slot is asked at every
 //! change. A hash index for it cost two cache misses per question; four more bytes per page would break the memory
-//! goal. So the slot's number displaces the page's `older` link, which moves to an array indexed by slot, and one bit
+//! goal. So the slot's number displaces the page's link, which moves to an array indexed by slot, and one bit
 //! per page says so: no memory per page beyond that bit, and the slot lies on the cache line that is needed anyway.
 //!
-//! Invariants: a page is listed exactly while it is dead and not erased; links of neighbours mirror each other;
-//! the head has no newer neighbour, a logical page without dead pages no head; only listed pages have slots.
+//! Invariants: a page is listed exactly while it is dead and not erased; links of neighbours mirror each other, the valid
+//! page's and the newest dead one's included; a list without a valid page has a head in the map, no other has; only listed
+//! pages have slots. The links of other pages mean nothing.
 //! Source: LX-SSD (Zhou et al.), section IV-B.1.
 
 use super::probability::OLDEST_POSITION;
@@ -26,7 +29,10 @@ use super::sparse::SparseTable;
 use crate::address::{Lpn, Ppn};
 use crate::page_set::PageSet;
 use crate::table::Table;
-use crate::warm::read_all;
+use crate::warm::{TOGETHER, read_all};
+use arrayvec::ArrayVec;
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
 
 const END: u32 = u32::MAX;
 
@@ -36,37 +42,40 @@ pub(super) const MAX_PAGES: u64 = END as u64;
 /// Dead pages of every logical page, newest first.
 #[derive(Clone, Debug)]
 pub(super) struct History {
-    /// The next older page of a dead one, or its slot if it has one.
+    /// A valid page: the newest dead one of its logical page. A dead page: the next newer one, or its slot if it has one.
     links: Table<u32>,
-    newest: Table<u32>,
-    /// The next newer page, of pages that have one.
-    newer: SparseTable<Ppn>,
-    /// Pages that are in a list. The links of others mean nothing.
+    /// The next older page, of dead pages that have one.
+    older: SparseTable<Ppn>,
+    /// The newest dead page of logical pages that have no valid one.
+    orphaned: HashMap<Lpn, Ppn, FxBuildHasher>,
+    /// Pages that are in a list.
     dead: PageSet,
     slotted: PageSet,
-    /// The older neighbour of the page that has this slot.
+    /// The newer neighbour of the page that has this slot.
     displaced: Vec<u32>,
     dead_pages: u64,
+    logical_pages: u32,
 }
 
 impl History {
-    /// Empty lists. Memory: 4 bytes and 3 bits per physical page, 4 bytes per logical page, 4 per slot, 10 to 20 per listed
-    /// page beyond the first of its list.
-    pub(super) fn new(physical_pages: usize, logical_pages: usize) -> Self {
+    /// Empty lists. Memory: 4 bytes and 3 bits per physical page, 4 bytes per slot, 10 to 20 per listed page beyond the
+    /// first of its list, and per logical page whose list has no valid page.
+    pub(super) fn new(physical_pages: usize, logical_pages: u32) -> Self {
         Self {
-            links: Table::zeroed(physical_pages),
-            newest: Table::filled(logical_pages, END),
-            newer: SparseTable::new(physical_pages),
+            links: Table::filled(physical_pages, END),
+            older: SparseTable::new(physical_pages),
+            orphaned: HashMap::default(),
             dead: PageSet::new(physical_pages as u64),
             slotted: PageSet::new(physical_pages as u64),
             displaced: Vec::new(),
             dead_pages: 0,
+            logical_pages,
         }
     }
 
-    /// Logical pages that have a list.
+    /// Logical pages that can have a list.
     pub(super) fn logical_pages(&self) -> u32 {
-        self.newest.len() as u32
+        self.logical_pages
     }
 
     /// Physical pages that can be listed.
@@ -85,23 +94,28 @@ impl History {
         self.dead.contains(ppn)
     }
 
-    /// The newest dead page of `lpn`.
+    /// The newest dead page of the logical page that has this valid one.
     #[inline]
-    pub(super) fn newest(&self, lpn: Lpn) -> Option<Ppn> {
-        page(self.newest.get(lpn.index()))
+    pub(super) fn newest(&self, valid: Ppn) -> Option<Ppn> {
+        page(self.links.get(valid.index()))
+    }
+
+    /// The newest dead page of `lpn`, whose valid page is `valid`.
+    pub(super) fn newest_of(&self, lpn: Lpn, valid: Option<Ppn>) -> Option<Ppn> {
+        valid.map_or_else(|| self.orphaned.get(&lpn).copied(), |valid| self.newest(valid))
     }
 
     /// The page that died just before `ppn` in the same list.
     #[inline]
     pub(super) fn older(&self, ppn: Ppn) -> Option<Ppn> {
-        let link = self.links.get(ppn.index());
-        page(if self.slotted.contains(ppn) { self.displaced[link as usize] } else { link })
+        self.older.get(ppn)
     }
 
-    /// The page that died just after `ppn` in the same list.
+    /// The page that died just after dead page `ppn` in the same list, or the valid page.
     #[inline]
-    fn newer(&self, ppn: Ppn) -> Option<Ppn> {
-        self.newer.get(ppn)
+    pub(super) fn newer(&self, ppn: Ppn) -> Option<Ppn> {
+        let link = self.links.get(ppn.index());
+        page(if self.slotted.contains(ppn) { self.displaced[link as usize] } else { link })
     }
 
     /// Reads the links of these pages, and the bits that say what they mean; see [`crate::warm`].
@@ -116,9 +130,9 @@ impl History {
         read_all(slots.iter().map(|&slot| self.displaced[slot as usize].into()));
     }
 
-    /// Dead pages of `lpn`, newest first.
-    pub(super) fn versions(&self, lpn: Lpn) -> impl Iterator<Item = Ppn> + '_ {
-        std::iter::successors(self.newest(lpn), |&ppn| self.older(ppn))
+    /// Dead pages of `lpn`, whose valid page is `valid`, newest first.
+    pub(super) fn versions(&self, lpn: Lpn, valid: Option<Ppn>) -> impl Iterator<Item = Ppn> + '_ {
+        std::iter::successors(self.newest_of(lpn, valid), |&ppn| self.older(ppn))
     }
 
     /// The slot of `ppn` in the store.
@@ -159,30 +173,65 @@ impl History {
     /// Newer dead pages before `ppn`, counted up to [`OLDEST_POSITION`]: at most 15 steps.
     #[inline]
     pub(super) fn position(&self, ppn: Ppn) -> u8 {
-        let newer = std::iter::successors(self.newer(ppn), |&ppn| self.newer(ppn));
+        let newer = std::iter::successors(self.newer_dead(ppn), |&ppn| self.newer_dead(ppn));
         newer.take(OLDEST_POSITION.into()).count() as u8
     }
 
-    /// `ppn` has just died as a version of `lpn`: position 0. Returns the version before it.
     #[inline]
-    pub(super) fn push(&mut self, lpn: Lpn, ppn: Ppn) -> Option<Ppn> {
-        assert!(self.dead.insert_new(ppn), "page {ppn} of logical page {lpn} dies twice");
-        let older = self.newest.replace(lpn.index(), ppn.0);
-        self.links.set(ppn.index(), older);
-        if older != END {
-            self.newer.insert(Ppn(older), ppn);
-        }
-        self.dead_pages += 1;
-        page(older)
+    fn newer_dead(&self, ppn: Ppn) -> Option<Ppn> {
+        self.newer(ppn).filter(|&newer| self.is_dead(newer))
     }
 
     #[inline]
-    fn set_older(&mut self, ppn: Ppn, older: u32) {
+    fn set_newer(&mut self, ppn: Ppn, newer: u32) {
         if self.slotted.contains(ppn) {
-            self.displaced[self.links.get(ppn.index()) as usize] = older;
+            self.displaced[self.links.get(ppn.index()) as usize] = newer;
         } else {
-            self.links.set(ppn.index(), older);
+            self.links.set(ppn.index(), newer);
         }
+    }
+
+    /// `ppn`, which is in no list, becomes the valid page of `lpn`. If another one is that still, it will die next.
+    #[inline]
+    pub(super) fn begin(&mut self, lpn: Lpn, ppn: Ppn) {
+        self.links.set(ppn.index(), END);
+        if !self.orphaned.is_empty()
+            && let Some(newest) = self.orphaned.remove(&lpn)
+        {
+            self.lead(ppn, newest);
+        }
+    }
+
+    /// `valid` stands before `newest`, the newest of its dead pages.
+    #[inline]
+    fn lead(&mut self, valid: Ppn, newest: Ppn) {
+        self.links.set(valid.index(), newest.0);
+        self.set_newer(newest, valid.0);
+    }
+
+    /// Valid page `ppn` of `lpn` has just died: position 0. `successor` is the valid page now, if there is one. Returns the
+    /// version before it.
+    #[inline]
+    pub(super) fn push(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) -> Option<Ppn> {
+        assert!(self.dead.insert_new(ppn), "page {ppn} of logical page {lpn} dies twice");
+        let older = self.newest(ppn);
+        if let Some(older) = older {
+            self.older.insert(ppn, older);
+        }
+        if let Some(successor) = successor {
+            self.lead(successor, ppn);
+        } else {
+            self.orphan(lpn, ppn);
+        }
+        self.dead_pages += 1;
+        older
+    }
+
+    /// `newest` is the newest dead page of `lpn`, which has no valid page.
+    #[cold]
+    fn orphan(&mut self, lpn: Lpn, newest: Ppn) {
+        self.set_newer(newest, END);
+        self.orphaned.insert(lpn, newest);
     }
 
     /// Takes `ppn`, which has no slot any more, out of the list of `lpn`; older pages move up by one position.
@@ -193,26 +242,48 @@ impl History {
             self.dead.remove(ppn),
             "page {ppn} is not dead and cannot leave the list of logical page {lpn}"
         );
-        let older = self.links.get(ppn.index());
-        let newer = self.newer.remove(ppn);
-        if let Some(newer) = newer {
-            self.set_older(newer, older);
-        } else {
-            let head = self.newest.replace(lpn.index(), older);
-            assert!(head == ppn.0, "page {ppn} is not a version of logical page {lpn}");
-        }
-        match (page(older), newer) {
-            (Some(older), Some(newer)) => self.newer.insert(older, newer),
-            (Some(older), None) => _ = self.newer.remove(older),
-            (None, _) => {}
+        let (newer, older) = (page(self.links.get(ppn.index())), self.older.remove(ppn));
+        match (newer, older) {
+            (None, _) => self.unlink_orphan(lpn, ppn, older),
+            (Some(newer), _) if self.is_dead(newer) => self.join(newer, older),
+            (Some(valid), Some(older)) => self.lead(valid, older),
+            (Some(valid), None) => self.links.set(valid.index(), END),
         }
         self.dead_pages -= 1;
     }
 
-    /// Reads the heads of these lists. No owner (`Lpn::NONE`) is skipped.
-    pub(super) fn warm_heads(&self, owners: impl Iterator<Item = Lpn>) {
-        let owners = owners.filter(|lpn| lpn.index() < self.newest.len());
-        read_all(owners.map(|lpn| self.newest.get(lpn.index()).into()));
+    /// What stood between dead page `newer` and `older` has gone.
+    fn join(&mut self, newer: Ppn, older: Option<Ppn>) {
+        if let Some(older) = older {
+            self.older.insert(newer, older);
+            self.set_newer(older, newer.0);
+        } else {
+            self.older.remove(newer);
+        }
+    }
+
+    #[cold]
+    fn unlink_orphan(&mut self, lpn: Lpn, ppn: Ppn, older: Option<Ppn>) {
+        let head = self.orphaned.remove(&lpn);
+        assert!(head == Some(ppn), "page {ppn} is not a version of logical page {lpn}");
+        if let Some(older) = older {
+            self.orphan(lpn, older);
+        }
+    }
+
+    /// The valid pages `from` were copied to `to`: their lists begin there.
+    #[inline]
+    pub(super) fn relocate(&mut self, from: &[Ppn], to: &[Ppn]) {
+        for (from, to) in from.chunks(TOGETHER).zip(to.chunks(TOGETHER)) {
+            let newest: ArrayVec<Ppn, TOGETHER> = from.iter().filter_map(|&ppn| self.newest(ppn)).collect();
+            self.warm_listed(newest.iter().copied());
+            for (&from, &to) in from.iter().zip(to) {
+                match self.newest(from) {
+                    Some(newest) => self.lead(to, newest),
+                    None => self.links.set(to.index(), END),
+                }
+            }
+        }
     }
 
     /// Appends the dead ones of `count` pages from `first` on.
@@ -225,17 +296,24 @@ impl History {
         (0..self.physical_pages()).map(Ppn).filter(|&ppn| self.is_dead(ppn))
     }
 
-    /// Walks every list; the owner of each physical page, or what is wrong.
-    pub(super) fn check(&self) -> Result<Vec<Option<Lpn>>, String> {
+    /// Walks every list, with the valid page of each logical page given by `map`; the owner of each dead page, or what is
+    /// wrong.
+    pub(super) fn check(&self, map: impl Fn(Lpn) -> Option<Ppn>) -> Result<Vec<Option<Lpn>>, String> {
         let mut owners = vec![None; self.links.len()];
-        let mut listed = 0;
-        for lpn in (0..self.logical_pages()).map(Lpn) {
-            listed += self.check_list(lpn, &mut owners)?;
+        let (mut listed, mut lists, mut orphaned) = (0, 0, 0);
+        for lpn in (0..self.logical_pages).map(Lpn) {
+            let valid = map(lpn);
+            let length = self.check_list(lpn, valid, &mut owners)?;
+            listed += length;
+            lists += u64::from(length > 0);
+            orphaned += usize::from(length > 0 && valid.is_none());
         }
-        let lists = (0..self.logical_pages()).filter(|&lpn| self.newest(Lpn(lpn)).is_some()).count() as u64;
-        let newer = self.newer.counts();
-        if newer.map(|newer| lists + newer) != [listed; 2] {
-            return Err(format!("{lists} lists of {listed} pages; {newer:?} have a newer one"));
+        if orphaned != self.orphaned.len() {
+            return Err(format!("{orphaned} lists have no valid page, {} have a head", self.orphaned.len()));
+        }
+        let older = self.older.counts();
+        if older.map(|older| lists + older) != [listed; 2] {
+            return Err(format!("{lists} lists of {listed} pages; {older:?} have an older one"));
         }
         let marked = self.all_dead().count() as u64;
         if (listed, listed) != (self.dead_pages, marked) {
@@ -244,10 +322,10 @@ impl History {
         Ok(owners)
     }
 
-    fn check_list(&self, lpn: Lpn, owners: &mut [Option<Lpn>]) -> Result<u64, String> {
-        let mut newer = None;
+    fn check_list(&self, lpn: Lpn, valid: Option<Ppn>, owners: &mut [Option<Lpn>]) -> Result<u64, String> {
+        let mut newer = valid;
         let mut length = 0;
-        for ppn in self.versions(lpn) {
+        for ppn in self.versions(lpn, valid) {
             if let Some(other) = owners[ppn.index()].replace(lpn) {
                 return Err(format!("page {ppn} is listed by logical pages {other} and {lpn}"));
             }
@@ -270,51 +348,83 @@ fn page(link: u32) -> Option<Ppn> {
 mod tests {
     use super::*;
 
-    fn versions(history: &History, lpn: u32) -> Vec<u32> {
-        history.versions(Lpn(lpn)).map(|ppn| ppn.0).collect()
+    /// The dead pages before `valid`.
+    fn versions(history: &History, lpn: u32, valid: Option<Ppn>) -> Vec<u32> {
+        history.versions(Lpn(lpn), valid).map(|ppn| ppn.0).collect()
+    }
+
+    /// Logical page `lpn` was written to pages 0, 1, 2 ... in turn: all but the last are dead.
+    fn written(pages: u32, lpn: u32) -> History {
+        let mut history = History::new(pages as usize, 2);
+        history.begin(Lpn(lpn), Ppn(0));
+        (1..pages).for_each(|p| write_after(&mut history, lpn, p));
+        history
+    }
+
+    fn write_after(history: &mut History, lpn: u32, p: u32) {
+        history.begin(Lpn(lpn), Ppn(p));
+        let older = history.push(Lpn(lpn), Ppn(p - 1), Some(Ppn(p)));
+        assert_eq!(older, (p - 1).checked_sub(1).map(Ppn));
     }
 
     #[test]
     fn pages_leave_from_every_place_of_a_list() {
-        for gone in 0..3 {
-            let mut history = History::new(4, 2);
-            (0..3).for_each(|p| assert!(history.push(Lpn(1), Ppn(p)).is_none_or(|older| older.0 + 1 == p)));
+        for (gone, is_trimmed) in [(0, false), (1, false), (2, false), (0, true), (1, true), (2, true)] {
+            let mut history = written(4, 1);
+            let mut expected: Vec<u32> = [2, 1, 0].into_iter().filter(|&p| p != gone).collect();
+            let valid = (!is_trimmed).then_some(Ppn(3));
+            if is_trimmed {
+                history.push(Lpn(1), Ppn(3), None);
+                expected.insert(0, 3);
+            }
             history.unlink(Lpn(1), Ppn(gone));
-            let expected: Vec<u32> = [2, 1, 0].into_iter().filter(|&p| p != gone).collect();
-            assert_eq!(versions(&history, 1), expected);
+            assert_eq!(versions(&history, 1, valid), expected);
             assert!(!history.is_dead(Ppn(gone)));
-            history.check().unwrap();
+            history.check(|lpn| valid.filter(|_| lpn == Lpn(1))).unwrap();
         }
     }
 
     #[test]
     fn slots_displace_links_without_a_trace() {
-        let mut history = History::new(4, 1);
-        history.push(Lpn(0), Ppn(0));
+        let mut history = History::new(5, 1);
+        history.begin(Lpn(0), Ppn(0));
+        write_after(&mut history, 0, 1);
         history.attach(Ppn(0), 7);
-        (1..4).for_each(|p| assert!(history.push(Lpn(0), Ppn(p)).is_none_or(|older| older.0 + 1 == p)));
+        (2..5).for_each(|p| write_after(&mut history, 0, p));
         history.attach(Ppn(1), 0);
-        history.check().unwrap();
+        let map = |lpn| (lpn == Lpn(0)).then_some(Ppn(4));
+        history.check(map).unwrap();
         assert_eq!([0, 1, 2].map(|p| history.slot(Ppn(p))), [Some(7), Some(0), None]);
         assert_eq!([0, 1].map(|p| history.position(Ppn(p))), [3, 2]);
         history.detach(Ppn(1));
         history.unlink(Lpn(0), Ppn(1));
-        assert_eq!((history.position(Ppn(0)), versions(&history, 0)), (2, vec![3, 2, 0]));
-        history.check().unwrap();
+        assert_eq!((history.position(Ppn(0)), versions(&history, 0, Some(Ppn(4)))), (2, vec![3, 2, 0]));
+        history.check(map).unwrap();
     }
 
     #[test]
     fn positions_stop_at_15() {
-        let mut history = History::new(20, 1);
-        (0..20).for_each(|p| assert!(history.push(Lpn(0), Ppn(p)).is_none_or(|older| older.0 + 1 == p)));
+        let history = written(21, 0);
         assert_eq!([19, 18, 5, 4, 3, 0].map(|p| history.position(Ppn(p))), [0, 1, 14, 15, 15, 15]);
+    }
+
+    #[test]
+    fn a_trimmed_page_gets_its_history_back_and_a_copied_one_keeps_it() {
+        let mut history = History::new(4, 1);
+        history.begin(Lpn(0), Ppn(0));
+        assert_eq!(history.push(Lpn(0), Ppn(0), None), None);
+        history.check(|_| None).unwrap();
+        history.begin(Lpn(0), Ppn(1));
+        history.relocate(&[Ppn(1)], &[Ppn(2)]);
+        assert_eq!(versions(&history, 0, Some(Ppn(2))), [0]);
+        history.check(|_| Some(Ppn(2))).unwrap();
     }
 
     #[test]
     #[should_panic(expected = "page 0 is not a version of logical page 1")]
     fn a_wrong_owner_is_refused() {
         let mut history = History::new(2, 2);
-        history.push(Lpn(0), Ppn(0));
+        history.push(Lpn(0), Ppn(0), None);
         history.unlink(Lpn(1), Ppn(0));
     }
 }

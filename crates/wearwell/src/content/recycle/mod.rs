@@ -12,16 +12,17 @@
 //!
 //! 1. Host write of `lpn`: [`Recycle::find`] *before* the current version is invalidated, so that content equal to a
 //!    valid page is not a hit. On a hit: [`Recycle::revive`]; else program a page and [`Recycle::programmed`]. Then
-//!    [`Recycle::invalidated`] for the previous page, if there was one.
+//!    [`Recycle::invalidated`] for the previous page, if there was one, with the new one as its successor.
 //! 2. After a hit, fast loading: [`Recycle::neighbours`] of the page's former owner, one spare-area read and one
 //!    [`Recycle::load_fast`] for each page returned. No page may die, be revived or be erased in between.
-//! 3. Trim: [`Recycle::invalidated`]. The page stays in its list and can be recycled.
+//! 3. Trim: [`Recycle::invalidated`] without a successor. The page stays in its list and can be recycled.
 //! 4. Host read: [`Recycle::read`] for the valid page that was read.
 //! 5. GC: [`Recycle::moved`] for each copied valid page; [`Recycle::erased_block`] (or [`Recycle::erased`] for *every*
 //!    page) before the block can be programmed again. If GC is interruptible, a dead page of the victim may be revived between two
 //!    copies and is then valid: validity must be asked per page, not once per block.
 //! 6. Power failure: [`Recycle::power_failed`], then [`Recycle::reload_candidates`] and one [`Recycle::load`] each.
 //!
+//! The valid page of a logical page is the engine's to know: it is asked where only the logical page is at hand.
 //! The owner of a dead or valid page is [`Recycle::owner`]: the spare area alone is wrong for recycled pages.
 //!
 //! # Decisions
@@ -191,15 +192,15 @@ pub struct Recycle {
 }
 
 impl Recycle {
-    /// A device without dead pages. Memory: 5 bytes per physical page, 4 bytes per logical page, about 50 bytes
-    /// per store entry, 10 to 20 per recycled page, and per dead page that has a newer one of its logical page.
+    /// A device without dead pages. Memory: 5 bytes per physical page, about 50 bytes per store entry, 10 to 20 per
+    /// recycled page, per dead page that has an older one of its logical page, and per trimmed logical page that has one.
     ///
     /// `physical_pages` is at most `u32::MAX`: one page number is kept back.
     pub fn new(physical_pages: u64, logical_pages: u32, options: &RecycleOptions) -> Self {
         assert!(physical_pages <= MAX_PAGES, "{physical_pages} pages; recycling names at most {MAX_PAGES}");
         let pages = physical_pages as usize;
         Self {
-            history: History::new(pages, logical_pages as usize),
+            history: History::new(pages, logical_pages),
             accesses: Accesses::new(pages),
             probability: Probability::new(options.alpha, options.beta),
             store: Store::new(options.capacity_entries),
@@ -226,19 +227,18 @@ impl Recycle {
         Some(self.store.candidate(slot).ppn)
     }
 
-    /// Reads what writes of `lpns`, now at `ppns` with these contents, will need; see [`crate::warm`].
-    pub(crate) fn warm(&self, lpns: &[Lpn], ppns: &[Ppn], contents: &[Fingerprint]) {
-        self.history.warm_heads(lpns.iter().copied());
+    /// Reads what overwriting `ppns` with these contents will need; see [`crate::warm`].
+    pub(crate) fn warm(&self, ppns: &[Ppn], contents: &[Fingerprint]) {
         self.history.warm_listed(ppns.iter().copied());
         read_all(ppns.iter().map(|&ppn| self.accesses.get(ppn).into()));
         let newest: ArrayVec<Ppn, TOGETHER> =
-            lpns.iter().filter_map(|&lpn| self.history.newest(lpn)).collect();
+            ppns.iter().filter_map(|&ppn| self.history.newest(ppn)).collect();
         self.history.warm_listed(newest.iter().copied());
         let slots = self.slots_of(&newest);
         self.history.warm_displaced(&slots);
         self.store.warm_places(&slots);
         self.store.warm_find(contents);
-        self.store.warm_evictions(&self.history, lpns.len());
+        self.store.warm_evictions(&self.history, ppns.len());
     }
 
     fn slots_of(&self, dead: &[Ppn]) -> ArrayVec<u32, TOGETHER> {
@@ -254,6 +254,7 @@ impl Recycle {
     /// count goes on from where it was.
     pub fn revive(&mut self, ppn: Ppn, former_owner: Lpn, lpn: Lpn) {
         self.take_out(former_owner, ppn);
+        self.history.begin(lpn, ppn);
         if lpn != former_owner {
             self.owners.set(ppn, lpn);
         }
@@ -264,6 +265,7 @@ impl Recycle {
     pub fn programmed(&mut self, lpn: Lpn, ppn: Ppn) {
         assert!(!self.history.is_dead(ppn), "page {ppn} is programmed for {lpn} and still listed as dead");
         debug_assert!(self.is_blank(ppn), "page {ppn} was erased, which nobody was told");
+        self.history.begin(lpn, ppn);
     }
 
     /// Whether nothing is known of `ppn` but what its spare area says, as of every page after its erase.
@@ -272,10 +274,10 @@ impl Recycle {
     }
 
     /// The valid page of `lpn` is overwritten or trimmed: it becomes the newest dead page of `lpn` and is offered to
-    /// the store. Up to 15 older pages lose a version.
+    /// the store. `successor` is the valid page of `lpn` now, which was told before. Up to 15 older pages lose a version.
     #[inline]
-    pub fn invalidated(&mut self, lpn: Lpn, ppn: Ppn, fingerprint: Fingerprint) {
-        if let Some(older) = self.history.push(lpn, ppn) {
+    pub fn invalidated(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>, fingerprint: Fingerprint) {
+        if let Some(older) = self.history.push(lpn, ppn, successor) {
             self.relevel_from(older, 1);
         }
         self.offer(Candidate { ppn, fingerprint, accesses: self.accesses.get(ppn) }, 0);
@@ -293,12 +295,13 @@ impl Recycle {
         assert!(!self.history.is_dead(from), "page {from} of {lpn} is copied as valid and listed as dead");
         assert!(!self.history.is_dead(to), "page {to} is a copy for {lpn} and still listed as dead");
         self.accesses.transfer(from, to);
+        self.history.relocate(&[from], &[to]);
         self.owners.forget(from);
         self.owners.forget(to);
     }
 
     /// GC copied the valid pages of a block in order, as [`Recycle::moved`] for each, up to the last of `to`: but without
-    /// looking at single pages that were never read or recycled.
+    /// asking who read or recycled a page where nobody did.
     pub fn moved_block(&mut self, first: Ppn, pages: u32, from: &[Ppn], to: &[Ppn]) {
         let from = &from[..to.len()];
         debug_assert!(to.iter().all(|&to| self.is_blank(to)), "an erased page was never read or recycled");
@@ -309,6 +312,7 @@ impl Recycle {
         if !self.accesses.are_zero(first, pages) {
             from.iter().zip(to).for_each(|(&from, &to)| self.accesses.transfer(from, to));
         }
+        self.history.relocate(from, to);
         self.owners.forget_moved(first, pages, from);
     }
 
@@ -329,7 +333,7 @@ impl Recycle {
         dead.clear();
         self.history.collect_dead(first, pages, &mut dead);
         for dead in dead.chunks(TOGETHER) {
-            self.warm_removals(dead, &spare_owner);
+            self.warm_removals(dead);
             for &ppn in dead {
                 self.take_out(self.owner(ppn, spare_owner(ppn)), ppn);
             }
@@ -340,11 +344,12 @@ impl Recycle {
     }
 
     /// Reads what taking these pages out will need; see [`crate::warm`].
-    fn warm_removals(&self, dead: &[Ppn], spare_owner: impl Fn(Ppn) -> Lpn) {
-        self.history.warm_heads(dead.iter().map(|&ppn| spare_owner(ppn)));
+    fn warm_removals(&self, dead: &[Ppn]) {
         self.history.warm_listed(dead.iter().copied());
         let slots = self.slots_of(dead);
         self.history.warm_displaced(&slots);
+        let newer: ArrayVec<Ppn, TOGETHER> = dead.iter().filter_map(|&ppn| self.history.newer(ppn)).collect();
+        self.history.warm_listed(newer.iter().copied());
         self.store.warm_places(&slots);
         self.store.warm_contents(&slots);
     }
@@ -358,15 +363,17 @@ impl Recycle {
     /// Fast loading after a hit on a page of `owner`: the newest dead page of each neighbour within the window goes
     /// to the head of the store. Pages whose content the store does not know are appended to `out`: the engine reads
     /// their spare area and calls [`Recycle::load_fast`]. At most `2 * window` pages; nothing under other policies.
-    pub fn neighbours(&mut self, owner: Lpn, out: &mut Vec<Ppn>) {
+    /// `map` tells the valid page of a logical page.
+    pub fn neighbours(&mut self, owner: Lpn, map: impl Fn(Lpn) -> Option<Ppn>, out: &mut Vec<Ppn>) {
         let StorePolicy::ProbabilityFastLoading { window } = self.policy else { return };
         if self.store.capacity() == Some(0) {
             return;
         }
+        let pages = self.history.logical_pages();
         for distance in (1..=window).rev() {
             let around = [owner.0.checked_sub(distance), owner.0.checked_add(distance)];
-            for lpn in around.into_iter().flatten() {
-                self.load_newest(lpn, out);
+            for lpn in around.into_iter().flatten().filter(|&lpn| lpn < pages) {
+                self.load_newest(Lpn(lpn), map(Lpn(lpn)), out);
             }
         }
     }
@@ -406,7 +413,7 @@ impl Recycle {
     pub fn forget(&mut self) {
         self.store.clear(&mut self.history);
         let pages = self.history.physical_pages() as usize;
-        self.history = History::new(pages, self.history.logical_pages() as usize);
+        self.history = History::new(pages, self.history.logical_pages());
         self.accesses = Accesses::new(pages);
         self.owners = Owners::new(pages);
     }
@@ -484,9 +491,9 @@ impl Recycle {
         self.accesses.get(ppn)
     }
 
-    /// Dead pages of `lpn`, newest first.
-    pub fn versions(&self, lpn: Lpn) -> impl Iterator<Item = Ppn> + '_ {
-        self.history.versions(lpn)
+    /// Dead pages of `lpn`, whose valid page is `valid`, newest first.
+    pub fn versions(&self, lpn: Lpn, valid: Option<Ppn>) -> impl Iterator<Item = Ppn> + '_ {
+        self.history.versions(lpn, valid)
     }
 
     /// The store in its order, best first.
@@ -519,7 +526,7 @@ impl Recycle {
     /// # Errors
     /// The first violation found, as a sentence.
     pub fn check(&self, mapping: impl Fn(Lpn) -> Option<Ppn>) -> Result<(), String> {
-        let mut owners = self.history.check()?;
+        let mut owners = self.history.check(&mapping)?;
         for lpn in (0..self.history.logical_pages()).map(Lpn) {
             let Some(ppn) = mapping(lpn) else { continue };
             if let Some(other) = owners[ppn.index()].replace(lpn) {
@@ -609,9 +616,8 @@ impl Recycle {
     }
 
     /// The newest dead page of `lpn` goes to the head of the store, or to `out` if its content is not known.
-    fn load_newest(&mut self, lpn: u32, out: &mut Vec<Ppn>) {
-        if lpn < self.history.logical_pages()
-            && let Some(ppn) = self.history.newest(Lpn(lpn))
+    fn load_newest(&mut self, lpn: Lpn, valid: Option<Ppn>, out: &mut Vec<Ppn>) {
+        if let Some(ppn) = self.history.newest_of(lpn, valid)
             && !self.raise(ppn)
         {
             out.push(ppn);

@@ -11,7 +11,7 @@ use crate::content::{Content, Fingerprint};
 use crate::design::RecycleDesign;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
-use crate::mapping::Mapping;
+use crate::mapping::{AnyMapping, Mapping};
 use crate::nand::Nand;
 use crate::store::Store;
 use crate::timing::Cause;
@@ -32,12 +32,19 @@ impl RecycleStage {
     }
 }
 
+/// The page that holds the content of `lpn`. Recycling knows no other units.
+#[inline]
+fn valid_page(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
+    mapping.in_ram(lpn).map(|unit| Ppn(unit.0))
+}
+
 impl<N: Nand> Ftl<N> {
     /// Offers a page that just died to the fingerprint store.
     pub(crate) fn offer_dead(&mut self, lpn: Lpn, dead: Ppn) {
         let Some(stage) = &mut self.recycle else { return };
         let fingerprint = self.store.nand().fingerprint(dead);
-        stage.part.invalidated(lpn, dead, fingerprint);
+        let successor = valid_page(&self.mapping, lpn);
+        stage.part.invalidated(lpn, dead, successor, fingerprint);
     }
 
     /// A dead page with this content. With `verify_on_hit` its bytes are read and compared, and the read is charged.
@@ -63,7 +70,7 @@ impl<N: Nand> Ftl<N> {
     /// Serves a write of `lpn` with a dead page of equal content: one map update, no program.
     pub(crate) fn recycle_page(&mut self, lpn: Lpn, dead: Ppn) -> Result<()> {
         let spare_owner = self.store.owner(dead);
-        // The map may have to read and write translation pages; nothing has changed yet if that fails.
+        // The map may have to be stored in NVRAM; nothing has changed yet if that fails.
         let old = self.mapping.update(&mut self.store, lpn, Some(dead.into()))?;
         let stage = self.recycle.as_mut().expect("only the recycling stage finds dead pages");
         let former = stage.part.owner(dead, spare_owner);
@@ -80,7 +87,7 @@ impl<N: Nand> Ftl<N> {
     fn load_neighbours(&mut self, owner: Lpn) -> Result<()> {
         let Some(stage) = &mut self.recycle else { return Ok(()) };
         let mut neighbours = std::mem::take(&mut stage.neighbours);
-        stage.part.neighbours(owner, &mut neighbours);
+        stage.part.neighbours(owner, |lpn| valid_page(&self.mapping, lpn), &mut neighbours);
         for ppn in neighbours.drain(..) {
             let oob = self.store.read_spare(ppn, Cause::Content)?;
             stage.part.load_fast(ppn, oob.fingerprint);

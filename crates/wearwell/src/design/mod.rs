@@ -63,11 +63,6 @@ impl ContentParts {
         if self.sharing.is_some() && mapping != MappingPart::Flat {
             return Err(Error::Options("sharing needs the whole map in RAM: choose the flat mapping".into()));
         }
-        if self.recycle.is_some() && mapping != MappingPart::Flat {
-            return Err(Error::Options(
-                "recycling needs the whole map in RAM: choose the flat mapping".into(),
-            ));
-        }
         let stages =
             [self.recycle.is_some(), self.sharing.is_some() || self.chunks.is_some(), self.delta.is_some()];
         if stages.into_iter().filter(|&stage| stage).count() > 1 {

@@ -20,7 +20,7 @@ pub use translation_table::DirectoryPart;
 
 pub(crate) use cached::{Identified, still_names};
 
-use crate::address::{Lpn, Ppn, Unit};
+use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::error::Result;
 use crate::nand::Nand;
 use crate::store::Store;
@@ -144,12 +144,13 @@ macro_rules! delegate {
 }
 
 impl AnyMapping {
-    /// The place of `lpn`, for parts that run beside a map in RAM only, because a look-up must not touch the flash.
+    /// The place of `lpn` as far as RAM knows it, for questions that are not worth a read: of a map on flash the entries
+    /// in the cache, that of the last update among them.
     #[inline]
     pub(crate) fn in_ram(&self, lpn: Lpn) -> Option<Unit> {
         match self {
             Self::Flat(map) => map.get(lpn),
-            Self::Cached(_) => unreachable!("no part asks a map on flash in passing"),
+            Self::Cached(map) => map.cached(lpn).and_then(Address::some),
         }
     }
 }

@@ -3,8 +3,8 @@
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{RecycleOptions, StorePolicy};
 use wearwell::design::{
-    DeltaDesign, DftlOptions, GeckoFtlOptions, Parts, Persistence, RecycleDesign, SharingDesign, UFtlOptions,
-    delta, dftl, geckoftl, ibftl, integrated, lazyftl, page_map, recyclable, remap, uftl,
+    DeltaDesign, DftlOptions, GeckoFtlOptions, MappingPart, Parts, Persistence, RecycleDesign, SharingDesign,
+    UFtlOptions, delta, dftl, geckoftl, ibftl, integrated, lazyftl, page_map, recyclable, remap, uftl,
 };
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
 use wearwell::mapping::CachedOptions;
@@ -86,6 +86,11 @@ fn delta_encoding(open_pages: u32, cache_entries: Option<u32>) -> Parts {
     delta(gc, design, cache_entries.map(CachedOptions::of_entries))
 }
 
+/// The same with a map on flash of which RAM holds a few entries.
+fn on_flash(cache_entries: u32, parts: Parts) -> Parts {
+    Parts { mapping: MappingPart::Cached(CachedOptions::of_entries(cache_entries)), ..parts }
+}
+
 fn tree(cache_entries: u32, cached_nodes: u32) -> UFtlOptions {
     UFtlOptions { cache_entries, cached_nodes }
 }
@@ -124,6 +129,7 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("recyclable prob+fl rc-gc", recycling(RC_GC, FAST_LOADING, Some(6), true)),
         ("recyclable unbounded greedy", recycling(GREEDY, unbounded, None, true)),
         ("recyclable unbounded rc-gc", recycling(RC_GC, unbounded, None, false)),
+        ("recyclable map on flash", on_flash(6, recycling(RC_GC, FAST_LOADING, Some(6), true))),
         ("dftl 1 entry", demand_paged(1)),
         ("dftl 4 entries", demand_paged(4)),
         ("dftl 16 entries", demand_paged(16)),

@@ -29,7 +29,9 @@ const DISTANCES: u32 = 32;
 const FAR: usize = 3;
 /// One that passed by.
 const PASSED: u64 = 1 << 56;
-/// As many as can be counted. With random hashes the most that ever pass one line by are some dozens.
+const LEFT: u64 = PASSED.wrapping_neg();
+/// As many as can be counted. With random hashes the most that ever pass one line by are some dozens; where contents were
+/// made to meet, those beyond are not learnt.
 const MOST_PASSED: u64 = u64::MAX / PASSED;
 /// Tag of a free place.
 const FREE: u8 = 0;
@@ -191,13 +193,13 @@ impl Whole {
         self.set_distance(spot, 0);
     }
 
-    /// The lines from `first` on up to `end` count one entry less.
+    /// One more or one less has passed by the lines from `first` on up to `end`.
     #[inline]
-    fn uncount(&mut self, first: usize, end: usize) {
+    fn add_to_counts(&mut self, first: usize, end: usize, passed: u64) {
         let mut line = first;
         while line != end {
             let at = line * LINE_WORDS + LAST_TAGS;
-            self.words.set(at, self.words.get(at) - PASSED);
+            self.words.set(at, self.words.get(at).wrapping_add(passed));
             line = self.after(line);
         }
     }
@@ -236,22 +238,25 @@ impl Whole {
             return self.set_unit(spot, unit);
         }
         assert!(self.entries < self.most_units, "{} units hold different contents", self.most_units);
-        let (spot, distance) = self.pass_to_room(hash);
+        let Some((spot, distance)) = self.room(hash) else { return };
+        self.add_to_counts(self.home(hash), spot.line, PASSED);
         self.put(spot, tag_of(hash), unit, distance);
         self.entries += 1;
     }
 
-    /// The free place for an entry with this hash, which passes full lines by, and how far it is from home.
+    /// The free place for an entry with this hash behind full lines, and how far it is from home; `None` if one of these lines
+    /// cannot count it.
     #[inline]
-    fn pass_to_room(&mut self, hash: u64) -> (Spot, usize) {
+    fn room(&self, hash: u64) -> Option<(Spot, usize)> {
         let (mut line, mut distance) = (self.home(hash), 0);
         loop {
             let tags = self.tags(line);
             if let Some(place) = Places::with_tag(tags, FREE).next() {
-                return (Spot { line, place }, distance);
+                return Some((Spot { line, place }, distance));
             }
-            assert!(tags[1] / PASSED < MOST_PASSED, "the hashes of contents are not random");
-            self.words.set(line * LINE_WORDS + LAST_TAGS, tags[1] + PASSED);
+            if tags[1] / PASSED == MOST_PASSED {
+                return None;
+            }
             (line, distance) = (self.after(line), distance + 1);
         }
     }
@@ -260,7 +265,7 @@ impl Whole {
     #[inline]
     pub(super) fn remove(&mut self, hash: u64, unit: Unit, hash_of: impl Fn(Unit) -> u64) {
         let Some(spot) = self.search(hash, |other| other == unit) else { return };
-        self.uncount(self.home(hash), spot.line);
+        self.add_to_counts(self.home(hash), spot.line, LEFT);
         self.entries -= 1;
         self.close(spot, hash_of);
     }
@@ -272,7 +277,7 @@ impl Whole {
         while self.tags(gap.line)[1] >= PASSED {
             let (from, distance) = self.passer_by(gap.line, &hash_of);
             self.put(gap, self.tag_at(from), self.unit_at(from), distance);
-            self.uncount(gap.line, from.line);
+            self.add_to_counts(gap.line, from.line, LEFT);
             self.free(from);
             gap = from;
         }
@@ -349,6 +354,20 @@ mod tests {
         }
         assert!((0..index.words.len()).all(|at| at % LINE_WORDS < FIRST_TAGS || index.words.get(at) == 0));
         assert_eq!(index.len(), 0);
+    }
+
+    /// A client of a drive may choose contents whose hashes meet.
+    #[test]
+    fn contents_made_to_meet_are_learnt_as_far_as_they_can_be_counted() {
+        let mut index = Whole::new(9000);
+        let unit = |hash: u64| Unit(hash as u32);
+        (1..=600).for_each(|hash| index.insert(hash, unit(hash), |other| other == unit(hash)));
+        let most = ENTRIES as u64 + MOST_PASSED;
+        assert_eq!(u64::from(index.len()), most);
+        let is_known = |hash: u64| index.unit(hash, |other| other == unit(hash)).is_some();
+        assert!((1..=600).all(|hash| is_known(hash) == (hash <= most)));
+        (1..=600).for_each(|hash| index.remove(hash, unit(hash), |unit| unit.0.into()));
+        assert!((0..index.words.len()).all(|at| at % LINE_WORDS < FIRST_TAGS || index.words.get(at) == 0));
     }
 
     #[test]

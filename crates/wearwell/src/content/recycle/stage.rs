@@ -32,7 +32,7 @@ impl RecycleStage {
     }
 }
 
-/// The page that holds the content of `lpn`. Recycling knows no other units.
+/// The page that holds the content of `lpn`, as far as RAM knows. Recycling knows no other units.
 #[inline]
 fn valid_page(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
     mapping.in_ram(lpn).map(|unit| Ppn(unit.0))
@@ -70,7 +70,7 @@ impl<N: Nand> Ftl<N> {
     /// Serves a write of `lpn` with a dead page of equal content: one map update, no program.
     pub(crate) fn recycle_page(&mut self, lpn: Lpn, dead: Ppn) -> Result<()> {
         let spare_owner = self.store.owner(dead);
-        // The map may have to be stored in NVRAM; nothing has changed yet if that fails.
+        // The map may have to read and write translation pages; nothing has changed yet if that fails.
         let old = self.mapping.update(&mut self.store, lpn, Some(dead.into()))?;
         let stage = self.recycle.as_mut().expect("only the recycling stage finds dead pages");
         let former = stage.part.owner(dead, spare_owner);
@@ -83,7 +83,8 @@ impl<N: Nand> Ftl<N> {
         self.load_neighbours(former)
     }
 
-    /// Fast loading: dead pages of neighbouring addresses enter the store for a spare-area read each.
+    /// Fast loading: dead pages of neighbouring addresses enter the store for a spare-area read each. Of a map on flash only
+    /// those are found whose entries are cached.
     fn load_neighbours(&mut self, owner: Lpn) -> Result<()> {
         let Some(stage) = &mut self.recycle else { return Ok(()) };
         let mut neighbours = std::mem::take(&mut stage.neighbours);

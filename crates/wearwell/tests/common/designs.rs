@@ -129,7 +129,6 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("recyclable prob+fl rc-gc", recycling(RC_GC, FAST_LOADING, Some(6), true)),
         ("recyclable unbounded greedy", recycling(GREEDY, unbounded, None, true)),
         ("recyclable unbounded rc-gc", recycling(RC_GC, unbounded, None, false)),
-        ("recyclable map on flash", on_flash(6, recycling(RC_GC, FAST_LOADING, Some(6), true))),
         ("dftl 1 entry", demand_paged(1)),
         ("dftl 4 entries", demand_paged(4)),
         ("dftl 16 entries", demand_paged(16)),
@@ -165,6 +164,7 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("nvram delta", unpowered(delta_encoding(1, None))),
         ("nvram integrated compression", unpowered(integrated(GcOptions::default(), None, true))),
         ("nvram integrated", unpowered(integrated(GcOptions::default(), Some(VERIFIED), true))),
+        ("recyclable map on flash", on_flash(6, recycling(RC_GC, FAST_LOADING, Some(6), true))),
     ]
     .into_iter()
     .map(|(name, parts)| DesignUnderTest { name, parts })

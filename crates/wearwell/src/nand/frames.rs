@@ -61,16 +61,14 @@ impl Frames {
     }
 }
 
-/// Table and place in it: tables of 1, 2, 4 frames and so on, and from the largest on all of one size.
+/// Table and place in it: tables of 1, 2, 4 frames and so on, and from the largest on all of one size. Without a branch:
+/// which kind of table a frame is in is as random as the frame.
 #[inline]
 fn place_of(frame: Frame) -> (usize, usize) {
     let counted = frame + 1;
-    if counted >> LARGEST_LOG2 == 0 {
-        let table = counted.ilog2();
-        return (table as usize, (counted - (1 << table)) as usize);
-    }
-    let table = LARGEST_LOG2 - 1 + (counted >> LARGEST_LOG2);
-    (table as usize, (counted & ((1 << LARGEST_LOG2) - 1)) as usize)
+    let log2 = counted.ilog2().min(LARGEST_LOG2);
+    let table = log2.min(LARGEST_LOG2 - 1) + (counted >> LARGEST_LOG2);
+    (table as usize, (counted & ((1 << log2) - 1)) as usize)
 }
 
 #[cfg(test)]

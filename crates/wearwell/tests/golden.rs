@@ -75,6 +75,7 @@ const EXPECTED: &[Row] = &[
     ("nvram delta", [3708, 2144, 0, 0, 191, 0, 0, 0], [1635, 2142, 0, 0, 341, 0, 0, 0], [342, 0]),
     ("nvram integrated compression", [107, 813, 0, 0, 3175, 0, 0, 0], [3479, 965, 0, 0, 1288, 0, 0, 0], [220, 0]),
     ("nvram integrated", [36, 0, 0, 0, 65, 0, 0, 0], [2790, 0, 0, 0, 7385, 0, 0, 0], [0, 0]),
+    ("recyclable map on flash", [3519, 2623, 0, 2697, 0, 0, 0, 0], [1687, 2623, 0, 9594, 353, 0, 0, 0], [516, 0]),
 ];
 
 /// Five thousand operations on the world `slc`, no buffer.

@@ -132,7 +132,6 @@ const CASES: [Case; 27] = [
             "mapping.cache_entries=32768",
         ],
         millions: 8,
-        repeats: 1,
         ..PAGE_MAP
     },
 ];

@@ -69,14 +69,9 @@ impl Run<'_> {
     /// Sets the arrival time of the next request, after the idle work that fits before it.
     pub(super) fn arrive(&mut self, trace_ns: u64) -> Result<(), Error> {
         let before = self.clock.arrival_ns;
-        self.set_arrival(trace_ns);
-        self.collect_while_idle(before)
-    }
-
-    /// Sets the arrival time of the next request, and lets those complete that have to before.
-    fn set_arrival(&mut self, trace_ns: u64) {
         let timing = self.timing.as_mut().expect("arrival needs a timing engine");
         self.clock.set_arrival(self.pace, timing, trace_ns, self.first_ns.unwrap_or(0));
+        self.collect_while_idle(before)
     }
 
     /// Content schemes are managed in the design that has them; throttling needs none.

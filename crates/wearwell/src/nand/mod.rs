@@ -257,9 +257,9 @@ pub trait Nand {
         Ok(())
     }
 
-    /// Fills in words of metadata pages, none of a spare area, that are about to be read, where the medium holds them in memory: no flash is read,
-    /// and nothing may be concluded from what is found but what to read ahead. Of each page so many words are asked for,
-    /// one page after the other.
+    /// Fills in words of metadata pages that are about to be read, none of a spare area, where the medium holds them in
+    /// memory: no flash is read, and nothing may be concluded from what is found but what to read ahead. Of each page so
+    /// many words are asked for, one page after the other.
     fn peek_words(&self, _: &[(Ppn, usize)], _: &mut [Word]) {}
 
     /// Programs a page of metadata that is `base`, which was read before and can still be read, but for `words`, no two

@@ -33,7 +33,7 @@ use free_pool::FreePool;
 pub(crate) use ledger::Ledger;
 pub(crate) use takeover::FoundBlock;
 
-use crate::address::{Address, BlockId, Lpn, Ppn};
+use crate::address::{Address, BlockId, Lpn, PlaneId, Ppn};
 use crate::content::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::error::{Error, Result};
@@ -219,6 +219,16 @@ impl<N: Nand> Store<N> {
     #[inline]
     pub fn pool_of(&self, block: BlockId) -> u32 {
         if self.pools == 1 { 0 } else { block.0 % self.pools }
+    }
+
+    /// The plane that holds a page: where a block lies in one plane, its pool.
+    #[inline]
+    fn plane_of(&self, ppn: Ppn) -> PlaneId {
+        let block = self.block_of(ppn);
+        match self.geometry.superblock_planes {
+            1 => PlaneId(self.pool_of(block)),
+            _ => self.geometry.plane_of(block, ppn.0 - self.geometry.first_page(block).0),
+        }
     }
 
     /// Free blocks of a pool.
@@ -670,10 +680,8 @@ impl<N: Nand> Store<N> {
         if !self.ops.is_listening() {
             return;
         }
-        let block = self.block_of(ppn);
-        let offset = ppn.0 - self.geometry.first_page(block).0;
         let after = if kind == OpKind::Program { self.ops.since_last_read() } else { 0 };
-        let plane = self.geometry.plane_of(block, offset);
+        let plane = self.plane_of(ppn);
         self.ops.push(FlashOp { plane, kind, cause, after, bytes, count: 1 });
     }
 

@@ -4,10 +4,10 @@
 //! closes, and a pool that has to be collected. So a run leaves exactly what its pages would leave one by one.
 
 use super::{Frontier, Store, Stream};
-use crate::address::{Lpn, PlaneId, Ppn};
+use crate::address::{Lpn, Ppn};
 use crate::error::Result;
 use crate::nand::{Nand, ProgramRun};
-use crate::timing::{Cause, FlashOp, OpKind};
+use crate::timing::{Cause, OpKind};
 
 impl<N: Nand> Store<N> {
     /// Appends pages of `owners` to the host stream, in order, each in the pool whose turn it is, and notes their `places`:
@@ -54,25 +54,10 @@ impl<N: Nand> Store<N> {
         self.sequence += issued as u64;
         self.stats.programs[Cause::Host as usize] += issued as u64;
         if self.ops.is_listening() {
-            self.note_programs(pool, next, issued as u32);
+            (next.0..).take(issued).for_each(|ppn| self.note(OpKind::Program, Ppn(ppn), Cause::Host));
         }
         self.blocks.add_valid(block, programmed as u32);
         self.advance(index, programmed as u32);
         (programmed, outcome.or_else(|error| self.program_failed(index, error, Cause::Host)))
-    }
-
-    /// Notes programs of pages from `first` on, of an open block of `pool`.
-    #[inline]
-    fn note_programs(&mut self, pool: u32, first: Ppn, count: u32) {
-        let planes = self.geometry.superblock_planes;
-        let start = if planes == 1 { first } else { self.geometry.first_page(self.block_of(first)) };
-        let plane = PlaneId(pool * planes);
-        let bytes = self.geometry.page_bytes;
-        let program = FlashOp { plane, kind: OpKind::Program, cause: Cause::Host, after: 0, bytes, count: 1 };
-        for offset in first.0 - start.0..first.0 - start.0 + count {
-            let stripe = if planes == 1 { 0 } else { offset % planes };
-            let after = self.ops.since_last_read();
-            self.ops.push(FlashOp { plane: PlaneId(plane.0 + stripe), after, ..program });
-        }
     }
 }

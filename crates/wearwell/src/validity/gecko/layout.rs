@@ -2,7 +2,8 @@
 //!
 //! An *entry* is a key and the bitmap of one part of a block. Key = block x slots + slot; slot 0 is the marker "all
 //! that older runs say of this block is void", slots 1..=S are the parts. The marker sorts before the parts of its
-//! block, so that a scan meets it first.
+//! block, so that a scan meets it first. Its bitmap is empty, and that of a part never is: who has the whole
+//! entry at hand knows a marker by that.
 //!
 //! A *page* is {index in the run: u32, entries: u16, last page of the run: u16}, then entries. Pages hold as many
 //! entries as fit. After the last entry follow the *directory* (first key of every page with entries, u32 each), which

@@ -141,6 +141,23 @@ fn a_device_is_idle_from_its_last_answer_on() {
 }
 
 #[test]
+fn an_open_loop_changes_no_time() {
+    for mode in [TimingMode::Timeline, TimingMode::Event] {
+        let [told, asked] = [true, false].map(|open_loop| {
+            let options = TimingOptions { open_loop, ..keeping() };
+            let mut timing = Timing::new(mode, &geometry(2, 1, 1), FLASH, options);
+            timing.submit(RequestKind::Read, 100, &[read(0)]);
+            timing.submit(RequestKind::Write, 200, &[program(1)]);
+            let early = timing.complete_until(200 + X + P - 1);
+            let late = timing.complete_until(10 * P);
+            (early, late, timing.now_ns(), timing.drain(), timing.take_completions())
+        });
+        assert_eq!(told, asked, "{mode:?}");
+        assert_eq!((told.0, told.1), (false, true), "{mode:?}");
+    }
+}
+
+#[test]
 fn work_of_the_controller_is_side_by_side_and_nvram_one_after_the_other() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = Timing::new(mode, &geometry(1, 1, 1), FLASH, keeping());

@@ -129,7 +129,7 @@ impl TimingConfig {
             independent_planes: self.independent_planes,
             controller_overhead_ns: ns(self.controller_overhead_us),
             buffered_writes: self.buffered_writes as usize,
-            keep_completions: false,
+            ..TimingOptions::default()
         }
     }
 }

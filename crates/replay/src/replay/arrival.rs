@@ -21,8 +21,8 @@ pub(super) struct Clock {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     arrival: Arrival,
-    /// Requests in flight at most; `None` for as many as come.
-    depth: Option<usize>,
+    /// Requests in flight at most; an open loop does not ask.
+    depth: usize,
     /// Factor on the times of the trace.
     scale: f64,
 }
@@ -30,9 +30,9 @@ pub(super) struct Pace {
 impl Pace {
     pub(super) fn new(config: &ReplayConfig) -> Self {
         let depth = match config.arrival {
-            Arrival::Open => None,
-            Arrival::Closed => Some(config.queue_depth.unwrap_or(32) as usize),
-            Arrival::Think => Some(1),
+            Arrival::Open => usize::MAX,
+            Arrival::Closed => config.queue_depth.unwrap_or(32) as usize,
+            Arrival::Think => 1,
         };
         Self { arrival: config.arrival, depth, scale: config.time_scale.unwrap_or(1.0) }
     }
@@ -49,19 +49,24 @@ impl Clock {
     pub(super) fn set_arrival(&mut self, pace: Pace, timing: &mut Timing, trace_ns: u64, first_ns: u64) {
         let gap_ns = trace_ns.saturating_sub(self.previous_trace_ns);
         self.previous_trace_ns = trace_ns;
-        let before = self.arrival_ns;
+        let arrival_ns = match pace.arrival {
+            Arrival::Open => pace.scaled(trace_ns.saturating_sub(first_ns)),
+            Arrival::Closed => self.wait_for_answers(pace.depth, timing).max(timing.now_ns()),
+            Arrival::Think => self.wait_for_answers(pace.depth, timing) + pace.scaled(gap_ns),
+        };
+        self.arrival_ns = self.arrival_ns.max(arrival_ns);
+    }
+
+    /// The time when fewer than `depth` requests are in flight.
+    #[inline]
+    fn wait_for_answers(&mut self, depth: usize, timing: &mut Timing) -> u64 {
         // What needs no flash operation completes when it arrives and is not reported.
-        self.completed_ns = self.completed_ns.max(before);
-        while pace.depth.is_some_and(|depth| timing.outstanding() >= depth) {
+        self.completed_ns = self.completed_ns.max(self.arrival_ns);
+        while timing.outstanding() >= depth {
             let Some(completed) = timing.complete_one() else { break };
             self.completed_ns = completed;
         }
-        self.arrival_ns = match pace.arrival {
-            Arrival::Open => pace.scaled(trace_ns.saturating_sub(first_ns)),
-            Arrival::Closed => self.completed_ns.max(timing.now_ns()),
-            Arrival::Think => self.completed_ns + pace.scaled(gap_ns),
-        };
-        self.arrival_ns = self.arrival_ns.max(before);
+        self.completed_ns
     }
 }
 

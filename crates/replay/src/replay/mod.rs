@@ -31,10 +31,10 @@ use wearwell::address::Lpn;
 use wearwell::content::{Descriptor, Fingerprint, mix};
 use wearwell::nand::{Retain, SimNand};
 use wearwell::stats::Work;
-use wearwell::timing::{ControllerWork, Timing, TimingMode};
+use wearwell::timing::{ControllerWork, Timing, TimingMode, TimingOptions};
 use wearwell::{Device, DeviceOptions, Error};
 
-use crate::config::{ConfigError, Precondition};
+use crate::config::{Arrival, ConfigError, Precondition};
 use crate::content_model::ContentModel;
 use crate::input::{Input, Requests};
 use crate::lifetime::Managed;
@@ -249,7 +249,8 @@ impl<'a> Run<'a> {
         let config = self.plan.config;
         if config.timing.engine() != TimingMode::None {
             let resolved = &self.plan.resolved;
-            let options = config.timing.options();
+            let open_loop = config.replay.arrival == Arrival::Open;
+            let options = TimingOptions { open_loop, ..config.timing.options() };
             self.timing =
                 Some(Timing::new(config.timing.engine(), &resolved.geometry, resolved.timing, options));
             self.device.ftl_mut().store_mut().ops.listen(true);

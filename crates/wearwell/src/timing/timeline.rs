@@ -10,7 +10,7 @@
 
 use super::latency::Ledger;
 use super::unfinished::Unfinished;
-use super::{FlashOp, FlashTiming, Layout, OpKind, RequestKind, TimingOptions};
+use super::{FlashOp, FlashTiming, Layout, OpKind, Place, RequestKind, TimingOptions};
 
 /// A resource that serves bookings in order.
 #[derive(Clone, Copy, Default, Debug)]
@@ -40,13 +40,24 @@ impl Lane {
 /// All lanes of a device.
 #[derive(Clone, Debug)]
 struct Lanes {
-    layout: Layout,
+    /// Array and channel of each plane.
+    of_plane: Vec<[u32; 2]>,
     flash: FlashTiming,
     arrays: Vec<Lane>,
     channels: Vec<Lane>,
 }
 
 impl Lanes {
+    fn new(layout: &Layout, flash: FlashTiming) -> Self {
+        let lanes_of = |place: &Place| [place.array, layout.channel_of_array[place.array as usize]];
+        Self {
+            of_plane: layout.planes.iter().map(lanes_of).collect(),
+            flash,
+            arrays: vec![Lane::default(); layout.arrays()],
+            channels: vec![Lane::default(); layout.channels],
+        }
+    }
+
     /// Books one operation and returns its end.
     #[inline]
     fn book(&mut self, op: &FlashOp, ready: u64) -> u64 {
@@ -66,9 +77,8 @@ impl Lanes {
 
     #[inline]
     fn lanes_of(&mut self, op: &FlashOp) -> (&mut Lane, &mut Lane) {
-        let array = self.layout.planes[op.plane.index()].array as usize;
-        let channel = self.layout.channel_of_array[array] as usize;
-        (&mut self.arrays[array], &mut self.channels[channel])
+        let [array, channel] = self.of_plane[op.plane.index()];
+        (&mut self.arrays[array as usize], &mut self.channels[channel as usize])
     }
 
     /// Books copies and returns the end of the last. Behind the first, a channel's bookings all end before the array's
@@ -97,26 +107,24 @@ pub(super) struct TimelineEngine {
     controller_overhead_ns: u64,
     /// End of each operation of the list at hand.
     ends: Vec<u64>,
-    /// Completion times of requests, those that are past among them until somebody asks.
-    unfinished: Unfinished,
+    /// Completion times of requests, those that are past among them until somebody asks; none if nobody does.
+    unfinished: Option<Unfinished>,
+    /// The latest completion time.
+    answered_at: u64,
     ledger: Ledger,
     completed_ops: u64,
     now: u64,
 }
 
 impl TimelineEngine {
-    pub(super) fn new(layout: Layout, flash: FlashTiming, options: &TimingOptions) -> Self {
+    pub(super) fn new(layout: &Layout, flash: FlashTiming, options: &TimingOptions) -> Self {
         Self {
-            lanes: Lanes {
-                arrays: vec![Lane::default(); layout.arrays()],
-                channels: vec![Lane::default(); layout.channels],
-                layout,
-                flash,
-            },
+            lanes: Lanes::new(layout, flash),
             blocking_gc: options.blocking_gc,
             controller_overhead_ns: options.controller_overhead_ns,
             ends: Vec::new(),
-            unfinished: Unfinished::default(),
+            unfinished: (!options.open_loop).then(Unfinished::default),
+            answered_at: 0,
             ledger: Ledger::new(options.keep_completions),
             completed_ops: 0,
             now: 0,
@@ -135,8 +143,11 @@ impl TimelineEngine {
         self.now = self.now.max(arrival_ns);
         let end = self.book_all(ops) + self.controller_overhead_ns + overhead_ns;
         self.ledger.complete(kind, number, arrival_ns, end);
-        if end > self.now {
-            self.unfinished.push(end, self.now);
+        self.answered_at = self.answered_at.max(end);
+        if let Some(unfinished) = &mut self.unfinished
+            && end > self.now
+        {
+            unfinished.push(end);
         }
         number
     }
@@ -146,10 +157,12 @@ impl TimelineEngine {
         self.book_all(ops);
     }
 
-    /// Requests that are over are not reported one by one any more.
+    /// The requests that are not over yet: those that are will not be reported.
     #[inline]
-    fn drop_finished(&mut self) {
-        while self.unfinished.pop_until(self.now).is_some() {}
+    fn unfinished(&mut self) -> &mut Unfinished {
+        let unfinished = self.unfinished.as_mut().expect("in open loop nobody asks for unfinished requests");
+        while unfinished.pop_until(self.now).is_some() {}
+        unfinished
     }
 
     /// Books a list and returns the time at which the host has what it waits for.
@@ -190,20 +203,18 @@ impl TimelineEngine {
 
     #[inline]
     pub(super) fn complete_one(&mut self) -> Option<u64> {
-        self.drop_finished();
-        self.now = self.unfinished.pop_until(u64::MAX)?;
+        self.now = self.unfinished().pop_until(u64::MAX)?;
         Some(self.now)
     }
 
     pub(super) fn complete_until(&mut self, to: u64) -> bool {
-        while let Some(end) = self.unfinished.pop_until(to) {
-            self.now = self.now.max(end);
-        }
-        self.unfinished.is_empty()
+        self.now = self.now.max(self.answered_at.min(to));
+        self.answered_at <= self.now
     }
 
     pub(super) fn drain(&mut self) -> u64 {
-        self.unfinished.clear();
+        self.unfinished.iter_mut().for_each(Unfinished::clear);
+        self.answered_at = 0;
         let lanes = self.lanes.arrays.iter().chain(&self.lanes.channels);
         self.now = lanes.map(|lane| lane.free_at).fold(self.now, u64::max);
         self.now
@@ -211,8 +222,7 @@ impl TimelineEngine {
 
     #[inline]
     pub(super) fn outstanding(&mut self) -> usize {
-        self.drop_finished();
-        self.unfinished.len()
+        self.unfinished().len()
     }
 
     #[inline]

@@ -6,8 +6,6 @@
 //! selected from it: a partition without branches. The price is a selection now and then, and a shift of the sorted ones
 //! where a request overtakes many.
 //!
-//! Nobody asks in open loop: then what is past is dropped before the list would grow.
-//!
 //! Invariant: no time in `rest` is before one in `front`.
 
 /// The fewest times that are selected together, if there are as many.
@@ -26,33 +24,20 @@ impl Unfinished {
         self.front.len() + self.rest.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     pub(super) fn clear(&mut self) {
         self.front.clear();
         self.rest.clear();
     }
 
-    /// Adds a time after `now`; those before are of no use any more.
     #[inline]
-    pub(super) fn push(&mut self, end: u64, now: u64) {
-        if self.front.first().is_some_and(|&latest| end < latest) {
-            let later = self.front.partition_point(|&other| other > end);
-            return self.front.insert(later, end);
+    pub(super) fn push(&mut self, end: u64) {
+        match self.front.first() {
+            Some(&latest) if end < latest => {
+                let later = self.front.partition_point(|&other| other > end);
+                self.front.insert(later, end);
+            }
+            _ => self.rest.push(end),
         }
-        if self.rest.len() == self.rest.capacity() {
-            self.make_room(now);
-        }
-        self.rest.push(end);
-    }
-
-    /// Room for as many again as there are.
-    #[cold]
-    fn make_room(&mut self, now: u64) {
-        self.rest.retain(|&end| end > now);
-        self.rest.reserve(self.rest.len().max(FEWEST));
     }
 
     /// The earliest time.
@@ -92,13 +77,13 @@ mod tests {
     use super::Unfinished;
 
     #[test]
-    fn times_come_in_order_and_what_is_past_may_be_gone() {
+    fn times_come_in_order() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(11);
         for (steps, spread) in [(1_u64, 3_u64), (5, 4_000), (40, 100), (200, 1_000_000)] {
             let (mut times, mut model, mut now) = (Unfinished::default(), Vec::new(), 0);
             for _ in 0..20_000 {
                 let end = now + rng.random_range(1..=spread);
-                times.push(end, now);
+                times.push(end);
                 model.push(end);
                 if rng.random_bool(0.9) {
                     continue;
@@ -109,10 +94,8 @@ mod tests {
                 model.sort_unstable();
                 assert_eq!((times.first(), times.len()), (model.first().copied(), model.len()));
             }
-            while times.pop_until(now).is_some() {}
-            model.sort_unstable();
-            assert!(model.iter().filter(|&&end| end > now).all(|&end| times.pop_until(end) == Some(end)));
-            assert!(times.is_empty());
+            assert!(model.iter().all(|&end| times.pop_until(end) == Some(end)));
+            assert_eq!(times.len(), 0);
         }
     }
 }

@@ -19,6 +19,8 @@
 //! Invariants: a chunk has fewer pages than it had members, and at least one live member; its pages are valid, and no
 //! other chunk's; a logical page is pending at most once.
 
+use rustc_hash::FxHashSet;
+
 use crate::address::{Address, BlockId, Lpn, Ppn, Unit};
 use crate::content::chunk_directory::{DIRECTORY_BYTES, Directory, FoundChunk, FoundChunks};
 use crate::content::{Content, Fingerprint};
@@ -80,6 +82,9 @@ struct Member {
 
 /// Compressed size of a member that takes a page, or more than this.
 const WHOLE_PAGE: u16 = u16::MAX;
+
+/// Wasteful chunks that are noted before the list is looked through.
+const LEAST_NOTED: u64 = 64;
 
 /// What is known of a stored chunk, in one piece and small: every fourth write makes one and frees one, at random.
 #[derive(Clone, Debug)]
@@ -184,7 +189,7 @@ pub(crate) struct ChunkStage {
     /// Pages that chunks cost beyond their live members, and how many they may.
     excess_pages: u64,
     excess_limit: u64,
-    /// Chunks that have such pages, or had.
+    /// Chunks that have such pages, or had; the latest last.
     wasteful: Vec<u32>,
     pub(crate) is_on: bool,
     pub(crate) statistics: ChunkStatistics,
@@ -232,6 +237,24 @@ impl ChunkStage {
     /// Chunks may cost half of `spare_pages`.
     pub(crate) fn limit_pages(&mut self, spare_pages: u64) {
         self.excess_limit = spare_pages / 2;
+    }
+
+    /// Notes a chunk that costs pages now. Those that do not any more are forgotten before they are the most of the list.
+    fn note_wasteful(&mut self, number: u32) {
+        if self.wasteful.len() as u64 > 2 * self.excess_pages + LEAST_NOTED {
+            self.forget_thrifty();
+        }
+        self.wasteful.push(number);
+    }
+
+    /// Forgets chunks that cost no pages, and of the others all mentions but the last.
+    #[cold]
+    fn forget_thrifty(&mut self) {
+        let Self { chunks, wasteful, .. } = self;
+        let mut seen = FxHashSet::default();
+        wasteful.reverse();
+        wasteful.retain(|&number| chunks[number as usize].excess_pages() > 0 && seen.insert(number));
+        wasteful.reverse();
     }
 
     #[inline]
@@ -365,6 +388,11 @@ impl ChunkStage {
                     chunk.live()
                 ));
             }
+        }
+        let noted: FxHashSet<u32> = self.wasteful.iter().copied().collect();
+        let is_wasteful = |number: &u32| self.chunks[*number as usize].excess_pages() > 0;
+        if let Some(number) = (0..self.chunks.len() as u32).find(|n| is_wasteful(n) && !noted.contains(n)) {
+            return Err(format!("chunk {number} costs pages and is not noted"));
         }
         let twice = self
             .pending
@@ -608,7 +636,7 @@ impl<N: Nand> Ftl<N> {
         let now = chunk.excess_pages();
         stage.excess_pages += now - excess;
         if now > 0 && excess == 0 {
-            stage.wasteful.push(number);
+            stage.note_wasteful(number);
         }
     }
 
@@ -797,12 +825,51 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
+/// The chunk that became wasteful last of those that are; it stays noted until it costs nothing any more.
 fn next_to_unpack(stage: &mut Box<ChunkStage>) -> Option<u32> {
     while stage.costs_too_much() {
-        let number = stage.wasteful.pop()?;
+        let number = *stage.wasteful.last()?;
         if stage.chunks[number as usize].excess_pages() > 0 {
             return Some(number);
         }
+        stage.wasteful.pop();
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::Descriptor;
+    use crate::design::integrated;
+    use crate::gc::GcOptions;
+    use crate::nand::{Geometry, Retain, SimNand};
+
+    /// Nearly every chunk costs a page for a while, when one of its members is left. Those that are gone are not noted for
+    /// ever: a long run would fill the memory.
+    #[test]
+    fn what_was_wasteful_once_is_forgotten() {
+        let geometry = Geometry {
+            channels: 1,
+            dies_per_channel: 1,
+            planes_per_die: 1,
+            blocks_per_plane: 40,
+            pages_per_block: 16,
+            page_bytes: 4096,
+            spare_bytes: 64,
+            superblock_planes: 1,
+        };
+        let nand = SimNand::new(geometry, Retain { fingerprint: true, ..Retain::default() });
+        let parts = integrated(GcOptions::default(), None, true);
+        let mut ftl = Ftl::new(nand, 480, &parts).expect("it fits");
+        for k in 0..200_000_u64 {
+            let lpn = Lpn((crate::content::mix(k) % 480) as u32);
+            let descriptor = Descriptor { compressed_bytes: 2000, ..Descriptor::of(Fingerprint(k + 1)) };
+            ftl.write(lpn, Content::Descriptor(descriptor)).expect("there is room");
+        }
+        let stage = ftl.chunks.as_ref().expect("the design compresses");
+        assert!(stage.statistics.chunks > 40_000, "{:?}", stage.statistics);
+        assert!(stage.wasteful.len() < 1000, "{} chunks are noted", stage.wasteful.len());
+        assert_eq!(stage.check(), Ok(()));
+    }
 }

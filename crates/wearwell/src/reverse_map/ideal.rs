@@ -8,62 +8,52 @@
 use std::slice;
 
 use hashbrown::HashMap;
-use hashbrown::hash_map::Entry as Slot;
 use rustc_hash::FxBuildHasher;
 
 use super::{BlockId, ENTRY_BYTES, Entry, Lpn, Needed, Ppn, ReverseMap};
+use crate::address::Address;
 use crate::error::Result;
 use crate::nand::Nand;
 use crate::page_set::PageSet;
 use crate::store::Store;
 
-/// A logical page that a bind gave its place, and the sequence number of the entry.
-#[derive(Clone, Copy, Debug)]
+/// A logical page that a bind gave its place, and the sequence number of the entry, in two halves: an entry of the map is
+/// sixteen bytes then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Binder {
     lpn: Lpn,
-    sequence: u64,
+    sequence: [u32; 2],
 }
 
-/// The binders of a place, oldest first. Nearly always it is one, which needs no allocation of its own.
-#[derive(Clone, Debug)]
-enum Binders {
-    One(Binder),
-    /// Two at least.
-    Several(Vec<Binder>),
-}
-
-impl Binders {
-    fn as_slice(&self) -> &[Binder] {
-        match self {
-            Self::One(binder) => slice::from_ref(binder),
-            Self::Several(binders) => binders,
-        }
+impl Binder {
+    fn of(entry: &Entry) -> Self {
+        Self { lpn: entry.lpn, sequence: [entry.sequence as u32, (entry.sequence >> 32) as u32] }
     }
 
-    fn push(&mut self, binder: Binder) {
-        match self {
-            Self::One(first) => *self = Self::Several(vec![*first, binder]),
-            Self::Several(binders) => binders.push(binder),
-        }
+    /// Stands for binders in the list with this number.
+    fn several(list: usize) -> Self {
+        Self { lpn: Lpn::NONE, sequence: [list as u32, 0] }
     }
 
-    /// Forgets the binder `lpn`; `true` if it was the only one, which stays.
-    fn remove(&mut self, lpn: Lpn) -> bool {
-        let at = self.as_slice().iter().position(|binder| binder.lpn == lpn);
-        let at = at.expect("the binder was recorded");
-        let Self::Several(binders) = self else { return true };
-        binders.remove(at);
-        if let [one] = binders[..] {
-            *self = Self::One(one);
-        }
-        false
+    /// The list that it stands for.
+    fn list(self) -> Option<usize> {
+        (self.lpn == Lpn::NONE).then_some(self.sequence[0] as usize)
+    }
+
+    fn entry(self, place: Ppn) -> Entry {
+        let [low, high] = self.sequence.map(u64::from);
+        Entry { lpn: self.lpn, place: Some(place), source: None, sequence: low | high << 32 }
     }
 }
 
 /// Binders of each page.
 #[derive(Clone, Debug)]
 pub struct Ideal {
-    binders: HashMap<Ppn, Binders, FxBuildHasher>,
+    /// The binder of a place, which nearly always is one, or what stands for several.
+    binders: HashMap<Ppn, Binder, FxBuildHasher>,
+    /// Two binders of a place at least, oldest first; empty where the list stands for none.
+    lists: Vec<Vec<Binder>>,
+    free_lists: Vec<usize>,
     /// Pages that have binders: what is asked of a whole block looks at a few words. Members of chunks lie above.
     bound: PageSet,
     pages: u64,
@@ -73,20 +63,63 @@ pub struct Ideal {
 impl Ideal {
     /// No entries, for a device of `pages`.
     pub fn new(pages: u64) -> Self {
-        Self { binders: HashMap::default(), bound: PageSet::new(pages), pages, entries: 0 }
+        Self {
+            binders: HashMap::default(),
+            lists: Vec::new(),
+            free_lists: Vec::new(),
+            bound: PageSet::new(pages),
+            pages,
+            entries: 0,
+        }
     }
 
     fn is_page(&self, place: Ppn) -> bool {
         u64::from(place.0) < self.pages
     }
 
+    /// The binders that `binder` stands for, oldest first.
+    fn all<'a>(&'a self, binder: &'a Binder) -> &'a [Binder] {
+        binder.list().map_or(slice::from_ref(binder), |list| &self.lists[list])
+    }
+
     /// The entries that name a place.
     pub fn entries_at(&self, place: Ppn) -> Vec<Entry> {
-        let entry =
-            |&Binder { lpn, sequence }: &Binder| Entry { lpn, place: Some(place), source: None, sequence };
-        self.binders
-            .get(&place)
-            .map_or_else(Vec::new, |binders| binders.as_slice().iter().map(entry).collect())
+        let binders = self.binders.get(&place).map_or(&[][..], |binder| self.all(binder));
+        binders.iter().map(|binder| binder.entry(place)).collect()
+    }
+
+    /// The last binder of a place is gone.
+    fn unbind(&mut self, place: Ppn) {
+        self.binders.remove(&place);
+        if self.is_page(place) {
+            self.bound.remove(place);
+        }
+    }
+
+    /// Adds a binder behind the one or those that `first` stands for; what stands for all of them then.
+    fn add(&mut self, first: Binder, binder: Binder) -> Binder {
+        if let Some(list) = first.list() {
+            self.lists[list].push(binder);
+            return first;
+        }
+        let list = self.free_lists.pop().unwrap_or(self.lists.len());
+        if list == self.lists.len() {
+            self.lists.push(Vec::new());
+        }
+        self.lists[list].extend([first, binder]);
+        Binder::several(list)
+    }
+
+    /// Forgets `lpn` among those that `binder` stands for; what stands for the others.
+    fn without(&mut self, binder: Binder, lpn: Lpn) -> Option<Binder> {
+        let at = self.all(&binder).iter().position(|binder| binder.lpn == lpn);
+        let at = at.expect("the binder was recorded");
+        let list = binder.list()?;
+        self.lists[list].remove(at);
+        let [one] = self.lists[list][..] else { return Some(binder) };
+        self.lists[list].clear();
+        self.free_lists.push(list);
+        Some(one)
     }
 }
 
@@ -97,10 +130,10 @@ impl ReverseMap for Ideal {
 
     fn record<N: Nand>(&mut self, _: &mut Store<N>, entry: Entry, _: Needed<'_>) -> Result<()> {
         if let Some(place) = entry.place {
-            let binder = Binder { lpn: entry.lpn, sequence: entry.sequence };
-            match self.binders.entry(place) {
-                Slot::Occupied(mut binders) => binders.get_mut().push(binder),
-                Slot::Vacant(vacant) => _ = vacant.insert(Binders::One(binder)),
+            let binder = Binder::of(&entry);
+            if let Some(first) = self.binders.insert(place, binder) {
+                let several = self.add(first, binder);
+                self.binders.insert(place, several);
             }
             self.entries += 1;
             if self.is_page(place) {
@@ -111,12 +144,10 @@ impl ReverseMap for Ideal {
     }
 
     fn supersede<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn, place: Ppn) {
-        let binders = self.binders.get_mut(&place).expect("a superseded bind was recorded");
-        if binders.remove(lpn) {
-            self.binders.remove(&place);
-            if self.is_page(place) {
-                self.bound.remove(place);
-            }
+        let binder = self.binders[&place];
+        match self.without(binder, lpn) {
+            Some(binder) => _ = self.binders.insert(place, binder),
+            None => self.unbind(place),
         }
         self.entries -= 1;
     }
@@ -151,7 +182,7 @@ impl ReverseMap for Ideal {
     }
 
     fn check(&self) -> std::result::Result<(), String> {
-        let counted: usize = self.binders.values().map(|binders| binders.as_slice().len()).sum();
+        let counted: usize = self.binders.values().map(|binder| self.all(binder).len()).sum();
         if counted as u64 != self.entries {
             return Err(format!("{counted} binders, {} counted", self.entries));
         }

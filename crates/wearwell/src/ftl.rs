@@ -324,12 +324,41 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
+    /// Does something again for as long as failed programs took the room that was made for it: what they took, collection
+    /// may find elsewhere. A program that fails ends a block, so it ends. What was refused has changed nothing.
+    pub(crate) fn despite_failures<T>(&mut self, step: impl Fn(&mut Self) -> Result<T>) -> Result<T> {
+        loop {
+            match step(self) {
+                Err(Error::Full { .. }) if self.store.take_program_failed() => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
     /// Writes one page.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::Full`], power loss.
     #[inline(always)]
     pub fn write(&mut self, lpn: Lpn, content: Content<'_>) -> Result<()> {
+        match self.write_once(lpn, content) {
+            Err(Error::Full { .. }) => self.write_again(lpn, content),
+            outcome => outcome,
+        }
+    }
+
+    /// Found no room; see [`Ftl::despite_failures`].
+    #[cold]
+    #[inline(never)]
+    fn write_again(&mut self, lpn: Lpn, content: Content<'_>) -> Result<()> {
+        if !self.store.take_program_failed() {
+            return Err(self.store.full());
+        }
+        self.despite_failures(|ftl| ftl.write_once(lpn, content))
+    }
+
+    #[inline(always)]
+    fn write_once(&mut self, lpn: Lpn, content: Content<'_>) -> Result<()> {
         self.require_in_range(lpn)?;
         if self.chunks.is_some() {
             self.unpack_wasteful()?;
@@ -535,38 +564,42 @@ impl<N: Nand> Ftl<N> {
         }
         let last = Lpn(first.0.saturating_add(pages - 1));
         self.require_in_range(last)?;
-        self.make_room_for_metadata()?;
         if self.mapping.identifies_late() {
             return self.trim_through(first, last);
         }
+        self.despite_failures(Self::make_room_for_metadata)?;
         let is_recorded = self.bury(first, last)?;
-        (first.0..=last.0).map(Lpn).try_for_each(|lpn| self.trim_page(lpn, is_recorded))
+        let mut lpns = (first.0..=last.0).map(Lpn);
+        lpns.try_for_each(|lpn| self.despite_failures(|ftl| ftl.trim_page(lpn, is_recorded)))
     }
 
     /// Trims on a map that writes them to flash at once.
     fn trim_through(&mut self, first: Lpn, last: Lpn) -> Result<()> {
         let mut next = first;
         while next <= last {
-            let done = self.mapping.trim_some(&mut self.store, next, last)?;
+            let done = self.despite_failures(|ftl| {
+                ftl.make_room_for_metadata()?;
+                ftl.mapping.trim_some(&mut ftl.store, next, last)
+            })?;
             self.call_identified();
             if let Some(done) = done {
                 self.store.stats.host_page_trims += u64::from(done.0 - next.0 + 1);
                 next = Lpn(done.0 + 1);
             }
-            self.make_room_for_metadata()?;
         }
-        Ok(())
+        self.despite_failures(Self::make_room_for_metadata)
     }
 
     fn trim_page(&mut self, lpn: Lpn, is_recorded: bool) -> Result<()> {
         self.make_room_for_metadata()?;
-        self.store.stats.host_page_trims += 1;
         if !is_recorded && self.mapping.peek(&mut self.store, lpn)?.is_some() {
-            return self.overwrite_with_zeros(lpn);
+            self.overwrite_with_zeros(lpn)?;
+        } else {
+            self.unstage(lpn);
+            let old = self.change_map(lpn, None)?;
+            self.release(lpn, old);
         }
-        self.unstage(lpn);
-        let old = self.change_map(lpn, None)?;
-        self.release(lpn, old);
+        self.store.stats.host_page_trims += 1;
         Ok(())
     }
 
@@ -655,9 +688,9 @@ impl<N: Nand> Ftl<N> {
     /// # Errors
     /// As [`Ftl::write`].
     pub fn flush(&mut self) -> Result<()> {
-        self.commit_chunk()?;
+        self.despite_failures(Self::commit_chunk)?;
         if self.persistence == Persistence::NvramMap {
-            self.write_staged_deltas()?;
+            self.despite_failures(Self::write_staged_deltas)?;
         }
         self.store.nand_mut().sync()?;
         if let Some(stage) = &mut self.chunks {
@@ -690,6 +723,10 @@ impl<N: Nand> Ftl<N> {
     /// # Errors
     /// As [`Ftl::write`].
     pub fn write_back(&mut self) -> Result<()> {
+        self.despite_failures(Self::write_all_back)
+    }
+
+    fn write_all_back(&mut self) -> Result<()> {
         self.write_staged_deltas()?;
         // With nothing to write, no room is made: recovery repeats this step on a store that it has half forgotten.
         while self.mapping.has_unwritten() {
@@ -766,6 +803,10 @@ impl<N: Nand> Ftl<N> {
         if target == source {
             return Ok(());
         }
+        self.despite_failures(|ftl| ftl.remap_once(target, source, mode))
+    }
+
+    fn remap_once(&mut self, target: Lpn, source: Lpn, mode: RemapMode) -> Result<()> {
         if self.is_pending(source) || self.is_pending(target) {
             self.commit_chunk()?;
         }

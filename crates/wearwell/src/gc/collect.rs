@@ -11,7 +11,7 @@
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
 use crate::address::{BlockId, Lpn, Ppn};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ftl::Ftl;
 use crate::gc::{Batch, MetadataGc, RESERVE_BLOCKS, VictimPolicy};
 use crate::mapping::Mapping;
@@ -55,7 +55,7 @@ impl<N: Nand> Ftl<N> {
                 }
             }
             if self.store.stats.gc_victims == victims {
-                return Err(Error::Full { free_blocks: self.store.total_free_blocks() });
+                return Err(self.store.full());
             }
         }
     }
@@ -200,7 +200,7 @@ impl<N: Nand> Ftl<N> {
             self.recount_valid()?;
             return self.collect_anywhere();
         }
-        Err(Error::Full { free_blocks: self.store.total_free_blocks() })
+        Err(self.store.full())
     }
 
     /// One step of background GC: collects a victim in the first pool that is below the background threshold;
@@ -211,14 +211,12 @@ impl<N: Nand> Ftl<N> {
     pub fn collect_in_background(&mut self) -> Result<bool> {
         let threshold = self.collector.options.background_blocks;
         let short = (0..self.store.pools()).find(|&pool| self.store.free_blocks(pool) < threshold);
-        match short {
-            Some(pool) => {
-                let collected = self.collect(pool)?;
-                self.make_room_for_metadata()?;
-                Ok(collected)
-            }
-            None => Ok(false),
-        }
+        let Some(pool) = short else { return Ok(false) };
+        self.despite_failures(|ftl| {
+            let collected = ftl.collect(pool)?;
+            ftl.make_room_for_metadata()?;
+            Ok(collected)
+        })
     }
 
     /// Collects one victim of `pool`, and what wear leveling wants moved; `false` if nothing can be gained.
@@ -305,9 +303,20 @@ impl<N: Nand> Ftl<N> {
         Ok(collector.chooser.choose(store.blocks_mut(), pool, now, dirtiness))
     }
 
-    /// Without a free block (a failed erase or a power cut took the reserve): the emptiest block whose live pages fit
-    /// into the open block of their stream.
+    /// Without a free block (failures or a power cut took the reserve): the emptiest block whose live pages fit into the
+    /// open block of their stream. Data may go to the host's, which is collection's from then on.
     fn fitting_victim(&mut self, pool: u32) -> Result<Option<BlockId>> {
+        let fitting = self.fitting_open_blocks(pool)?;
+        if fitting.is_some()
+            || self.store.frontier_left(Stream::Host, pool) <= self.store.frontier_left(Stream::Gc, pool)
+        {
+            return Ok(fitting);
+        }
+        self.store.exchange_open_blocks(Stream::Host, Stream::Gc, pool);
+        self.fitting_open_blocks(pool)
+    }
+
+    fn fitting_open_blocks(&mut self, pool: u32) -> Result<Option<BlockId>> {
         let blocks = self.store.blocks();
         let fits = |&block: &BlockId| blocks.valid(block) <= self.most_pages(block, pool);
         let closed = blocks.closed_by_valid(pool);

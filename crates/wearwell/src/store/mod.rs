@@ -122,6 +122,8 @@ pub struct Store<N> {
     interrupted: Vec<Ppn>,
     /// Blocks that were opened for data since somebody asked; `None` if nobody does.
     opened: Option<Vec<BlockId>>,
+    /// Whether a program failed since somebody asked.
+    program_failed: bool,
     /// Counters.
     pub stats: Stats,
     ledger: Ledger,
@@ -149,6 +151,7 @@ impl<N: Nand> Store<N> {
             held: VecDeque::new(),
             interrupted: Vec::new(),
             opened: None,
+            program_failed: false,
             stats: Stats::default(),
             ledger: Ledger::default(),
             ops: OpList::default(),
@@ -240,6 +243,11 @@ impl<N: Nand> Store<N> {
     /// Free blocks of the device.
     pub fn total_free_blocks(&self) -> u32 {
         self.free.iter().map(FreePool::len).sum()
+    }
+
+    /// The error of a device without room.
+    pub(crate) fn full(&self) -> Error {
+        Error::Full { free_blocks: self.total_free_blocks() }
     }
 
     /// Pages of open blocks that are not programmed yet.
@@ -442,6 +450,7 @@ impl<N: Nand> Store<N> {
     /// After a failed program: the block is closed as it is, emptied by GC in its turn, and then retired.
     fn abandon(&mut self, index: usize, block: BlockId) {
         self.nand.condemn(block);
+        self.program_failed = true;
         if self.frontiers[index].block == block {
             self.close(index);
         }
@@ -450,7 +459,7 @@ impl<N: Nand> Store<N> {
     fn open(&mut self, stream: Stream, pool: u32) -> Result<()> {
         let worn = stream == Stream::Gc;
         let Some(block) = self.free[pool as usize].take(worn) else {
-            return Err(Error::Full { free_blocks: self.total_free_blocks() });
+            return Err(self.full());
         };
         self.blocks.set_open(block, stream.kind(), self.sequence);
         if stream.kind() == PageKind::Data
@@ -479,6 +488,20 @@ impl<N: Nand> Store<N> {
     pub(crate) fn open_ahead(&mut self, stream: Stream) -> Result<()> {
         let pool = self.richest_pool(stream);
         if self.frontier_left(stream, pool) > 0 { Ok(()) } else { self.open(stream, pool) }
+    }
+
+    /// Whether a program failed since this was asked last, which took the rest of an open block.
+    pub(crate) fn take_program_failed(&mut self) -> bool {
+        std::mem::take(&mut self.program_failed)
+    }
+
+    /// Exchanges the open blocks of two streams of one kind of page.
+    pub(crate) fn exchange_open_blocks(&mut self, one: Stream, other: Stream, pool: u32) {
+        assert!(one.kind() == other.kind(), "{one:?} and {other:?} do not share blocks");
+        let [one, other] = [one, other].map(|stream| self.frontier_index(stream, pool));
+        let frontier = self.frontiers[one];
+        self.set_frontier(one, self.frontiers[other]);
+        self.set_frontier(other, frontier);
     }
 
     fn close(&mut self, index: usize) {

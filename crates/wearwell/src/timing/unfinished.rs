@@ -94,6 +94,7 @@ mod tests {
                 model.sort_unstable();
                 assert_eq!((times.first(), times.len()), (model.first().copied(), model.len()));
             }
+            model.sort_unstable();
             assert!(model.iter().all(|&end| times.pop_until(end) == Some(end)));
             assert_eq!(times.len(), 0);
         }

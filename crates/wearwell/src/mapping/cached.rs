@@ -32,13 +32,13 @@
 use arrayvec::ArrayVec;
 
 use super::Mapping;
+use super::construction::Construction;
 use super::entry_cache::{Entry, EntryCache, Slot};
 use super::translation_table::{DirectoryPart, NOTE_BYTES, TranslationTable, entry_at, note_in};
 use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::error::Result;
 use crate::nand::{Nand, PageKind};
 use crate::store::Store;
-use crate::table::Table;
 use crate::timing::Cause;
 use crate::warm::{MOST_PAGES, TOGETHER, read_all};
 
@@ -134,7 +134,7 @@ pub struct Cached {
     /// Every dirty entry was changed by a later program than this.
     clean_until: u64,
     /// The whole map, while a device is built in a known state.
-    under_construction: Option<Table<u32>>,
+    under_construction: Option<Construction>,
     /// Evictions until the next ones are read ahead.
     warmed_evictions: u32,
     counts: FetchCounts,
@@ -304,19 +304,19 @@ impl Cached {
 
     /// Maps `lpn` while a device is built in a known state; no flash operation before [`Cached::finish_construction`].
     pub(crate) fn construct(&mut self, lpn: Lpn, unit: Unit) -> Unit {
-        let pages = self.logical_pages() as usize;
-        let map = self.under_construction.get_or_insert_with(|| Table::filled(pages, Unit::NONE.0));
-        Unit(map.replace(lpn.index(), unit.0))
+        let pages = self.logical_pages();
+        self.under_construction.get_or_insert_with(|| Construction::new(pages)).replace(lpn, unit)
     }
 
     /// Writes every translation page of what was constructed.
     pub(crate) fn finish_construction<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        let Some(map) = self.under_construction.take() else { return Ok(()) };
+        let Some(mut map) = self.under_construction.take() else { return Ok(()) };
         for id in 0..self.table.pages() {
             let lpns = self.table.range_of(id);
+            map.give_back_before(Lpn(lpns.start));
             self.table.load(io, id, lpns.clone().map(Lpn), Cause::Translation)?;
-            for (k, lpn) in lpns.enumerate() {
-                self.table.put(k, Unit(map.get(lpn as usize)));
+            for (k, lpn) in lpns.map(Lpn).enumerate() {
+                self.table.put(k, map.get(lpn));
             }
             self.table.save(io, id, self.note(), Cause::Translation)?;
         }
@@ -413,7 +413,7 @@ impl Cached {
     /// Reads the entries on flash that updates of `lpns` will ask for; see [`crate::warm`]. Returns the places they name.
     pub(crate) fn warm_updates<N: Nand>(&self, io: &Store<N>, lpns: &[Lpn]) -> ArrayVec<Unit, TOGETHER> {
         if let Some(map) = &self.under_construction {
-            read_all(map.get_all(lpns.iter().map(|lpn| lpn.index())).map(u64::from));
+            map.warm(lpns);
             return ArrayVec::new();
         }
         self.cache.warm(lpns);

@@ -10,6 +10,7 @@
 
 mod age_order;
 mod cached;
+mod construction;
 mod entry_cache;
 mod flat;
 mod translation_table;

@@ -355,7 +355,7 @@ impl Timing {
 
     /// As [`Timing::submit`], for a request that also takes the controller time of its own: its answer comes that much
     /// later, and the flash is not held up.
-    #[inline(always)]
+    #[inline]
     pub fn submit_with_work(
         &mut self,
         kind: RequestKind,

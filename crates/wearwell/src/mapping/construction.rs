@@ -1,8 +1,8 @@
 //! The whole of a map on flash, while a device is built in a known state: places come in random order, and a translation
 //! page shall be written once.
 //!
-//! A quarter of what the simulated flash then holds of it is not there twice: the table is in parts, and each is given
-//! back as soon as its translation pages are written.
+//! When they are written the map would be there twice, which was the most memory that a run took. So the table is in parts,
+//! and each is given back as soon as its translation pages are written; the price is one more step to an entry.
 
 use crate::address::{Address, Lpn, Unit};
 use crate::table::Table;

@@ -12,9 +12,9 @@
 //! | [`TimingMode::Timeline`] | one next-free time per array and per channel | throughput, light load without GC |
 //! | [`TimingMode::Event`] | exact discrete events: queues, priorities, suspension | latency, anything under GC |
 //!
-//! One driver loop serves all of them. Open loop: `submit` with the trace's arrival times. Closed loop with
-//! queue depth `qd`: `while timing.outstanding() >= qd { timing.complete_one(); }`, then submit at
-//! [`Timing::now_ns`].
+//! One driver loop serves all of them. Open loop: `submit` with the trace's arrival times, and say so
+//! ([`TimingOptions::open_loop`]). Closed loop with queue depth `qd`:
+//! `while timing.outstanding() >= qd { timing.complete_one(); }`, then submit at [`Timing::now_ns`].
 //!
 //! Invariants:
 //! - A request completes when every operation it waits for ([`FlashOp::is_background`] is false) has completed.

@@ -4,25 +4,19 @@
 mod common;
 
 use common::{
-    BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, Scene, World, audit, designs, full_medium, worlds,
+    BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, Scene, World, affordable_failures, audit, designs,
+    full_medium, roomy_device, worlds,
 };
 use wearwell::address::BlockId;
 use wearwell::nand::{FaultPlan, Faulty, Nand, SimNand};
 use wearwell::store::BlockState;
-use wearwell::{Device, DeviceOptions, Error};
+use wearwell::{Device, Error};
 
 const CONTENTS: u16 = 9;
 /// So many that recycling cannot serve all writes: a device whose writes cost no program never wears out.
 const MANY_CONTENTS: u64 = 300;
 /// Erases that a block of a worn-out device survived.
 const CYCLES: u32 = 20;
-
-/// A device half as large as it could be, so that it can afford some bad blocks.
-fn roomy_device<N: Nand>(world: &World, design: &DesignUnderTest, nand: N) -> Device<N> {
-    let logical = (world.logical_pages(&design.parts) / 2).max(1);
-    let options = DeviceOptions { buffer: BUFFERS[0] };
-    Device::new(nand, logical, &design.parts, options).expect("it fits")
-}
 
 fn mix(oracle: &Oracle, seed: u64) -> Mix {
     let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
@@ -33,22 +27,12 @@ fn count<N: Nand>(device: &Device<N>, what: impl Fn(&Device<N>, BlockId) -> bool
     (0..device.ftl().store().blocks().len()).filter(|&block| what(device, BlockId(block))).count() as u32
 }
 
-/// Failures that one pool alone can take: the blocks that are left after the logical pages have theirs, all metadata
-/// its own (it follows room, not turns), and the reserve, three open blocks and one to spare.
-fn affordable_failures(world: &World, design: &DesignUnderTest) -> u32 {
-    let (per_pool, block_pages) = (world.geometry.blocks_per_plane, world.geometry.block_pages());
-    let flawless = roomy_device(world, design, full_medium(world));
-    let data = flawless.ftl().logical_pages().div_ceil(block_pages * world.geometry.pools());
-    let metadata = flawless.ftl().metadata_pages().div_ceil(u64::from(block_pages)) as u32;
-    per_pool.saturating_sub(data + metadata + 5)
-}
-
 /// Works on a device whose programs and erases fail; the failures that struck, and those that were planned.
 fn survive(world: &World, design: &DesignUnderTest, seed: u64) -> (u64, u64) {
-    let max_failures = affordable_failures(world, design);
+    let max_failures = affordable_failures(world, &design.parts);
     let plan = FaultPlan { program: 0.005, erase: 0.02, max_failures };
     let nand = Faulty::new(full_medium(world), plan, seed);
-    let mut device = roomy_device(world, design, nand);
+    let mut device = roomy_device(world, &design.parts, BUFFERS[0], nand);
     let mut oracle = Oracle::of(&device, CONTENTS as usize);
     let mut mix = mix(&oracle, seed);
     let mut scene = Scene { what: design.name, world: world.name, seed, operation: 0 };
@@ -110,7 +94,7 @@ fn factory_bad_blocks_are_never_touched() {
             // The first block of pool 0, the last of the last pool: the strict medium panics if one is used.
             let bad = [BlockId(0), BlockId(world.geometry.blocks() - 1)];
             let nand = full_medium(&world).with_factory_bad(bad);
-            let mut device = roomy_device(&world, &design, nand);
+            let mut device = roomy_device(&world, &design.parts, BUFFERS[0], nand);
             let mut oracle = Oracle::of(&device, CONTENTS as usize);
             let mut mix = mix(&oracle, 31);
             for _ in 0..1500 {
@@ -150,7 +134,8 @@ fn assert_retired_blocks_were_worn_out(device: &Device<SimNand>) {
 fn a_worn_out_device_is_full_and_still_reads() {
     for (number, design) in (0u64..).zip(designs()) {
         for world in worlds() {
-            let mut device = roomy_device(&world, &design, full_medium(&world).with_endurance(CYCLES));
+            let nand = full_medium(&world).with_endurance(CYCLES);
+            let mut device = roomy_device(&world, &design.parts, BUFFERS[0], nand);
             let mut oracle = Oracle::of(&device, MANY_CONTENTS as usize);
             let mut random = Random::new(number);
             let _scene = Scene { what: design.name, world: world.name, seed: number, operation: 0 };

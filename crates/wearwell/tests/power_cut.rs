@@ -19,12 +19,12 @@
 
 mod common;
 
-use common::{BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, SECTOR, Scene, World, audit, designs_of};
-use common::{device, full_medium, worlds};
+use common::{BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, SECTOR, Scene, World, audit, designs};
+use common::{affordable_failures, designs_of, device, full_medium, roomy_device, worlds};
 use wearwell::address::RemapMode;
 use wearwell::design::Persistence;
 use wearwell::device::SECTOR_BYTES;
-use wearwell::nand::{CutOutcome, PowerCut, SimNand};
+use wearwell::nand::{CutOutcome, FaultPlan, Faulty, PowerCut, SimNand};
 use wearwell::write_buffer::BufferOptions;
 use wearwell::{Device, Error, Result};
 
@@ -32,7 +32,7 @@ const CONTENTS: u16 = 12;
 const SCENARIO: u64 = 300;
 const AFTERWARDS: u64 = 50;
 
-type Fragile = Device<PowerCut<SimNand>>;
+type Fragile = Device<PowerCut<Faulty<SimNand>>>;
 
 /// Every version of a page since the device was new, and from which on one must be there after a cut.
 #[derive(Clone)]
@@ -178,6 +178,8 @@ struct Scenario<'a> {
     buffer: BufferOptions,
     outcome: CutOutcome,
     seed: u64,
+    /// Programs and erases fail as well, on a device that has room for it; of its operations one in so many is cut.
+    failing: Option<u64>,
     tally: Tally,
 }
 
@@ -185,8 +187,7 @@ impl Scenario<'_> {
     /// Runs the scenario uncut; before each operation that touches the flash, copies of the device are cut at each of
     /// its programs and erases.
     fn explore(&mut self) -> Tally {
-        let nand = PowerCut::new(full_medium(self.world), None, self.outcome);
-        let mut device = device(self.world, &self.design.parts, self.buffer, nand);
+        let mut device = self.device();
         let mut witness = Witness::new(&device, self.design, self.buffer);
         let mut mix = self.mix(&witness.oracle);
         self.precondition(&mut device, &mut witness);
@@ -199,13 +200,26 @@ impl Scenario<'_> {
             device.ftl_mut().store_mut().nand_mut().restore(None);
             witness.issue(op);
             perform(&mut device, &mut witness.oracle, op).expect("the scenario fits the device");
-            for cut_at in 0..device.ftl().store().nand().operations() {
+            let (operations, step) = (device.ftl().store().nand().operations(), self.failing.unwrap_or(1));
+            for cut_at in (operation % step..operations).step_by(step as usize) {
                 self.cut(&mut before, &mut witness, op, cut_at);
             }
             witness.acknowledge(op);
         }
         self.tally.victims += device.ftl().stats().gc_victims;
         self.tally
+    }
+
+    fn device(&self) -> Fragile {
+        let parts = &self.design.parts;
+        let medium =
+            |plan| PowerCut::new(Faulty::new(full_medium(self.world), plan, self.seed), None, self.outcome);
+        if self.failing.is_none() {
+            return device(self.world, parts, self.buffer, medium(FaultPlan::default()));
+        }
+        let max_failures = affordable_failures(self.world, parts);
+        let plan = FaultPlan { program: 0.01, erase: 0.02, max_failures };
+        roomy_device(self.world, parts, self.buffer, medium(plan))
     }
 
     fn mix(&self, oracle: &Oracle) -> Mix {
@@ -327,16 +341,16 @@ fn perform(device: &mut Fragile, oracle: &mut Oracle, op: Op) -> Result<()> {
     }
 }
 
-fn every_cut_of(family: &str, worlds: &[World]) {
+fn cuts_of(designs: &[DesignUnderTest], worlds: &[World], failing: Option<u64>) -> Tally {
     let mut total = Tally::default();
-    for (number, design) in (0u64..).zip(designs_of(family)) {
+    for (number, design) in (0u64..).zip(designs) {
         for (k, world) in worlds.iter().enumerate() {
             // Each pair of design and world meets one of the buffers; over the worlds a design meets all.
             let buffer = BUFFERS[(number as usize + k) % BUFFERS.len()];
             for outcome in CutOutcome::ALL {
                 let seed = 100 * number + k as u64;
                 let tally = Tally::default();
-                let tally = Scenario { design: &design, world, buffer, outcome, seed, tally }.explore();
+                let tally = Scenario { design, world, buffer, outcome, seed, failing, tally }.explore();
                 total.cuts += tally.cuts;
                 total.second_cuts += tally.second_cuts;
                 total.pages += tally.pages;
@@ -345,9 +359,23 @@ fn every_cut_of(family: &str, worlds: &[World]) {
             }
         }
     }
-    let Tally { cuts, second_cuts, pages, victims, scenarios } = total;
+    total
+}
+
+fn every_cut_of(family: &str, worlds: &[World]) {
+    let designs: Vec<DesignUnderTest> = designs_of(family).into_iter().collect();
+    let Tally { cuts, second_cuts, pages, victims, scenarios } = cuts_of(&designs, worlds, None);
     println!("{family}: {cuts} cuts, {second_cuts} cuts of recoveries, {pages} pages compared");
     assert!(victims > 10 * scenarios, "garbage collection has to be at work");
+}
+
+/// Failures take the blocks, and with them the order of things, that a recovery would find on a healthy device.
+#[test]
+fn failing_devices_keep_their_promise_at_cuts() {
+    let designs: Vec<DesignUnderTest> = designs().into_iter().collect();
+    let Tally { cuts, second_cuts, pages, victims, scenarios } = cuts_of(&designs, &worlds(), Some(7));
+    println!("failing: {cuts} cuts, {second_cuts} cuts of recoveries, {pages} pages compared");
+    assert!(cuts > 40 * scenarios && victims > 5 * scenarios, "{cuts} cuts, {victims} victims");
 }
 
 #[test]

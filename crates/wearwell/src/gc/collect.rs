@@ -260,7 +260,7 @@ impl<N: Nand> Ftl<N> {
         if self.store.free_blocks(pool) > 0 {
             return gaining;
         }
-        gaining.min(self.store.frontier_left(stream_of_copies(blocks.kind(block)), pool))
+        gaining.min(self.store.frontier_left(self.stream_of_copies(blocks.kind(block), pool), pool))
     }
 
     fn choose_victim(&mut self, pool: u32) -> Result<Option<BlockId>> {
@@ -303,20 +303,9 @@ impl<N: Nand> Ftl<N> {
         Ok(collector.chooser.choose(store.blocks_mut(), pool, now, dirtiness))
     }
 
-    /// Without a free block (failures or a power cut took the reserve): the emptiest block whose live pages fit into the
-    /// open block of their stream. Data may go to the host's, which is collection's from then on.
+    /// Without a free block (failures or a power cut took the reserve): the emptiest block whose live pages fit into an open
+    /// block.
     fn fitting_victim(&mut self, pool: u32) -> Result<Option<BlockId>> {
-        let fitting = self.fitting_open_blocks(pool)?;
-        if fitting.is_some()
-            || self.store.frontier_left(Stream::Host, pool) <= self.store.frontier_left(Stream::Gc, pool)
-        {
-            return Ok(fitting);
-        }
-        self.store.exchange_open_blocks(Stream::Host, Stream::Gc, pool);
-        self.fitting_open_blocks(pool)
-    }
-
-    fn fitting_open_blocks(&mut self, pool: u32) -> Result<Option<BlockId>> {
         let blocks = self.store.blocks();
         let fits = |&block: &BlockId| blocks.valid(block) <= self.most_pages(block, pool);
         let closed = blocks.closed_by_valid(pool);
@@ -339,7 +328,7 @@ impl<N: Nand> Ftl<N> {
             pages.retain(|&ppn| !self.mapping.is_superseded(self.store.owner(ppn), ppn));
             let live = pages.len() as u32;
             if live < self.store.geometry().block_pages()
-                && live <= self.store.frontier_left(Stream::Gc, pool)
+                && live <= self.store.frontier_left(self.stream_of_copies(PageKind::Data, pool), pool)
             {
                 return Ok(Some(block));
             }
@@ -374,12 +363,13 @@ impl<N: Nand> Ftl<N> {
     fn move_data(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
         let mut batch = std::mem::take(&mut self.collector.batch);
         batch.clear();
+        let stream = self.stream_of_copies(PageKind::Data, pool);
         self.live_pages(victim, &mut batch.from)?;
         self.drop_superseded(&mut batch);
-        self.merge_bases(&mut batch.from, pool, cause)?;
+        self.merge_bases(&mut batch.from, stream, pool, cause)?;
         self.referrers(&batch.from, &mut batch.owners);
         let moves = Moves { from: &batch.from, owners: &batch.owners };
-        let outcome = self.store.copy(moves, Stream::Gc, pool, cause, &mut batch.to);
+        let outcome = self.store.copy(moves, stream, pool, cause, &mut batch.to);
         let told = self.relocate(victim, &batch);
         let outcome = outcome.and(told);
         if outcome.is_ok() {
@@ -535,16 +525,21 @@ impl<N: Nand> Ftl<N> {
             _ => self.mapping.owns(id, ppn),
         }
     }
-}
 
-/// Where the live pages of a block of this kind go.
-fn stream_of_copies(kind: PageKind) -> Stream {
-    match kind {
-        PageKind::Data => Stream::Gc,
-        PageKind::Translation => Stream::Translation,
-        PageKind::Delta => Stream::Delta,
-        PageKind::Chunk => Stream::Chunk,
-        PageKind::RemapLog => Stream::RemapLog,
-        PageKind::Validity => Stream::Validity,
+    /// Where the live pages of a block of this kind go. Without a free block data may go to the block that the host has open:
+    /// it stays the host's, because recovery knows the order of pages by the stream of their block.
+    fn stream_of_copies(&self, kind: PageKind, pool: u32) -> Stream {
+        let left = |stream: Stream| self.store.frontier_left(stream, pool);
+        match kind {
+            PageKind::Data if self.store.free_blocks(pool) == 0 && left(Stream::Gc) < left(Stream::Host) => {
+                Stream::Host
+            }
+            PageKind::Data => Stream::Gc,
+            PageKind::Translation => Stream::Translation,
+            PageKind::Delta => Stream::Delta,
+            PageKind::Chunk => Stream::Chunk,
+            PageKind::RemapLog => Stream::RemapLog,
+            PageKind::Validity => Stream::Validity,
+        }
     }
 }

@@ -3,7 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::{Fragile, Nand, NandError, Oob};
+use super::{Fragile, Nand, NandError, Oob, Word};
 use crate::address::{BlockId, Ppn};
 use crate::content::Content;
 
@@ -61,8 +61,20 @@ impl<N: Fragile> Nand for Faulty<N> {
         self.inner.program(ppn, oob, content)
     }
 
+    fn program_changed(&mut self, ppn: Ppn, oob: Oob, base: Ppn, words: &[Word]) -> Result<(), NandError> {
+        if self.fails(self.plan.program) {
+            self.inner.tear_program(ppn);
+            return Err(NandError::ProgramFailed(ppn));
+        }
+        self.inner.program_changed(ppn, oob, base, words)
+    }
+
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
         self.inner.read(ppn, into)
+    }
+
+    fn read_words(&mut self, ppn: Ppn, words: &mut [Word]) -> Result<(), NandError> {
+        self.inner.read_words(ppn, words)
     }
 
     fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
@@ -78,5 +90,15 @@ impl<N: Fragile> Nand for Faulty<N> {
             return Err(NandError::EraseFailed(block));
         }
         self.inner.erase(block)
+    }
+}
+
+impl<N: Fragile> Fragile for Faulty<N> {
+    fn tear_program(&mut self, ppn: Ppn) {
+        self.inner.tear_program(ppn);
+    }
+
+    fn tear_erase(&mut self, block: BlockId) {
+        self.inner.tear_erase(block);
     }
 }

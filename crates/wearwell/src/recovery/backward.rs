@@ -476,11 +476,10 @@ impl<N: Nand> Ftl<N> {
     /// store.
     pub(crate) fn recount_valid(&mut self) -> Result<()> {
         let mut counts = self.store.programmed_pages_of_data();
-        // A block that was given up after a failed program is closed, and not full.
         for (&block, pages) in &mut counts {
             if self.store.nand().is_condemned(BlockId(block)) {
-                let programmed = self.programmed_pages(self.store.geometry().first_page(BlockId(block)))?;
-                *pages = (programmed, programmed);
+                let readable = self.readable_pages(BlockId(block))?;
+                *pages = (readable, readable);
             }
         }
         let Self { validity, store, .. } = self;
@@ -495,6 +494,18 @@ impl<N: Nand> Ftl<N> {
         }
         self.counts_lag = false;
         Ok(())
+    }
+
+    /// Pages of a block that was given up after a failed program: it is closed, and not full, and the page whose program
+    /// failed, its last, is nobody's.
+    fn readable_pages(&mut self, block: BlockId) -> Result<u32> {
+        let first = self.store.geometry().first_page(block);
+        let programmed = self.programmed_pages(first)?;
+        match self.store.probe(Ppn(first.0 + programmed - 1)) {
+            Ok(_) => Ok(programmed),
+            Err(Error::Nand(NandError::Uncorrectable(_))) => Ok(programmed - 1),
+            Err(error) => Err(error),
+        }
     }
 
     /// Validity in RAM, from every entry of the table and of the cache. Pages that are hidden behind restored entries

@@ -495,15 +495,6 @@ impl<N: Nand> Store<N> {
         std::mem::take(&mut self.program_failed)
     }
 
-    /// Exchanges the open blocks of two streams of one kind of page.
-    pub(crate) fn exchange_open_blocks(&mut self, one: Stream, other: Stream, pool: u32) {
-        assert!(one.kind() == other.kind(), "{one:?} and {other:?} do not share blocks");
-        let [one, other] = [one, other].map(|stream| self.frontier_index(stream, pool));
-        let frontier = self.frontiers[one];
-        self.set_frontier(one, self.frontiers[other]);
-        self.set_frontier(other, frontier);
-    }
-
     fn close(&mut self, index: usize) {
         let block = self.frontiers[index].block;
         self.set_frontier(index, Frontier::NONE);

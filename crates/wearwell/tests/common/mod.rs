@@ -53,6 +53,22 @@ pub fn device<N: Nand>(world: &World, parts: &Parts, buffer: BufferOptions, nand
     Device::new(nand, logical, parts, DeviceOptions { buffer }).expect("a world fits every design")
 }
 
+/// A device half as large as it could be, so that it can afford some bad blocks.
+pub fn roomy_device<N: Nand>(world: &World, parts: &Parts, buffer: BufferOptions, nand: N) -> Device<N> {
+    let logical = (world.logical_pages(parts) / 2).max(1);
+    Device::new(nand, logical, parts, DeviceOptions { buffer }).expect("it fits")
+}
+
+/// Failures that one pool alone of such a device can take: the blocks that are left after the logical pages have theirs, all
+/// metadata its own (it follows room, not turns), and the reserve, three open blocks and one to spare.
+pub fn affordable_failures(world: &World, parts: &Parts) -> u32 {
+    let (per_pool, block_pages) = (world.geometry.blocks_per_plane, world.geometry.block_pages());
+    let flawless = roomy_device(world, parts, BUFFERS[0], full_medium(world));
+    let data = flawless.ftl().logical_pages().div_ceil(block_pages * world.geometry.pools());
+    let metadata = flawless.ftl().metadata_pages().div_ceil(u64::from(block_pages)) as u32;
+    per_pool.saturating_sub(data + metadata + 5)
+}
+
 /// Fills the device and overwrites it, all pages mapped, no trims: the least spare space a device is sold with.
 pub fn fill_to_the_brim(parts: &Parts, geometry: &Geometry, what: &str) {
     let logical = largest_logical(geometry, parts);

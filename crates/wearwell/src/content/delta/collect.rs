@@ -19,14 +19,20 @@ use crate::timing::Cause;
 impl<N: Nand> Ftl<N> {
     /// Before the data pages of a victim are copied: bases whose logical page should be in one piece are merged on the
     /// way, which takes one page as the copy would.
-    pub(crate) fn merge_bases(&mut self, pages: &mut Vec<Ppn>, pool: u32, cause: Cause) -> Result<()> {
+    pub(crate) fn merge_bases(
+        &mut self,
+        pages: &mut Vec<Ppn>,
+        stream: Stream,
+        pool: u32,
+        cause: Cause,
+    ) -> Result<()> {
         if self.delta.as_ref().is_none_or(|stage| stage.places.is_empty()) {
             return Ok(());
         }
         for &ppn in pages.iter() {
             let lpn = self.store.owner(ppn);
             if self.delta.as_ref().is_some_and(|stage| stage.wants_merge(lpn)) {
-                self.rewrite_merged(lpn, ppn, Stream::Gc, pool, None, cause)?;
+                self.rewrite_merged(lpn, ppn, stream, pool, None, cause)?;
                 self.delta.as_mut().expect("asked above").statistics.gc_merges += 1;
             }
         }

@@ -48,25 +48,29 @@ impl<N: Fragile> Faulty<N> {
         self.failures += u32::from(fails);
         fails
     }
+
+    fn program_by(
+        &mut self,
+        ppn: Ppn,
+        program: impl FnOnce(&mut N) -> Result<(), NandError>,
+    ) -> Result<(), NandError> {
+        if self.fails(self.plan.program) {
+            self.inner.tear_program(ppn);
+            return Err(NandError::ProgramFailed(ppn));
+        }
+        program(&mut self.inner)
+    }
 }
 
 impl<N: Fragile> Nand for Faulty<N> {
     delegate_queries!();
 
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
-        if self.fails(self.plan.program) {
-            self.inner.tear_program(ppn);
-            return Err(NandError::ProgramFailed(ppn));
-        }
-        self.inner.program(ppn, oob, content)
+        self.program_by(ppn, |inner| inner.program(ppn, oob, content))
     }
 
     fn program_changed(&mut self, ppn: Ppn, oob: Oob, base: Ppn, words: &[Word]) -> Result<(), NandError> {
-        if self.fails(self.plan.program) {
-            self.inner.tear_program(ppn);
-            return Err(NandError::ProgramFailed(ppn));
-        }
-        self.inner.program_changed(ppn, oob, base, words)
+        self.program_by(ppn, |inner| inner.program_changed(ppn, oob, base, words))
     }
 
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use wearwell_replay::replay::Progress;
+use wearwell_replay::reproduce::tally::Tally;
 use wearwell_replay::reproduce::{self, Observer, Options, Paper, Results, Size, Traces, session};
 
 use crate::args::ReproduceArgs;
@@ -35,7 +36,7 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
     let mut watch = Watch { reporter: Reporter::new(args.quiet), running: None };
     let results = reproduce::run(paper, &options, &mut watch).map_err(written)?;
     if !args.quiet {
-        summarise(&results);
+        summarise(paper, &results);
         println!("{}: RESULTS.md, RESULTS.html, results.json, figures", folder.display());
     }
     Ok(if results.partial { Outcome::Partial } else { Outcome::Done })
@@ -54,10 +55,13 @@ fn traces(args: &ReproduceArgs) -> Result<Traces, Failure> {
     Ok(traces)
 }
 
-fn summarise(results: &Results) {
+fn summarise(paper: Paper, results: &Results) {
     let width = results.rows.iter().map(|row| row.id.len()).max().unwrap_or(0);
     for row in &results.rows {
         println!("{:width$}  {}", row.id, row.verdict);
+    }
+    for sentence in Tally::of(&paper.targets(), results).sentences() {
+        println!("{sentence}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Papers measured again: targets are complete, every row is measured or says why not, verdicts follow the rule, pages are
 //! made from records, and an interrupted run goes on where it stopped.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +9,8 @@ use std::time::Duration;
 use wearwell_replay::replay::Progress;
 use wearwell_replay::reproduce::experiment::{Experiment, Record, Runs, Source};
 use wearwell_replay::reproduce::results::Row;
-use wearwell_replay::reproduce::target::{Class, Kind, Target, Targets};
+use wearwell_replay::reproduce::tally::Tally;
+use wearwell_replay::reproduce::target::{Beside, Class, Evidence, Kind, Reported, Target, Targets};
 use wearwell_replay::reproduce::verdict::{self, Outcome, Value};
 use wearwell_replay::reproduce::{
     Observer, Options, Paper, Results, Setting, Size, Traces, closed_forms, experiments, figures, measure,
@@ -67,6 +68,96 @@ fn contradictions_exist_and_are_touched() {
         let targets = paper.targets();
         for name in targets.rows.iter().flat_map(|row| &row.contradictions) {
             assert!(targets.contradictions.contains_key(name), "{paper} does not explain {name}");
+        }
+    }
+}
+
+/// A sceptic asks of every row what stands behind it.
+#[test]
+fn every_row_names_its_evidence() {
+    for target in Paper::ALL.into_iter().flat_map(|paper| paper.targets().rows) {
+        let Some(evidence) = target.evidence else { panic!("{} names no evidence", target.id) };
+        let has_values = !target.values.is_empty();
+        assert!(evidence != Evidence::CannotFail || has_values, "{}: what cannot fail?", target.id);
+    }
+}
+
+/// What the code does with a row must fit its class: a formula asks no run, and a measured row asks one.
+#[test]
+fn evidence_is_what_the_code_does() {
+    for paper in Paper::ALL {
+        let runs = hollow_runs(&experiments(paper, &setting(Size::Quick)));
+        for target in paper.targets().rows {
+            let is_computed = closed_forms::row(&target.id).is_some();
+            let is_measured = measure(paper, &target.id, &runs).is_some();
+            let has_asked = !runs.take_asked().0.is_empty();
+            let (id, evidence) = (&target.id, target.evidence.expect("another test insists"));
+            assert_eq!(has_asked, is_measured, "{id} measures without an experiment");
+            let fits = match evidence {
+                Evidence::Measured => has_asked,
+                Evidence::Executed | Evidence::Formula | Evidence::Arithmetic => is_computed && !has_asked,
+                Evidence::CannotFail => is_computed || has_asked,
+                Evidence::None => !is_computed && !is_measured,
+            };
+            assert!(fits, "{id} is not {}", evidence.describe());
+        }
+    }
+}
+
+/// Whether hardly anything lies outside of the band: an end is open, is zero, or is ten times the other.
+fn is_wide(reported: &Reported) -> bool {
+    let (low, high) = reported.bounds();
+    let has_range = reported.low.is_some() || reported.high.is_some();
+    has_range && (low.is_infinite() || high.is_infinite() || low == 0.0 || low > 0.0 && high >= 10.0 * low)
+}
+
+#[test]
+fn wide_bands_say_what_would_miss_them() {
+    for target in Paper::ALL.into_iter().flat_map(|paper| paper.targets().rows) {
+        let counts = target.evidence.is_some_and(Evidence::is_result);
+        let is_compared = matches!(target.compare.kind, Kind::Within | Kind::Range);
+        if counts && is_compared && target.values.iter().any(is_wide) {
+            assert!(!target.fails_if.is_empty(), "{}: what would miss this band?", target.id);
+        }
+    }
+}
+
+#[test]
+fn repeated_rows_exist_and_count_themselves() {
+    for paper in Paper::ALL {
+        let targets = paper.targets();
+        for target in targets.rows.iter().filter(|row| !row.repeats.is_empty()) {
+            for other in &target.repeats {
+                let other = targets.row(other).unwrap_or_else(|| panic!("{} repeats nothing", target.id));
+                assert!(other.repeats.is_empty(), "{} is counted nowhere", other.id);
+            }
+        }
+    }
+}
+
+/// Rows that judge the same values are one result, and only one of them counts.
+#[test]
+fn rows_that_repeat_values_say_so() {
+    for paper in Paper::ALL {
+        let record = std::fs::read_to_string(papers_folder().join(paper.name()).join("results.json")).unwrap();
+        let (targets, results) = (paper.targets(), Results::from_json(&record).unwrap());
+        let judged = |row: &Row| -> Vec<u64> {
+            let target = targets.row(&row.id).unwrap();
+            let is_judged = |value: &&Value| target.values.iter().any(|reported| reported.of == value.of);
+            // Statements that hold are 1 and say nothing about which figures they are about.
+            let numbers = row.ours.iter().filter(is_judged).map(|value| value.value.abs().to_bits());
+            numbers.filter(|&bits| bits != 1f64.to_bits() && bits != 0f64.to_bits()).collect()
+        };
+        for (k, row) in results.rows.iter().enumerate() {
+            for other in results.rows[..k].iter().filter(|other| !judged(other).is_empty()) {
+                let is_marked = |a: &Row, b: &Row| targets.row(&a.id).unwrap().repeats.contains(&b.id);
+                assert!(
+                    judged(row) != judged(other) || is_marked(row, other) || is_marked(other, row),
+                    "{} judges the values of {}",
+                    row.id,
+                    other.id
+                );
+            }
         }
     }
 }
@@ -163,6 +254,49 @@ fn measured_values_have_the_names_of_the_targets() {
     }
 }
 
+/// A value that is measured and not named could be the one that misses.
+#[test]
+fn no_value_is_measured_and_ignored() {
+    for paper in Paper::ALL {
+        let runs = hollow_runs(&experiments(paper, &setting(Size::Quick)));
+        let targets = paper.targets();
+        let mut unused: Vec<&str> = targets.beside.iter().flat_map(|beside| strings(&beside.of)).collect();
+        for target in &targets.rows {
+            let computed = closed_forms::row(&target.id).map(Ok);
+            let Some(Ok(ours)) = computed.or_else(|| measure(paper, &target.id, &runs)) else { continue };
+            let names = || ours.iter().map(|value| value.of.as_str());
+            if let Some(of) = target.forgotten(names()) {
+                panic!("{} measures `{of}` and neither judges it nor sets it beside", target.id);
+            }
+            let is_shown = |of: &str| names().any(|name| target.beside(name).is_some() && of_pattern(of, name));
+            unused.retain(|of| !is_shown(of));
+            let own = target.beside.iter().filter(|beside| !targets.beside.contains(beside));
+            for pattern in own.flat_map(|beside| &beside.of) {
+                assert!(is_shown(pattern), "{} has no value `{pattern}` to set beside", target.id);
+            }
+        }
+        assert!(unused.is_empty(), "{paper} has no value {unused:?} to set beside");
+    }
+}
+
+fn strings(of: &[String]) -> impl Iterator<Item = &str> {
+    of.iter().map(String::as_str)
+}
+
+/// Whether a value has this name or pattern.
+fn of_pattern(pattern: &str, name: &str) -> bool {
+    Beside { of: vec![pattern.to_owned()], why: String::new() }.names(name)
+}
+
+#[test]
+fn patterns_of_values_match_what_they_say() {
+    let cases = [("a", "a", true), ("a", "ab", false), ("a*", "ab", true), ("* b", "a b", true)];
+    let more = [("*", "", true), ("x *, y", "x 1, y", true), ("x *, y", "x 1, z", false), ("*b*", "abc", true)];
+    for (pattern, name, is_match) in cases.into_iter().chain(more) {
+        assert_eq!(of_pattern(pattern, name), is_match, "{pattern} and {name}");
+    }
+}
+
 /// Misspelt settings would otherwise pass for parts that are not there yet.
 #[test]
 fn experiments_can_run_or_wait_for_a_part() {
@@ -212,7 +346,7 @@ fn originals_replace_substitutes() {
 fn target(text: &str) -> Target {
     let text = format!(
         "[paper]\nkey = \"lx\"\ntitle = \"\"\nsource = \"\"\n[[target]]\nid = \"X-01\"\nplace = \"\"\nmetric = \"\"\n\
-         configuration = \"\"\nclass = \"PUB\"\nreported = \"\"\n{text}"
+         configuration = \"\"\nclass = \"PUB\"\nevidence = \"measured\"\nreported = \"\"\n{text}"
     );
     Targets::parse(&text).unwrap().rows.remove(0)
 }
@@ -233,7 +367,7 @@ fn within_quotes_the_worst_value() {
     assert_eq!(verdict_of(&both, &[("a", 51.0), ("b", 18.0)], false), "reproduced within 10 %");
     assert_eq!(verdict_of(&both, &[("a", 50.0), ("b", 17.9)], false), "direction only");
     assert_eq!(verdict_of(&both, &[("a", 50.0), ("b", -1.0)], false), "not reproduced: off by 105 %");
-    assert_eq!(verdict_of(&both, &[("a", 51.0), ("b", 20.0)], true), "substitute input; within 2 %");
+    assert_eq!(verdict_of(&both, &[("a", 51.0), ("b", 20.0)], true), "substitute input; agrees within 2 %");
     assert_eq!(verdict_of(&both, &[("a", 51.0), ("b", 1.0)], true), "substitute input; direction only");
     assert_eq!(verdict_of(&both, &[("a", 50.0)], false), "not run: b was not measured");
     assert_eq!(verdict_of(&both, &[("a", 50.0), ("b", f64::NAN)], false), "not run: no figure for b");
@@ -254,11 +388,11 @@ fn a_reduction_below_neutral_has_a_direction_too() {
 fn ranges_contain_or_deviate() {
     let range =
         target("values = [{ low = 10.0, high = 20.0 }]\ncompare = { kind = \"range\", percent = 5.0 }");
-    assert_eq!(verdict_of(&range, &[("", 10.0)], false), "reproduced within 0 %");
+    assert_eq!(verdict_of(&range, &[("", 10.0)], false), "reproduced, inside the range");
     assert_eq!(verdict_of(&range, &[("", 20.9)], false), "reproduced within 4.5 %");
     assert_eq!(verdict_of(&range, &[("", 5.0)], false), "not reproduced: off by 50 %");
     let open = target("values = [{ high = 1.0 }]\ncompare = { kind = \"range\" }");
-    assert_eq!(verdict_of(&open, &[("", -5.0)], false), "reproduced within 0 %");
+    assert_eq!(verdict_of(&open, &[("", -5.0)], false), "reproduced, inside the range");
     assert_eq!(verdict_of(&open, &[("", 1.01)], false), "not reproduced: off by 1 %");
 }
 
@@ -296,6 +430,76 @@ fn what_a_substitute_is_made_of_is_no_result() {
     assert_eq!(verdict_of(&given, &[("", 9.3)], true), "substitute input, made from these figures");
     assert_eq!(verdict_of(&given, &[("", 9.3)], false), "reproduced within 0 %");
     assert_eq!(verdict_of(&given, &[("", 5.0)], false), "not reproduced: off by 47 %");
+}
+
+#[test]
+fn given_values_are_judged_apart() {
+    let row = target(
+        "values = [{ of = \"free\", value = 10.0 }, { of = \"made\", value = 50.0, given = true }]\n\
+         compare = { kind = \"within\", percent = 10.0, given_percent = 2.0 }",
+    );
+    let of = |free: f64, made: f64, substitute| verdict_of(&row, &[("free", free), ("made", made)], substitute);
+    assert_eq!(of(10.5, 50.5, true), "substitute input; agrees within 5 %; given values within 1 %");
+    assert_eq!(of(10.5, 45.0, true), "substitute input; agrees within 5 %; given values missed by 10 %");
+    assert_eq!(of(20.0, 50.0, true), "substitute input; not reproduced: off by 100 %; given values within 0 %");
+    assert_eq!(of(10.5, 45.0, false), "reproduced within 10 %", "an original is judged by all values");
+    let only = target(
+        "values = [{ value = 50.0, given = true }]\ncompare = { kind = \"within\", percent = 10.0 }",
+    );
+    assert_eq!(verdict_of(&only, &[("", 50.0)], true), "substitute input, made from these figures");
+}
+
+#[test]
+fn a_margin_makes_an_ordering_stricter() {
+    let half = target(
+        "values = [{ of = \"a\" }, { of = \"b\" }]\ncompare = { kind = \"ordering\", percent = 50.0 }",
+    );
+    assert_eq!(verdict_of(&half, &[("a", 2.0), ("b", 1.0)], false), "holds");
+    assert_eq!(verdict_of(&half, &[("a", 2.0), ("b", 1.1)], false), "not reproduced");
+    assert_eq!(verdict_of(&half, &[("a", 0.0), ("b", 0.0)], false), "not reproduced");
+}
+
+#[test]
+fn a_value_that_nobody_names_is_no_verdict() {
+    let one = "values = [{ of = \"a\", value = 1.0 }]\ncompare = { kind = \"within\", percent = 2.0 }";
+    let ours = [("a", 1.0), ("b", 90.0)];
+    let forgotten = "not run: the target neither judges `b` nor sets it beside";
+    assert_eq!(verdict_of(&target(one), &ours, false), forgotten);
+    let beside = format!("{one}\nbeside = [{{ of = [\"b\"], why = \"of another drive\" }}]");
+    assert_eq!(verdict_of(&target(&beside), &ours, false), "reproduced within 0 %");
+}
+
+/// Agreement is called reproduced only if something was executed that could have come out differently.
+#[test]
+fn only_executions_reproduce() {
+    let of = |evidence: &str| {
+        let mut row = target("values = [{ value = 1.0 }]\ncompare = { kind = \"within\", percent = 2.0 }");
+        row.evidence = toml::from_str::<BTreeMap<String, Evidence>>(&format!("a = \"{evidence}\""))
+            .unwrap()
+            .get("a")
+            .copied();
+        [1.0, 2.0].map(|ours| verdict_of(&row, &[("", ours)], false))
+    };
+    assert_eq!(of("executed")[0], "executed mechanism; reproduced within 0 %");
+    for evidence in ["formula", "arithmetic", "cannot-fail"] {
+        let [agrees, misses] = of(evidence);
+        let words = evidence.replace('-', " ");
+        assert_eq!(agrees, format!("{words}; agrees within 0 %"));
+        assert_eq!(misses, format!("{words}; disagrees: off by 100 %"));
+    }
+}
+
+#[test]
+fn rows_are_counted_by_their_evidence() {
+    let mut results = Results::empty(Paper::Gk, Size::Quick, 1);
+    results.evaluate(Paper::Gk);
+    let tally = Tally::of(&Paper::Gk.targets(), &results);
+    assert_eq!((tally.reproduced(), tally.measured.rows()), (0, 0), "nothing was run");
+    assert!(tally.arithmetic.agree > 10 && tally.formula.agree > 5 && tally.unclassified == 0, "{tally:?}");
+    let counted = [tally.formula, tally.arithmetic, tally.cannot_fail].map(|compared| compared.rows());
+    let others = tally.repeats + tally.context + tally.not_run;
+    assert_eq!(counted.iter().sum::<usize>() + others, tally.rows, "every row is counted once");
+    assert_eq!(tally.sentences()[0], "Nothing was executed.");
 }
 
 #[test]
@@ -480,7 +684,7 @@ fn a_page_has_a_line_for_every_row() {
         assert_eq!(page.matches(&format!("| {} |", target.id)).count(), 1, "{}", target.id);
     }
     let line = page.lines().find(|line| line.contains("LX-17")).unwrap();
-    assert!(line.contains("| 31.1 % | mail 30 % | 0.965 | substitute input; within 3.6 % |"), "{line}");
+    assert!(line.contains("| 31.1 % | mail 30 % | 0.965 | substitute input; agrees within 3.6 % |"), "{line}");
     assert!(line.contains("X11") && page.contains("- **X11**: "), "{line}");
     assert!(page.contains("| LX-20 |") && page.contains("not run: experiment homes/64k was not run yet"));
 }
@@ -514,7 +718,7 @@ fn records_survive_json() {
     let results = made_up();
     assert!(Results::from_json(&results.to_json()).unwrap() == results, "a record read back is the record");
     let Row { verdict, .. } = &results.rows[4];
-    assert_eq!(verdict, "reproduced exactly", "LX-05 is a closed form");
+    assert_eq!(verdict, "arithmetic; agrees exactly", "LX-05 is a closed form");
 }
 
 /// Folders of the records in the repository: a quick run of every paper, and runs at full size of some.

@@ -20,6 +20,7 @@ pub mod results;
 mod rm;
 pub mod session;
 pub mod statistics;
+pub mod tally;
 pub mod target;
 pub mod traces;
 pub mod verdict;

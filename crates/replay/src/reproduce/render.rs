@@ -8,7 +8,8 @@ use std::fmt::Write as _;
 use super::experiment::{Record, Size};
 use super::figures::Figure;
 use super::results::{Results, Row};
-use super::target::{Reported, Target, Targets};
+use super::tally::Tally;
+use super::target::{Evidence, Reported, Target, Targets};
 use super::verdict::{Outcome, Value, deviation_percent};
 
 /// First line of every page.
@@ -127,8 +128,12 @@ fn escaped(text: &str) -> String {
 
 /// How well a row came out, for colours.
 fn class_of(target: &Target, row: &Row) -> &'static str {
-    match row.judge(target).outcome {
-        Outcome::Exact | Outcome::Within(_) | Outcome::Holds => "good",
+    let verdict = row.judge(target);
+    if !verdict.evidence.is_some_and(Evidence::is_result) {
+        return "";
+    }
+    match verdict.outcome {
+        outcome if outcome.agrees() => "good",
         Outcome::DirectionOnly => "part",
         Outcome::Missed(_) => "bad",
         _ => "",
@@ -197,46 +202,12 @@ fn paragraphs(targets: &Targets, results: &Results) -> Vec<String> {
             results.paper,
             if results.size == Size::Quick { "quick" } else { "full" }
         ),
-        summary(targets, results),
+        format!("{} rows. {}", results.rows.len(), Tally::of(targets, results).sentences().join(" ")),
     ];
     if results.partial {
         paragraphs.push("PARTIAL: the run was interrupted; run it again to go on.".into());
     }
     paragraphs
-}
-
-/// How many rows came out how.
-fn summary(targets: &Targets, results: &Results) -> String {
-    let names = [
-        "reproduced",
-        "in the reported direction only",
-        "not reproduced",
-        "with nothing to compare",
-        "not reproducible",
-        "not run",
-    ];
-    let mut counts = [(0usize, 0usize); 6];
-    for row in &results.rows {
-        let Some(target) = targets.row(&row.id) else { continue };
-        let verdict = row.judge(target);
-        let k = match verdict.outcome {
-            Outcome::Exact | Outcome::Within(_) | Outcome::Holds => 0,
-            Outcome::DirectionOnly => 1,
-            Outcome::Missed(_) => 2,
-            Outcome::Context | Outcome::Given => 3,
-            Outcome::NotReproducible(_) => 4,
-            Outcome::NotRun(_) => 5,
-        };
-        counts[k].0 += 1;
-        counts[k].1 += usize::from(verdict.substitute);
-    }
-    let mut parts = Vec::new();
-    for (name, (count, substitutes)) in names.iter().zip(counts).filter(|(_, counts)| counts.0 > 0) {
-        let of_them =
-            if substitutes > 0 { format!(" ({substitutes} on substitute input)") } else { String::new() };
-        parts.push(format!("{count} {name}{of_them}"));
-    }
-    format!("{} rows: {}.", results.rows.len(), parts.join(", "))
 }
 
 fn cells(target: &Target, row: &Row) -> [String; 7] {
@@ -245,6 +216,10 @@ fn cells(target: &Target, row: &Row) -> [String; 7] {
     if !target.note.is_empty() {
         remarks.push(target.note.clone());
     }
+    if !target.fails_if.is_empty() {
+        remarks.push(format!("fails if {}", target.fails_if));
+    }
+    remarks.extend(reasons_beside(target, row));
     [
         target.id.clone(),
         format!("{} ({}; {})", target.metric, target.place, target.configuration),
@@ -256,13 +231,32 @@ fn cells(target: &Target, row: &Row) -> [String; 7] {
     ]
 }
 
+/// Why values are shown without being judged, each reason once.
+fn reasons_beside(target: &Target, row: &Row) -> Vec<String> {
+    let is_shown = |why: &str| row.ours.iter().any(|value| target.beside(&value.of) == Some(why));
+    let reasons = target.beside.iter().filter(|beside| is_shown(&beside.why));
+    reasons.map(|beside| format!("beside: {}", beside.why)).collect()
+}
+
+/// Our values: first those that are judged or given, then those beside them.
 fn ours(target: &Target, values: &[Value]) -> String {
     let unit = if target.unit.is_empty() { String::new() } else { format!(" {}", target.unit) };
-    let one = |value: &Value| match value.of.as_str() {
-        "" => format!("{}{unit}", number(value.value)),
-        of => format!("{of} {}{unit}", number(value.value)),
+    let is_given = |of: &str| target.values.iter().any(|reported| reported.given && reported.of == of);
+    let one = |value: &&Value| {
+        let given = if is_given(&value.of) { " (given)" } else { "" };
+        match value.of.as_str() {
+            "" => format!("{}{unit}", number(value.value)),
+            of => format!("{of} {}{unit}{given}", number(value.value)),
+        }
     };
-    values.iter().map(one).collect::<Vec<_>>().join(", ")
+    let (beside, judged): (Vec<&Value>, Vec<&Value>) =
+        values.iter().partition(|value| target.beside(&value.of).is_some());
+    let list = |values: &[&Value]| values.iter().map(one).collect::<Vec<_>>().join(", ");
+    match (judged.is_empty(), beside.is_empty()) {
+        (_, true) => list(&judged),
+        (true, false) => format!("beside: {}", list(&beside)),
+        (false, false) => format!("{}; beside: {}", list(&judged), list(&beside)),
+    }
 }
 
 /// Ratio to each reported number; of a range, whether ours lies inside and how far outside.

@@ -5,7 +5,11 @@
 //! a statement such as "LRU needs the most". The price of data over code is that a wrong key is found at run time;
 //! unknown keys are refused, and a test parses every file.
 //!
-//! Invariants: identities are unique and continuous within a paper; every contradiction that a target names exists.
+//! A target also says what stands behind our value ([`Evidence`]), because a formula that gives the paper's number from
+//! the paper's constants says nothing about the design. Only executed runs and executed mechanisms count as reproduced.
+//!
+//! Invariants: identities are unique and continuous within a paper; every contradiction that a target names exists; every
+//! row has its evidence; every value of ours is named by the target or set beside with a reason.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -84,6 +88,12 @@ pub struct Targets {
     /// Where the paper contradicts itself or leaves something open, and how that is read here.
     #[serde(default)]
     pub contradictions: BTreeMap<String, String>,
+    /// What the paper's abstract claims, for the summary.
+    #[serde(default, rename = "headline")]
+    pub headlines: Vec<Headline>,
+    /// Values that rows show without judging them, whatever the row.
+    #[serde(default)]
+    pub beside: Vec<Beside>,
     /// Why rows of ours differ.
     #[serde(default, rename = "difference")]
     pub differences: Vec<Difference>,
@@ -99,6 +109,31 @@ pub struct Difference {
     /// Identities of the rows.
     pub rows: Vec<String>,
     /// The reason, and what shows it.
+    pub why: String,
+    /// Experiments that took the suspected cause away. A reason without one is untested, and the page says so.
+    #[serde(default)]
+    pub tested_by: Vec<String>,
+    /// Figures of these experiments by dotted name, printed from the record; none if `why` quotes them.
+    #[serde(default)]
+    pub figures: Vec<String>,
+}
+
+/// A claim of the paper's abstract, joined with the row that measures it.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Headline {
+    /// What is claimed, without the figure.
+    pub claim: String,
+    /// Identity of the row.
+    pub row: String,
+    /// Values of the row that the claim is about; none for all that the row names.
+    #[serde(default)]
+    pub of: Vec<String>,
+    /// The reported figure in words; empty for that of the row.
+    #[serde(default)]
+    pub reported: String,
+    /// Why ours differs, in one sentence; empty if it does not, or for the first sentence of the row's reason.
+    #[serde(default)]
     pub why: String,
 }
 
@@ -128,6 +163,14 @@ pub struct Target {
     pub configuration: String,
     /// What it takes to measure it again.
     pub class: Class,
+    /// What stands behind our values. A test refuses a row without it, and no verdict counts it.
+    pub evidence: Option<Evidence>,
+    /// Rows whose values this row judges again, so that one result is not counted twice.
+    #[serde(default)]
+    pub repeats: Vec<String>,
+    /// What would miss a band that is open on one side or spans more than a factor of ten.
+    #[serde(default)]
+    pub fails_if: String,
     /// Unit of the values.
     #[serde(default)]
     pub unit: String,
@@ -136,6 +179,9 @@ pub struct Target {
     /// The reported figures as numbers.
     #[serde(default)]
     pub values: Vec<Reported>,
+    /// Values of ours that are shown and not judged.
+    #[serde(default)]
+    pub beside: Vec<Beside>,
     /// How ours may be compared with them.
     pub compare: Comparison,
     /// Contradictions that touch this row.
@@ -181,6 +227,71 @@ impl Class {
     }
 }
 
+/// What stands behind a value of ours.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Evidence {
+    /// Runs of designs on loads or traces.
+    Measured,
+    /// A mechanism of the code was executed, without a run of a design.
+    Executed,
+    /// A model of the mechanism; no design was executed.
+    Formula,
+    /// Constants of the paper, put together.
+    Arithmetic,
+    /// A band that no plausible run could miss.
+    CannotFail,
+    /// Nothing of ours.
+    None,
+}
+
+impl Evidence {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Measured, Self::Executed, Self::Formula, Self::Arithmetic, Self::CannotFail, Self::None];
+
+    /// In words.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Executed => "executed mechanism",
+            Self::Formula => "formula",
+            Self::Arithmetic => "arithmetic",
+            Self::CannotFail => "cannot fail",
+            Self::None => "nothing of ours",
+        }
+    }
+
+    /// Whether agreement counts as reproduced.
+    pub fn is_result(self) -> bool {
+        matches!(self, Self::Measured | Self::Executed)
+    }
+}
+
+/// Values of ours that are shown without being judged.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Beside {
+    /// Names of the values; `*` stands for any characters.
+    pub of: Vec<String>,
+    /// Why the paper's statement does not cover them.
+    pub why: String,
+}
+
+impl Beside {
+    /// Whether a value of this name is meant.
+    pub fn names(&self, of: &str) -> bool {
+        self.of.iter().any(|pattern| matches_pattern(pattern, of))
+    }
+}
+
+/// Whether the text is the pattern, in which `*` stands for any characters.
+fn matches_pattern(pattern: &str, text: &str) -> bool {
+    let Some((before, after)) = pattern.split_once('*') else { return pattern == text };
+    let Some(rest) = text.strip_prefix(before) else { return false };
+    (0..=rest.len()).any(|k| rest.is_char_boundary(k) && matches_pattern(after, &rest[k..]))
+}
+
 /// A reported number or range.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -195,6 +306,8 @@ pub struct Reported {
     pub low: Option<f64>,
     /// Upper end of a range.
     pub high: Option<f64>,
+    /// The substitute is made from this figure: ours is judged apart.
+    pub given: bool,
 }
 
 impl Reported {
@@ -211,9 +324,13 @@ impl Reported {
 pub struct Comparison {
     /// Kind.
     pub kind: Kind,
-    /// Deviation that counts as reproduced, percent of the reported value.
+    /// Deviation that counts as reproduced, percent of the reported value. Of an ordering: by how much each value must at
+    /// least be below the one before, percent of that.
     #[serde(default)]
     pub percent: f64,
+    /// The same for values that are given to the substitute.
+    #[serde(default)]
+    pub given_percent: f64,
     /// Where there would be no effect (0 for a gain, 100 for a normalised count): beyond the tolerance, being on the
     /// reported side of it still is the reported direction.
     pub neutral: Option<f64>,
@@ -245,11 +362,32 @@ impl Targets {
     /// # Errors
     /// Syntax, unknown keys and values.
     pub fn parse(text: &str) -> Result<Self, toml::de::Error> {
-        toml::from_str(text)
+        let mut targets: Self = toml::from_str(text)?;
+        for row in &mut targets.rows {
+            row.beside.extend(targets.beside.iter().cloned());
+        }
+        Ok(targets)
     }
 
     /// The row of that identity.
     pub fn row(&self, id: &str) -> Option<&Target> {
         self.rows.iter().find(|row| row.id == id)
+    }
+}
+
+impl Target {
+    /// Why a value of this name is shown without being judged; `None` if it is judged or forgotten.
+    pub fn beside(&self, of: &str) -> Option<&str> {
+        let is_judged = self.values.iter().any(|reported| reported.of == of);
+        let beside = || self.beside.iter().find(|beside| beside.names(of));
+        if is_judged { None } else { beside().map(|beside| beside.why.as_str()) }
+    }
+
+    /// The first of these values that the target neither judges nor sets beside. A row that compares nothing forgets
+    /// nothing.
+    pub fn forgotten<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+        let is_judged = |of: &str| self.values.iter().any(|reported| reported.of == of);
+        let compares = self.compare.kind != Kind::Context;
+        names.into_iter().find(|of| compares && !is_judged(of) && self.beside(of).is_none())
     }
 }

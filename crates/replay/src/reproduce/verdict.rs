@@ -4,12 +4,14 @@
 //! measurement: ours is reproduced if *every* value lies within the tolerance, and the worst one is quoted. A value that
 //! misses it can still have the reported direction; else the row is not reproduced, and says so. Results from an
 //! input that stands in for the paper's keep their comparison but carry the mark, since they are about the substitute.
+//! Formulas, arithmetic on the paper's constants and rows that cannot fail keep their comparison too, and are never called
+//! reproduced: nothing of ours was executed that could have come out differently.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::target::{Class, Kind, Reported, Target};
+use super::target::{Class, Evidence, Kind, Reported, Target};
 
 /// A value of ours, by the name that the target gives it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -34,6 +36,21 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// The input stood in for the paper's.
     pub substitute: bool,
+    /// What stands behind our values; `None` if the target does not say.
+    pub evidence: Option<Evidence>,
+    /// How the values came out that the substitute is made from, if the row has such values beside others.
+    pub given: Option<Given>,
+    /// Rows whose values are judged here again.
+    pub repeats: Vec<String>,
+}
+
+/// Comparison of the values that a substitute is made from.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Given {
+    /// Deviation of the worst, percent of the reported value.
+    pub percent: f64,
+    /// All of them lie within the tolerance for given values.
+    pub is_met: bool,
 }
 
 /// Results of a comparison.
@@ -43,6 +60,8 @@ pub enum Outcome {
     Exact,
     /// Within the tolerance; the worst value deviates by so many percent.
     Within(f64),
+    /// Inside the reported range.
+    Inside,
     /// The ordering or statement holds.
     Holds,
     /// The effect has the reported direction, not the reported size.
@@ -59,19 +78,63 @@ pub enum Outcome {
     NotRun(String),
 }
 
+impl Outcome {
+    /// Whether ours agree with what was reported.
+    pub fn agrees(&self) -> bool {
+        matches!(self, Self::Exact | Self::Within(_) | Self::Inside | Self::Holds)
+    }
+
+    /// Whether ours were compared at all.
+    pub fn is_compared(&self) -> bool {
+        self.agrees() || matches!(self, Self::DirectionOnly | Self::Missed(_))
+    }
+}
+
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (prefix, within) =
-            if self.substitute { ("substitute input; ", "within") } else { ("", "reproduced within") };
+        if self.outcome.is_compared() {
+            write!(f, "{}", self.prefix())?;
+        }
+        self.write_outcome(f)?;
+        if let Some(given) = self.given {
+            let percent = rounded_up(given.percent);
+            let words = if given.is_met { "within" } else { "missed by" };
+            write!(f, "; given values {words} {percent} %")?;
+        }
+        if !self.repeats.is_empty() {
+            write!(f, " (repeats {})", self.repeats.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+impl Verdict {
+    /// What limits the comparison.
+    fn prefix(&self) -> &'static str {
+        match self.evidence {
+            Some(Evidence::Measured) if self.substitute => "substitute input; ",
+            Some(Evidence::Measured) => "",
+            Some(Evidence::Executed) => "executed mechanism; ",
+            Some(Evidence::Formula) => "formula; ",
+            Some(Evidence::Arithmetic) => "arithmetic; ",
+            Some(Evidence::CannotFail) => "cannot fail; ",
+            Some(Evidence::None) | None => "unclassified; ",
+        }
+    }
+
+    /// `reproduced` only where an execution on the paper's kind of input stands behind it.
+    fn write_outcome(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_result = self.evidence.is_some_and(Evidence::is_result);
+        let agrees = if is_result && !self.substitute { "reproduced" } else { "agrees" };
+        let missed = if is_result { "not reproduced" } else { "disagrees" };
         match &self.outcome {
-            Outcome::Exact => write!(f, "{prefix}reproduced exactly"),
-            Outcome::Within(percent) => write!(f, "{prefix}{within} {} %", rounded_up(*percent)),
-            Outcome::Holds => write!(f, "{prefix}holds"),
-            Outcome::DirectionOnly => write!(f, "{prefix}direction only"),
-            Outcome::Missed(None) => write!(f, "{prefix}not reproduced"),
-            Outcome::Missed(Some(percent)) => {
-                write!(f, "{prefix}not reproduced: off by {} %", rounded_up(*percent))
-            }
+            Outcome::Exact => write!(f, "{agrees} exactly"),
+            Outcome::Within(percent) => write!(f, "{agrees} within {} %", rounded_up(*percent)),
+            Outcome::Inside => write!(f, "{agrees}, inside the range"),
+            Outcome::Holds => write!(f, "holds"),
+            Outcome::DirectionOnly => write!(f, "direction only"),
+            Outcome::Missed(None) => write!(f, "{missed}"),
+            Outcome::Missed(Some(percent)) => write!(f, "{missed}: off by {} %", rounded_up(*percent)),
             Outcome::Context => write!(f, "nothing to compare"),
             Outcome::Given => write!(f, "substitute input, made from these figures"),
             Outcome::NotReproducible(why) => write!(f, "not reproducible: {why}"),
@@ -88,12 +151,31 @@ fn rounded_up(percent: f64) -> f64 {
 
 /// Judges a measured row.
 ///
-/// `substitute` says whether the input stood in for the paper's. Values of ours that the target does not name are
-/// ignored; values that the target names and ours lack make the row not run.
+/// `substitute` says whether the input stood in for the paper's. Values that the target names and ours lack make the row
+/// not run; so do values of ours that the target neither names nor sets beside, since they may be what it should be
+/// judged by.
 pub fn judge(target: &Target, ours: &[Value], substitute: bool) -> Verdict {
-    let outcome =
-        if substitute && target.given_to_substitute { Outcome::Given } else { outcome(target, ours) };
-    Verdict { outcome, substitute }
+    let is_given = |reported: &&Reported| substitute && reported.given;
+    let (given, judged): (Vec<&Reported>, Vec<&Reported>) = target.values.iter().partition(is_given);
+    let outcome = if let Some(of) = target.forgotten(ours.iter().map(|value| value.of.as_str())) {
+        Outcome::NotRun(format!("the target neither judges `{of}` nor sets it beside"))
+    } else if substitute && (target.given_to_substitute || !given.is_empty() && judged.is_empty()) {
+        Outcome::Given
+    } else {
+        outcome(target, &judged, ours)
+    };
+    let given = if outcome == Outcome::Given { None } else { of_given(target, &given, ours) };
+    Verdict { outcome, substitute, evidence: target.evidence, given, repeats: target.repeats.clone() }
+}
+
+/// How the given values came out; a given value without a figure of ours is missed entirely.
+fn of_given(target: &Target, given: &[&Reported], ours: &[Value]) -> Option<Given> {
+    let deviation = |reported: &&Reported| {
+        let ours = ours.iter().find(|value| value.of == reported.of);
+        ours.map_or(100.0, |value| deviation_percent(reported, value.value))
+    };
+    let percent = given.iter().map(deviation).reduce(f64::max)?;
+    Some(Given { percent, is_met: percent <= target.compare.given_percent })
 }
 
 /// The verdict on a row that nothing measured.
@@ -107,15 +189,16 @@ pub fn not_run(target: &Target, why: &str) -> Verdict {
         _ if why.is_empty() => Outcome::NotRun("nothing here measures it".into()),
         _ => Outcome::NotRun(why.to_owned()),
     };
-    Verdict { outcome, substitute: false }
+    let repeats = target.repeats.clone();
+    Verdict { outcome, substitute: false, evidence: target.evidence, given: None, repeats }
 }
 
-fn outcome(target: &Target, ours: &[Value]) -> Outcome {
+fn outcome(target: &Target, judged: &[&Reported], ours: &[Value]) -> Outcome {
     if target.compare.kind == Kind::Context {
         return Outcome::Context;
     }
     let mut pairs = Vec::new();
-    for reported in &target.values {
+    for &reported in judged {
         match ours.iter().find(|value| value.of == reported.of) {
             Some(value) if value.value.is_finite() => pairs.push((reported, value.value)),
             Some(_) => return Outcome::NotRun(format!("no figure for {}", named(reported))),
@@ -129,10 +212,16 @@ fn outcome(target: &Target, ours: &[Value]) -> Outcome {
         Kind::Digits => digits(&pairs),
         Kind::Within | Kind::Range => within(target, &pairs),
         Kind::Direction if has_direction(target, &pairs) => Outcome::DirectionOnly,
-        Kind::Ordering if pairs.windows(2).all(|pair| pair[0].1 > pair[1].1) => Outcome::Holds,
+        Kind::Ordering if falls(target, &pairs) => Outcome::Holds,
         Kind::Holds if pairs.iter().all(|(_, ours)| *ours >= 1.0) => Outcome::Holds,
         Kind::Direction | Kind::Ordering | Kind::Holds | Kind::Context => Outcome::Missed(None),
     }
+}
+
+/// Whether every value is below the one before, by the margin at least.
+fn falls(target: &Target, pairs: &[(&Reported, f64)]) -> bool {
+    let left = 1.0 - target.compare.percent / 100.0;
+    pairs.windows(2).all(|pair| pair[1].1 < pair[0].1 && pair[1].1 <= pair[0].1 * left)
 }
 
 fn named(reported: &Reported) -> &str {
@@ -165,6 +254,7 @@ fn rounds_to(ours: f64, printed: f64, digits: u32) -> bool {
 fn within(target: &Target, pairs: &[(&Reported, f64)]) -> Outcome {
     let worst = worst(pairs);
     match worst {
+        Some(0.0) if target.compare.kind == Kind::Range => Outcome::Inside,
         Some(percent) if percent <= target.compare.percent => Outcome::Within(percent),
         _ if has_direction(target, pairs) => Outcome::DirectionOnly,
         _ => Outcome::Missed(worst),

@@ -180,6 +180,9 @@ pub(crate) struct ServeArgs {
     /// Answer Prometheus at a loopback address, GET /metrics (port 0 = any)
     #[arg(long, value_name = "ADDR")]
     pub(crate) metrics: Option<std::net::SocketAddr>,
+    /// Read so many pages of flash per second while no client asks for anything, to find damage early
+    #[arg(long, value_name = "PAGES", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) scrub_rate: Option<u32>,
     /// Record every operation as a trace (.ops = a capture with bytes, else native)
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,

@@ -100,6 +100,9 @@ fn run<N: Medium>(
     config: &str,
     args: &ServeArgs,
 ) -> Result<FlashDevice<N>, Failure> {
+    if !args.quiet {
+        device.log_to(|line| eprintln!("wearwell: {line}"));
+    }
     if let Some(path) = &args.record {
         let provenance = provenance(&device.identity().design, config);
         device.record_to(path, &provenance).map_err(|error| of_device(&error))?;
@@ -123,6 +126,9 @@ fn serve_until_signal<N: Medium>(
         // What was opened is closed again; the reason is the first error.
         let _ = server.stop();
         return Err(of_server(&error));
+    }
+    if let Some(pages_per_second) = args.scrub_rate {
+        server.scrub_when_idle(pages_per_second);
     }
     while signals.recv_timeout(WATCH_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) && !server.has_failed() {}
     say(args, "ending: answering what has arrived, then flushing");

@@ -8,13 +8,14 @@
 //!
 //! Invariant: what is trimmed or zeroed reads as zeros at once, also where a range ends inside a page.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use wearwell::Device;
-use wearwell::address::{Lpn, RemapMode};
+use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::device::HostData;
 use wearwell::nand::{Nand, SimNand};
 use wearwell::page_state::PageState;
+use wearwell::{Device, Scrubbed};
 use wearwell_replay::trace::Op;
 
 use crate::record::{Recorded, Recorder};
@@ -154,6 +155,15 @@ pub struct Identity {
     pub unsafe_shutdowns: u64,
 }
 
+/// What a device says while it is served, one line at a time.
+pub type Log = fn(&str);
+
+/// Says that a logical page is lost, and why.
+pub(crate) fn sentence_of_loss(lpn: Lpn, ppn: Ppn, page_bytes: u64) -> String {
+    let first = u64::from(lpn.0) * page_bytes;
+    format!("logical page {lpn} ({page_bytes} bytes from byte {first}) is lost: flash page {ppn} cannot be read")
+}
+
 /// The Wearwell engine as a block device.
 #[derive(Debug)]
 pub struct FlashDevice<N> {
@@ -162,6 +172,26 @@ pub struct FlashDevice<N> {
     page: Box<[u8]>,
     commands: HostCommands,
     recorder: Option<Recorder>,
+    log: Log,
+    damage: Damage,
+    idle_scrub: IdleScrub,
+}
+
+/// What was said of damage.
+#[derive(Debug, Default)]
+struct Damage {
+    /// [`Stats::media_errors`](wearwell::stats::Stats::media_errors) that were looked at.
+    media_errors: u64,
+    /// Logical pages that are lost.
+    lost: BTreeSet<Lpn>,
+}
+
+/// Where a scrub in idle time is.
+#[derive(Debug)]
+struct IdleScrub {
+    next: Ppn,
+    /// What hosts had asked for when it was looked last.
+    commands: HostCommands,
 }
 
 /// Zeros that are written at a time.
@@ -182,9 +212,73 @@ impl<N: Medium> FlashDevice<N> {
             page: vec![0; page_bytes].into(),
             commands: HostCommands::default(),
             recorder: None,
+            log: |_| {},
+            damage: Damage::default(),
+            idle_scrub: IdleScrub { next: Ppn(0), commands: HostCommands::default() },
             device,
             identity,
         })
+    }
+
+    /// Says what happens to the medium, each event when it happens.
+    pub fn log_to(&mut self, log: Log) {
+        self.log = log;
+        self.damage.lost = self.lost_logical_pages().into_iter().map(|(lpn, _)| lpn).collect();
+    }
+
+    /// The logical pages that are known to be lost, with the page of flash that cannot be read. O(logical pages) if there
+    /// is one.
+    pub fn lost_logical_pages(&mut self) -> Vec<(Lpn, Ppn)> {
+        self.device.ftl_mut().lost_logical_pages()
+    }
+
+    /// Reads pages of flash that are in use from `first` on, `most_pages` at the most; see
+    /// [`Ftl::scrub`](wearwell::Ftl::scrub).
+    ///
+    /// # Errors
+    /// [`DeviceError::Failed`] if the medium stopped; a page that cannot be read is none.
+    pub fn scrub(&mut self, first: Ppn, most_pages: u32) -> Result<Scrubbed, DeviceError> {
+        let mut scrubbed = Scrubbed { next: None, read_pages: 0 };
+        self.ask(|device| {
+            scrubbed = device.ftl_mut().scrub(first, most_pages)?;
+            Ok(())
+        })?;
+        Ok(scrubbed)
+    }
+
+    /// The next pages of an endless scrub, unless hosts asked for something since the last call.
+    ///
+    /// # Errors
+    /// As [`FlashDevice::scrub`].
+    pub fn scrub_if_idle(&mut self, most_pages: u32) -> Result<(), DeviceError> {
+        let commands = std::mem::replace(&mut self.idle_scrub.commands, self.commands);
+        if commands == self.commands {
+            let next = self.scrub(self.idle_scrub.next, most_pages)?.next;
+            self.idle_scrub.next = next.unwrap_or(Ppn(0));
+        }
+        Ok(())
+    }
+
+    /// A page could not be read: a line for every logical page that is lost since.
+    #[cold]
+    fn report_damage(&mut self) {
+        let ftl = self.device.ftl_mut();
+        self.damage.media_errors = ftl.stats().media_errors;
+        let found = ftl.store_mut().take_found_unreadable();
+        let lost = ftl.lost_logical_pages();
+        let page_bytes = self.page_bytes();
+        let new: Vec<_> = lost.iter().filter(|(lpn, _)| !self.damage.lost.contains(lpn)).collect();
+        for &&(lpn, ppn) in &new {
+            // Collection may have moved it already.
+            let ppn = if let [only] = found[..] { only } else { ppn };
+            (self.log)(&format!("media error: {}", sentence_of_loss(lpn, ppn, page_bytes)));
+        }
+        if new.is_empty() {
+            for ppn in found {
+                (self.log)(&format!("media error: flash page {ppn} cannot be read; no logical page is lost with it"));
+            }
+        }
+        self.damage.lost = lost.into_iter().map(|(lpn, _)| lpn).collect();
     }
 
     /// Records every operation from now on in a new file; see [`Recorder`].
@@ -258,6 +352,9 @@ impl<N: Medium> FlashDevice<N> {
             Some(_) => Ok(()),
             None => operation(&mut self.device),
         };
+        if self.device.ftl().stats().media_errors != self.damage.media_errors {
+            self.report_damage();
+        }
         match self.failure() {
             Some(failure) => Err(DeviceError::Failed(failure.to_owned())),
             None => Ok(outcome?),

@@ -69,6 +69,9 @@ const METRICS: &[Metric] = &[
     ("erases_by_cause", "erases", Counter, Causes, "Block erases"),
     ("collections", "collections", Counter, Single, "Blocks that garbage collection emptied"),
     ("retired_blocks", "retired_blocks", Counter, Single, "Blocks given up"),
+    ("media_errors", "media_errors", Counter, Single, "Flash pages found unreadable"),
+    ("lost_pages", "lost_pages", Counter, Single, "Pages programmed as lost"),
+    ("lost_logical_pages", "lost_logical_pages", Gauge, Single, "Logical pages that read as errors"),
     ("free_blocks", "free_blocks", Gauge, Single, "Erased blocks in stock"),
     ("write_amplification", "write_amplification", Gauge, Single, "Programs to a page write of the host"),
     ("ram_bytes_by_structure", "ram_bytes", Gauge, Structures, "RAM of the engine's tables"),
@@ -77,7 +80,7 @@ const METRICS: &[Metric] = &[
         "critical_warning",
         Gauge,
         Single,
-        "Bits as in an NVMe health log: 1 little spare, 4 failed",
+        "Bits as in an NVMe health log: 1 little spare, 4 media errors or failed",
     ),
     ("avail_spare", "available_spare_percent", Gauge, Single, "Spare blocks that are left"),
     ("percent_used", "used_percent", Gauge, Single, "Mean erases of the rated ones"),
@@ -101,7 +104,7 @@ const METRICS: &[Metric] = &[
 struct Report(Map<String, Value>);
 
 impl Report {
-    fn of<N: Medium>(device: &FlashDevice<N>) -> Self {
+    fn of<N: Medium>(device: &mut FlashDevice<N>) -> Self {
         let answers = [report::stats(device), report::health(device)];
         Self(answers.into_iter().filter_map(|answer| answer.as_object().cloned()).flatten().collect())
     }

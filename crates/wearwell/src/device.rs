@@ -199,14 +199,19 @@ impl<N: Nand> Device<N> {
         self.write_out(page)
     }
 
-    /// Writes a page of the buffer out. If that fails the page stays: it was acknowledged.
+    /// Writes a page of the buffer out. If that fails the page stays: it was acknowledged. A part of a page whose rest is
+    /// lost is dropped instead: the logical page reads as lost until it is overwritten as a whole, and holds up nobody.
     fn write_out(&mut self, page: Option<Buffered>) -> Result<()> {
         let Some(page) = page else { return Ok(()) };
-        let stored = self.store_page(page.lpn, &page.data, page.mask);
-        if stored.is_err() {
-            self.buffer.put_back(page);
+        match self.store_page(page.lpn, &page.data, page.mask) {
+            Err(Error::Lost { .. }) => Ok(()),
+            stored => {
+                if stored.is_err() {
+                    self.buffer.put_back(page);
+                }
+                stored
+            }
         }
-        stored
     }
 
     /// Hands a page to the FTL, completed if only a part of it was written.

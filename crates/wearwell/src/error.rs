@@ -1,6 +1,6 @@
 //! What can go wrong for a user. Broken invariants are not here: they panic.
 
-use crate::address::Lpn;
+use crate::address::{Lpn, Ppn};
 use crate::nand::{GeometryError, NandError};
 
 /// Failure of a request or of building a device.
@@ -64,10 +64,12 @@ pub enum Error {
     #[error("damaged data: {0}; restore from a copy")]
     Damaged(String),
     /// Data of this page was lost by the medium.
-    #[error("logical page {lpn} is lost: its flash page is uncorrectable")]
+    #[error("logical page {lpn} is lost: flash page {ppn} is uncorrectable; an overwrite or a trim heals it")]
     Lost {
-        /// The page.
+        /// The logical page.
         lpn: Lpn,
+        /// The flash page that cannot be read.
+        ppn: Ppn,
     },
     /// Options that contradict each other or the geometry.
     #[error("{0}")]
@@ -81,6 +83,20 @@ impl From<NandError> for Error {
 }
 
 impl Error {
+    /// Whether a page could not be read, which an overwrite heals.
+    pub fn is_media_error(&self) -> bool {
+        matches!(self, Error::Nand(NandError::Uncorrectable(_)) | Error::Lost { .. })
+    }
+
+    /// The error of a read of `lpn`: an uncorrectable page is its loss.
+    #[cold]
+    pub(crate) fn of_read(self, lpn: Lpn) -> Self {
+        match self {
+            Error::Nand(NandError::Uncorrectable(ppn)) => Error::Lost { lpn, ppn },
+            other => other,
+        }
+    }
+
     /// Whether power was lost, so that the caller has to recover the device.
     pub fn is_power_loss(&self) -> bool {
         matches!(self, Error::Nand(NandError::PowerLost))

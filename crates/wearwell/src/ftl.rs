@@ -110,6 +110,9 @@ impl<N: Nand> Ftl<N> {
         }
         if let Some(stage) = &mut ftl.delta {
             stage.limit_pages(spare_pages);
+            if parts.persistence != Persistence::BatteryRam {
+                stage.list_members(ftl.store.geometry().spare_bytes);
+            }
         }
         if let Some(stage) = &mut ftl.chunks {
             stage.limit_pages(spare_pages);
@@ -465,7 +468,7 @@ impl<N: Nand> Ftl<N> {
     /// empty where nobody wants the bytes; it is filled if the medium keeps bytes.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], uncorrectable page, power loss; a demand-paged mapping may need room.
+    /// [`Error::OutOfRange`], [`Error::Lost`], power loss; a demand-paged mapping may need room.
     #[inline]
     pub fn read(&mut self, lpn: Lpn, into: &mut [u8]) -> Result<bool> {
         self.require_in_range(lpn)?;
@@ -475,7 +478,7 @@ impl<N: Nand> Ftl<N> {
         }
         let place = self.locate(lpn)?;
         self.store.stats.host_page_reads += 1;
-        let found = self.read_place(lpn, place, into)?;
+        let found = self.read_place(lpn, place, into).map_err(|error| error.of_read(lpn))?;
         if self.delta.is_some() {
             self.note_read(lpn, into)?;
         }
@@ -489,7 +492,7 @@ impl<N: Nand> Ftl<N> {
             return Ok(true);
         }
         let place = self.locate(lpn)?;
-        self.read_place(lpn, place, into)
+        self.read_place(lpn, place, into).map_err(|error| error.of_read(lpn))
     }
 
     /// Where a page is. A device that is full can write no translation page any more, but it still reads.

@@ -13,6 +13,7 @@
 pub mod address;
 pub mod check;
 pub mod content;
+mod damage;
 pub mod design;
 pub mod device;
 mod divide;
@@ -38,6 +39,7 @@ mod warm;
 pub mod write_buffer;
 mod write_run;
 
+pub use damage::Scrubbed;
 pub use device::{Device, DeviceOptions};
 pub use error::{Error, Result};
 pub use ftl::Ftl;

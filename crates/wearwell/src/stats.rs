@@ -40,6 +40,10 @@ pub struct Stats {
     pub wasted_programs: u64,
     /// Blocks retired since the device was built.
     pub retired_blocks: u64,
+    /// Flash pages that were found unreadable.
+    pub media_errors: u64,
+    /// Pages programmed as lost: what collection carries on of pages that cannot be read.
+    pub lost_pages: u64,
     /// What the controller did beside the flash.
     pub work: Work,
     /// Victims collected.

@@ -405,8 +405,14 @@ impl Nand for PageByPage {
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
         self.0.program(ppn, oob, content)
     }
+    fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
+        self.0.program_lost(ppn, oob, spare)
+    }
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
         self.0.read(ppn, into)
+    }
+    fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
+        self.0.read_spare(ppn, into)
     }
     fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
         self.0.probe(ppn)

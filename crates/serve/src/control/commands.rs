@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wearwell::address::RemapMode;
+use wearwell::address::{Lpn, Ppn, RemapMode};
 
 use super::report;
 use crate::device::{BlockDevice, DeviceError, FlashDevice, Medium};
@@ -22,6 +22,7 @@ enum Command {
     Stats {},
     Health {},
     Wa {},
+    Scrub {},
 }
 
 #[derive(Deserialize)]
@@ -63,6 +64,76 @@ fn perform<N: Medium>(command: Command, device: &mut FlashDevice<N>) -> Value {
         Command::Stats {} => accepted(report::stats(device)),
         Command::Health {} => accepted(report::health(device)),
         Command::Wa {} => accepted(report::write_amplification(device)),
+        Command::Scrub {} => scrub_at_once(device),
+    }
+}
+
+/// Whether a line asks for a scrub, which is done in slices between the requests of others.
+pub(super) fn is_scrub(line: &[u8]) -> bool {
+    matches!(serde_json::from_slice(line), Ok(Command::Scrub {}))
+}
+
+/// All slices, one after the other: for callers that have the device to themselves.
+fn scrub_at_once<N: Medium>(device: &mut FlashDevice<N>) -> Value {
+    let mut scrub = Scrub::default();
+    while !scrub.is_over() {
+        scrub.go_on(device);
+    }
+    scrub.answer(device)
+}
+
+/// A scrub that a client asked for.
+#[derive(Debug)]
+pub(super) struct Scrub {
+    next: Option<Ppn>,
+    read_pages: u64,
+    outcome: Result<(), String>,
+}
+
+impl Default for Scrub {
+    fn default() -> Self {
+        Self { next: Some(Ppn(0)), read_pages: 0, outcome: Ok(()) }
+    }
+}
+
+impl Scrub {
+    /// Pages that are read before other requests have their turn.
+    const SLICE_PAGES: u32 = 64;
+    /// Lost logical pages that are listed at the most.
+    const LISTED_MAX: usize = 1000;
+
+    pub(super) fn is_over(&self) -> bool {
+        self.next.is_none()
+    }
+
+    /// Reads the next slice.
+    pub(super) fn go_on<N: Medium>(&mut self, device: &mut FlashDevice<N>) {
+        let Some(first) = self.next.take() else { return };
+        match device.scrub(first, Self::SLICE_PAGES) {
+            Ok(scrubbed) => {
+                self.next = scrubbed.next;
+                self.read_pages += u64::from(scrubbed.read_pages);
+            }
+            Err(error) => self.outcome = Err(error.to_string()),
+        }
+    }
+
+    /// What was found, in this scrub or before.
+    pub(super) fn answer<N: Medium>(&self, device: &mut FlashDevice<N>) -> Value {
+        if let Err(sentence) = &self.outcome {
+            return refusal(sentence);
+        }
+        let page_bytes = u64::from(device.device().ftl().store().geometry().page_bytes);
+        let lost = device.lost_logical_pages();
+        let one = |&(lpn, ppn): &(Lpn, Ppn)| {
+            json!({ "offset": u64::from(lpn.0) * page_bytes, "len": page_bytes, "flash_page": ppn.0 })
+        };
+        json!({
+            "ok": true,
+            "read_pages": self.read_pages,
+            "lost_logical_pages": lost.len(),
+            "lost": lost.iter().take(Self::LISTED_MAX).map(one).collect::<Vec<_>>(),
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The control socket: what NBD has no words for.
 //!
 //! A client sends one JSON object per line and gets one per line back; `docs/serve.md` lists them. Commands: `remap` (the
-//! primitive of Remap-SSD, ranges at once), `flush`, `stats`, `health` (the words of a drive's health log), `wa`. A command
+//! primitive of Remap-SSD, ranges at once), `flush`, `stats`, `health` (the words of a drive's health log), `wa`, `scrub`. A command
 //! is executed by the engine between two requests of other clients, ranges of one `remap` without any request among them.
 //!
 //! A line of more than [`LINE_MAX_BYTES`] ends the connection; anything else that is wrong is answered with a sentence.
@@ -10,11 +10,13 @@ mod commands;
 pub(crate) mod report;
 
 use std::io::{self, Write};
+use std::thread;
+use std::time::Duration;
 
 pub use commands::answer;
 
 use crate::device::{FlashDevice, Medium};
-use crate::engine::Engine;
+use crate::engine::{Engine, Stopped};
 use crate::server::{ServeError, Server};
 use crate::socket::{Address, Socket};
 
@@ -22,6 +24,25 @@ use crate::socket::{Address, Socket};
 pub const LINE_MAX_BYTES: usize = 1 << 20;
 
 impl<N: Medium> Server<FlashDevice<N>> {
+    /// From now on reads so many pages of flash per second while no client asks for anything, so that damage is found early.
+    ///
+    /// # Panics
+    /// If the system has no room for a thread.
+    pub fn scrub_when_idle(&self, pages_per_second: u32) {
+        let engine = self.engine().clone();
+        let scrub = move || {
+            loop {
+                thread::sleep(Duration::from_secs(1));
+                // A medium that stopped is known by then; a server that stopped needs no scrub.
+                if engine.ask(move |device| device.scrub_if_idle(pages_per_second)).is_err() {
+                    return;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("scrub".into()).spawn(scrub);
+        thread.expect("the system has room for a thread when the server starts");
+    }
+
     /// Serves the control protocol at an address.
     ///
     /// # Errors
@@ -38,11 +59,28 @@ impl<N: Medium> Server<FlashDevice<N>> {
 fn serve<N: Medium>(socket: &Socket, engine: &Engine<FlashDevice<N>>) -> io::Result<()> {
     let mut lines = Lines { socket, bytes: Vec::new() };
     while let Some(line) = lines.next()? {
-        let Ok(mut reply) = engine.ask(move |device| answer(&line, device)) else { return Ok(()) };
+        let answered = if commands::is_scrub(&line) {
+            scrub(engine)
+        } else {
+            engine.ask(move |device| answer(&line, device))
+        };
+        let Ok(mut reply) = answered else { return Ok(()) };
         reply.push('\n');
         { socket }.write_all(reply.as_bytes())?;
     }
     Ok(())
+}
+
+/// Has the engine read all pages, a slice at a time.
+fn scrub<N: Medium>(engine: &Engine<FlashDevice<N>>) -> Result<String, Stopped> {
+    let mut scrub = commands::Scrub::default();
+    while !scrub.is_over() {
+        scrub = engine.ask(move |device| {
+            scrub.go_on(device);
+            scrub
+        })?;
+    }
+    engine.ask(move |device| scrub.answer(device).to_string())
 }
 
 /// Splits what a client sends into lines.

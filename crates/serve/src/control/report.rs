@@ -48,6 +48,8 @@ pub(crate) fn stats<N: Medium>(device: &FlashDevice<N>) -> Value {
         "erases_by_cause": by_cause(&stats.erases),
         "collections": stats.gc_victims,
         "retired_blocks": stats.retired_blocks,
+        "media_errors": stats.media_errors,
+        "lost_pages": stats.lost_pages,
         "free_blocks": ftl.store().total_free_blocks(),
         "write_amplification": stats.write_amplification(),
         "ram_bytes": ram.iter().map(|(_, bytes)| bytes).sum::<u64>(),
@@ -57,7 +59,9 @@ pub(crate) fn stats<N: Medium>(device: &FlashDevice<N>) -> Value {
 
 /// The health log. Wear is that of the medium's whole life; what hosts and the engine did counts from the start of the
 /// server.
-pub(crate) fn health<N: Medium>(device: &FlashDevice<N>) -> Value {
+pub(crate) fn health<N: Medium>(device: &mut FlashDevice<N>) -> Value {
+    let lost = device.lost_logical_pages().len();
+    let device = &*device;
     let ftl = device.device().ftl();
     let (identity, commands, stats) = (device.identity(), device.commands(), ftl.stats());
     let page_bytes = u64::from(ftl.store().geometry().page_bytes);
@@ -65,8 +69,9 @@ pub(crate) fn health<N: Medium>(device: &FlashDevice<N>) -> Value {
     let spare_percent = ftl.spare_percent() as u64;
     let used = 100.0 * wear.mean / f64::from(identity.endurance_cycles.max(1));
     let is_short_of_spare = spare_percent < SPARE_THRESHOLD_PERCENT;
+    let is_unreliable = device.failure().is_some() || stats.media_errors > 0 || lost > 0;
     json!({
-        "critical_warning": u64::from(is_short_of_spare) | u64::from(device.failure().is_some()) << 2,
+        "critical_warning": u64::from(is_short_of_spare) | u64::from(is_unreliable) << 2,
         "failure": device.failure(),
         "avail_spare": spare_percent,
         "spare_thresh": SPARE_THRESHOLD_PERCENT,
@@ -77,6 +82,8 @@ pub(crate) fn health<N: Medium>(device: &FlashDevice<N>) -> Value {
         "host_write_commands": commands.writes,
         "power_cycles": identity.power_cycles,
         "unsafe_shutdowns": identity.unsafe_shutdowns,
+        "media_errors": stats.media_errors,
+        "lost_logical_pages": lost,
         "physical_media_bytes_written": stats.total_programs() * page_bytes,
         "physical_media_bytes_read": stats.total_reads() * page_bytes,
         "media_data_units_written": (stats.total_programs() * page_bytes).div_ceil(DATA_UNIT_BYTES),

@@ -3,11 +3,15 @@
 
 use std::path::Path;
 
+use wearwell::Device;
+use wearwell::address::{Lpn, Ppn};
+
 use super::backing::{Access, Backing, CopyOnWrite, Files};
 use super::error::ImageError;
-use super::layout::Session;
+use super::layout::{Session, Superblock};
 use super::nand::FileNand;
 use super::{Found, Recovered, recover, refusing_contradictions, replay_journal};
+use crate::device::sentence_of_loss;
 
 /// What an audit found, from best to worst.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -33,6 +37,8 @@ pub struct AuditReport {
     pub torn_pages: u64,
     /// Logical pages that hold data.
     pub mapped_pages: u64,
+    /// Logical pages that are lost, each with the page of flash that cannot be read; a finding each.
+    pub lost_pages: Vec<(Lpn, Ppn)>,
     /// Sessions that did not end cleanly, in the life of the image.
     pub unsafe_shutdowns: u64,
 }
@@ -72,13 +78,21 @@ fn examine(backing: impl Backing) -> Result<AuditReport, ImageError> {
         verified_pages: loaded.verified_pages,
         torn_pages: loaded.torn.len() as u64,
         mapped_pages: 0,
+        lost_pages: Vec::new(),
         unsafe_shutdowns: opened.unsafe_shutdowns,
     };
     if report.findings.is_empty() {
+        let damaged = loaded.damaged.clone();
         let nand = FileNand::new(view, found.layout, loaded, Session::default());
         match recover(nand, &found.superblock) {
             Ok(Recovered { mut device, recovery, .. }) => {
                 report.mapped_pages = recovery.mapped_pages;
+                report.lost_pages = lost_pages(&mut device, &damaged);
+                let dead = damaged.into_iter().filter(|&ppn| device.ftl_mut().may_be_needed(ppn) == Ok(false));
+                report.findings.extend(sentences(&report.lost_pages, &found.superblock));
+                report.findings.extend(
+                    dead.map(|ppn| format!("flash page {ppn} is damaged; no logical page needs its data")),
+                );
                 report.findings.extend(device.ftl_mut().check().err());
             }
             Err(error) => report.findings.push(error.to_string()),
@@ -90,6 +104,17 @@ fn examine(backing: impl Backing) -> Result<AuditReport, ImageError> {
     Ok(report)
 }
 
+/// The logical pages that are lost by damage, that of today and that of earlier sessions.
+fn lost_pages<B: Backing>(device: &mut Device<FileNand<B>>, damaged: &[Ppn]) -> Vec<(Lpn, Ppn)> {
+    damaged.iter().for_each(|&ppn| device.ftl_mut().store_mut().report_unreadable(ppn));
+    device.ftl_mut().lost_logical_pages()
+}
+
+fn sentences(lost: &[(Lpn, Ppn)], superblock: &Superblock) -> Vec<String> {
+    let page_bytes = u64::from(superblock.geometry.page_bytes);
+    lost.iter().map(|&(lpn, ppn)| sentence_of_loss(lpn, ppn, page_bytes)).collect()
+}
+
 fn corrupt(findings: Vec<String>) -> AuditReport {
     AuditReport {
         verdict: Verdict::Corrupt,
@@ -97,6 +122,7 @@ fn corrupt(findings: Vec<String>) -> AuditReport {
         verified_pages: 0,
         torn_pages: 0,
         mapped_pages: 0,
+        lost_pages: Vec::new(),
         unsafe_shutdowns: 0,
     }
 }

@@ -221,8 +221,20 @@ pub struct OobRecord {
     pub oob: Option<Oob>,
     /// Bytes in the spare area.
     pub spare_bytes: u16,
-    /// Checksum of data and spare bytes.
+    /// Checksum of data and spare bytes; of a lost page the complement of what would be right, so that a reader that does
+    /// not know lost pages finds it damaged.
     pub data_crc: u32,
+    /// Checksum of the spare bytes alone; 0 where there are none, and in pages that were written before there was one.
+    pub spare_crc: u32,
+    /// The data were lost before this program, which only says whose they were.
+    pub is_lost: bool,
+}
+
+impl OobRecord {
+    /// A page that is consumed and unreadable.
+    pub fn torn(epoch: u32) -> Self {
+        Self { epoch, oob: None, spare_bytes: 0, data_crc: 0, spare_crc: 0, is_lost: false }
+    }
 }
 
 /// What lies in the place of an OOB record.
@@ -325,6 +337,8 @@ impl Layout {
         put_u32(&mut bytes, 8, record.epoch);
         put_u32(&mut bytes, 12, ppn.0);
         put_u32(&mut bytes, 20, record.data_crc);
+        put_u32(&mut bytes, 48, record.spare_crc);
+        bytes[52] = u8::from(record.is_lost);
         if let Some(oob) = record.oob {
             bytes[4] = 1;
             bytes[5] = code_of(oob.kind);
@@ -367,12 +381,24 @@ impl Layout {
             oob,
             spare_bytes,
             data_crc: u32_at(bytes, 20),
+            spare_crc: u32_at(bytes, 48),
+            is_lost: bytes[52] == 1,
         })
     }
 
     /// Checksum of a page's data and spare bytes, programmed in this epoch of its block.
     pub fn data_crc(&self, ppn: Ppn, epoch: u32, bytes: &[u8]) -> u32 {
         checksum(self.salt, u64::from(ppn.0) << 32 | u64::from(epoch), bytes)
+    }
+
+    /// Checksum of a page's spare bytes alone, programmed in this epoch of its block; never 0.
+    pub fn spare_crc(&self, ppn: Ppn, epoch: u32, spare: &[u8]) -> u32 {
+        checksum(self.salt, u64::from(ppn.0) << 32 | u64::from(epoch), spare).max(1)
+    }
+
+    /// Whether spare bytes are those that a record tells of, where it tells of them apart from the data.
+    pub fn is_spare_whole(&self, ppn: Ppn, record: &OobRecord, spare: &[u8]) -> bool {
+        spare.is_empty() || self.spare_crc(ppn, record.epoch, spare) == record.spare_crc
     }
 
     /// A word of NVRAM with its check.

@@ -4,8 +4,8 @@
 //! Only a session that the host ended may leave something half done: its writes reach the disk in any order since the last
 //! sync. Then a page may be missing under later pages of its block, or its data may be older than its OOB. Such pages lie
 //! above the last synced sequence number; they become consumed and unreadable, as a torn program leaves them, and the files
-//! are repaired so that they stay so. Everything else that is not as it was written is damage: it is reported, and the image
-//! is not used.
+//! are repaired so that they stay so. Everything else that is not as it was written is damage. Of data it is found when they
+//! are read, and costs the logical pages that they held; of a record it is reported, and the image is not used.
 
 use std::io;
 
@@ -42,6 +42,8 @@ pub(super) struct Loaded {
     pub(super) sequence: u64,
     /// Pages to be marked unreadable.
     pub(super) torn: Vec<(Ppn, u32)>,
+    /// Pages whose data was compared with its checksum and is damaged.
+    pub(super) damaged: Vec<Ppn>,
     /// Damage, one sentence per place.
     pub(super) findings: Vec<String>,
     /// Pages whose data was compared with its checksum.
@@ -83,6 +85,7 @@ pub(super) fn load(backing: &impl Backing, layout: &Layout, expectation: Expecta
             guards: vec![Guard::default(); geometry.pages() as usize],
             sequence: 0,
             torn: Vec::new(),
+            damaged: Vec::new(),
             findings: Vec::new(),
             verified_pages: 0,
         },
@@ -194,9 +197,13 @@ impl<B: Backing> Loader<'_, B> {
             self.tear(ppn, record.epoch);
             return Ok(());
         }
-        let OobRecord { data_crc, spare_bytes, .. } = *record;
+        let OobRecord { data_crc, spare_bytes, is_lost, .. } = *record;
         self.loaded.guards[ppn.index()] = Guard { data_crc, spare_bytes };
         self.loaded.sequence = self.loaded.sequence.max(oob.sequence);
+        if is_lost {
+            self.loaded.model.program_lost(ppn, oob, &[]).expect("the model takes what a block holds");
+            return Ok(());
+        }
         let content = Content::Descriptor(Descriptor::of(oob.fingerprint));
         self.loaded.model.program(ppn, oob, content).expect("the model takes what a block holds");
         Ok(())
@@ -208,19 +215,24 @@ impl<B: Backing> Loader<'_, B> {
         self.loaded.model.tear_program(ppn);
     }
 
-    /// Whether the data of a page is what its OOB says, as far as that is asked.
+    /// Whether a page is to be taken over. One whose data is not what its OOB says, as far as that is asked, is torn if it can
+    /// be, else it is damaged and its data is lost alone.
     fn is_whole(&mut self, ppn: Ppn, record: &OobRecord, oob: &Oob) -> io::Result<bool> {
         let may_be_torn = self.may_be_half_done(oob.sequence);
         if !may_be_torn && !self.expectation.verifies_all {
             return Ok(true);
         }
+        if record.is_lost {
+            let spare = read_spare(self.backing, self.layout, ppn, record.spare_bytes)?;
+            return Ok(!may_be_torn || self.layout.is_spare_whole(ppn, record, &spare));
+        }
         self.loaded.verified_pages += 1;
         let bytes = read_page(self.backing, self.layout, ppn, record.spare_bytes)?;
         let is_whole = self.layout.data_crc(ppn, record.epoch, &bytes) == record.data_crc;
         if !is_whole && !may_be_torn {
-            self.find(format!("the data of page {ppn} (logical page or owner {}) is damaged", oob.owner));
+            self.loaded.damaged.push(ppn);
         }
-        Ok(is_whole)
+        Ok(is_whole || !may_be_torn)
     }
 
     fn load_nvram(&mut self) -> io::Result<()> {
@@ -240,6 +252,20 @@ impl<B: Backing> Loader<'_, B> {
         }
         Ok(())
     }
+}
+
+/// Spare bytes of a page.
+pub(super) fn read_spare(
+    backing: &impl Backing,
+    layout: &Layout,
+    ppn: Ppn,
+    spare_bytes: u16,
+) -> io::Result<Vec<u8>> {
+    let mut spare = vec![0; usize::from(spare_bytes)];
+    if !spare.is_empty() {
+        backing.read(ImageFile::Flash, &mut spare, layout.spare_at(ppn))?;
+    }
+    Ok(spare)
 }
 
 /// Data and spare bytes of a page.

@@ -21,8 +21,10 @@ use wearwell::content::{Content, Descriptor, Fingerprint};
 use wearwell::nand::{CopyRun, Fragile, Geometry, Nand, NandError, Oob, SimNand};
 
 use super::backing::{Backing, Files, ImageFile};
-use super::layout::{BlockHealth, BlockRecord, Durability, Journal, Layout, OobRecord, Session, WORD_BYTES};
-use super::load::{Guard, Loaded, read_page};
+use super::layout::{
+    BlockHealth, BlockRecord, Durability, Journal, Layout, OobRecord, OobSlot, RECORD_BYTES, Session, WORD_BYTES,
+};
+use super::load::{Guard, Loaded, read_page, read_spare};
 use crate::device::Medium;
 
 /// Flash and NVRAM of an open image.
@@ -160,7 +162,7 @@ impl<B: Backing> FileNand<B> {
 
     /// Consumes a page in the files as a torn program does.
     pub(super) fn write_torn(&mut self, ppn: Ppn, epoch: u32) -> Result<(), NandError> {
-        self.write_oob(ppn, &OobRecord { epoch, oob: None, spare_bytes: 0, data_crc: 0 })
+        self.write_oob(ppn, &OobRecord::torn(epoch))
     }
 
     fn write_page(&mut self, ppn: Ppn, oob: Oob, bytes: &[u8]) -> Result<(), NandError> {
@@ -180,7 +182,8 @@ impl<B: Backing> FileNand<B> {
         }
         let epoch = self.model.erase_count(self.block_of(ppn));
         let (data_crc, spare_bytes) = (self.layout.data_crc(ppn, epoch, bytes), spare.len() as u16);
-        let record = OobRecord { epoch, oob: Some(oob), spare_bytes, data_crc };
+        let spare_crc = if spare.is_empty() { 0 } else { self.layout.spare_crc(ppn, epoch, spare) };
+        let record = OobRecord { epoch, oob: Some(oob), spare_bytes, data_crc, spare_crc, is_lost: false };
         staged.data.extend_from_slice(data);
         staged.records.extend_from_slice(&self.layout.encode_oob(ppn, &record));
         staged.guards.push(Guard { data_crc, spare_bytes });
@@ -198,6 +201,35 @@ impl<B: Backing> FileNand<B> {
         self.guards[first.index()..first.index() + staged.guards.len()].copy_from_slice(&staged.guards);
         self.sequence = self.sequence.max(staged.sequence);
         Ok(())
+    }
+
+    /// The OOB record of a programmed page, from the file.
+    fn load_record(&mut self, ppn: Ppn) -> Result<Option<OobRecord>, NandError> {
+        let mut bytes = [0; RECORD_BYTES];
+        let at = self.layout.oob_at(ppn);
+        let read = self.backing.read(ImageFile::Flash, &mut bytes, at);
+        read.map_err(|error| self.fail("read", ImageFile::Flash, &error))?;
+        Ok(match self.layout.decode_oob(ppn, &bytes) {
+            OobSlot::Record(record) => Some(record),
+            OobSlot::Blank | OobSlot::Damaged => None,
+        })
+    }
+
+    /// The spare bytes of a programmed page, compared with a checksum: their own, or that of the whole page where a page was
+    /// written before they had one.
+    fn load_spare(&mut self, ppn: Ppn) -> Result<Vec<u8>, NandError> {
+        let spare_bytes = self.guards[ppn.index()].spare_bytes;
+        if spare_bytes == 0 {
+            return Ok(Vec::new());
+        }
+        let Some(record) = self.load_record(ppn)? else { return Err(NandError::Uncorrectable(ppn)) };
+        if record.spare_crc == 0 {
+            return Ok(self.load_page(ppn)?.split_off(self.layout.geometry.page_bytes as usize));
+        }
+        let spare = read_spare(&self.backing, &self.layout, ppn, spare_bytes)
+            .map_err(|error| self.fail("read", ImageFile::Flash, &error))?;
+        let is_whole = self.layout.is_spare_whole(ppn, &record, &spare);
+        if is_whole { Ok(spare) } else { Err(NandError::Uncorrectable(ppn)) }
     }
 
     /// Data and spare bytes of a programmed page, compared with their checksum.
@@ -251,6 +283,44 @@ impl<B: Backing> Nand for FileNand<B> {
         self.powered()?;
         let Content::Bytes(bytes) = content else { panic!("program of page {ppn}: an image keeps bytes") };
         self.write_page(ppn, oob, bytes)
+    }
+
+    /// Zeros take the place of the data. A reader that does not know lost pages finds that they are not what the OOB says.
+    fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
+        self.powered()?;
+        self.model.program_lost(ppn, oob, &[])?;
+        let spare = if spare.iter().all(|&byte| byte == 0) { &[] } else { spare };
+        let page_bytes = self.layout.geometry.page_bytes as usize;
+        let mut bytes = vec![0; page_bytes];
+        bytes.extend_from_slice(spare);
+        let (epoch, spare_bytes) = (self.model.erase_count(self.block_of(ppn)), spare.len() as u16);
+        let data_crc = !self.layout.data_crc(ppn, epoch, &bytes);
+        let spare_crc = if spare.is_empty() { 0 } else { self.layout.spare_crc(ppn, epoch, spare) };
+        let record = OobRecord { epoch, oob: Some(oob), spare_bytes, data_crc, spare_crc, is_lost: true };
+        if !spare.is_empty() {
+            self.write(ImageFile::Flash, spare, self.layout.spare_at(ppn))?;
+        }
+        self.write(ImageFile::Flash, &bytes[..page_bytes], self.layout.data_at(ppn))?;
+        self.write_oob(ppn, &record)?;
+        self.guards[ppn.index()] = Guard { data_crc, spare_bytes };
+        self.sequence = self.sequence.max(oob.sequence);
+        Ok(())
+    }
+
+    fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
+        self.powered()?;
+        let oob = self.model.read_spare(ppn, &mut [])?;
+        if !into.is_empty() {
+            let spare = self.load_spare(ppn)?;
+            let (kept, rest) = into.split_at_mut(into.len().min(spare.len()));
+            kept.copy_from_slice(&spare[..kept.len()]);
+            rest.fill(0);
+        }
+        Ok(oob)
+    }
+
+    fn lost_pages(&self) -> Vec<Ppn> {
+        self.model.lost_pages()
     }
 
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
@@ -374,5 +444,14 @@ impl<B: Backing> Fragile for FileNand<B> {
     fn tear_erase(&mut self, block: BlockId) {
         self.model.tear_erase(block);
         let _ = self.write_record(block, BlockHealth::HalfErased, self.model.erase_count(block));
+    }
+
+    /// Flips a bit of the first byte.
+    fn damage(&mut self, ppn: Ppn) {
+        let (mut byte, at) = ([0], self.layout.data_at(ppn));
+        if self.backing.read(ImageFile::Flash, &mut byte, at).is_ok() {
+            byte[0] ^= 1;
+            let _ = self.write(ImageFile::Flash, &byte, at);
+        }
     }
 }

@@ -69,6 +69,8 @@ struct Pending {
     compressed_bytes: u32,
     /// Empty where only descriptors are known.
     bytes: Vec<u8>,
+    /// A member of a chunk that cannot be read: it becomes a page that is lost.
+    is_lost: bool,
 }
 
 /// A live or dead member of a stored chunk.
@@ -276,6 +278,11 @@ impl ChunkStage {
         self.chunks[chunk as usize].fingerprints[member]
     }
 
+    /// The pages of a member's chunk.
+    pub(crate) fn pages_of(&self, unit: Unit) -> &[Ppn] {
+        self.chunks[self.place_of(unit).0 as usize].pages()
+    }
+
     pub(crate) fn is_live(&self, unit: Unit) -> bool {
         let (chunk, member) = self.place_of(unit);
         self.chunks.get(chunk as usize).is_some_and(|chunk| chunk.is_live(member))
@@ -437,6 +444,7 @@ impl<N: Nand> Ftl<N> {
                 Content::Bytes(bytes) => bytes.to_vec(),
                 Content::Descriptor(_) => Vec::new(),
             },
+            is_lost: false,
         };
         let mut stage = self.chunks.as_mut().expect("only the chunk stage takes pages");
         let before = stage.pending.iter().position(|pending| pending.lpn == lpn);
@@ -543,8 +551,13 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn append_raw(&mut self, page: &Pending, stream: Stream, pool: u32, cause: Cause) -> Result<Ppn> {
-        let content = Content::of_page(&page.bytes, page.fingerprint);
-        let ppn = self.store.append(stream, pool, page.lpn.0, content, page.fingerprint, cause)?;
+        let (lpn, fingerprint) = (page.lpn.0, page.fingerprint);
+        let ppn = if page.is_lost {
+            self.store.append_lost(stream, pool, lpn, &[], fingerprint, cause)?
+        } else {
+            let content = Content::of_page(&page.bytes, fingerprint);
+            self.store.append(stream, pool, lpn, content, fingerprint, cause)?
+        };
         self.validity.set(ppn);
         Ok(ppn)
     }
@@ -693,9 +706,12 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// The live members of a chunk with their content.
+    /// The live members of a chunk with their content. They are compressed together, so all of them are lost with one page.
     fn load_members(&mut self, number: u32, cause: Cause) -> Result<Vec<(Unit, Pending)>> {
-        let whole = self.read_chunk(number, true, cause)?;
+        let (whole, is_lost) = match self.read_chunk(number, true, cause) {
+            Err(error) if error.is_media_error() => (Vec::new(), true),
+            read => (read?, false),
+        };
         let stage = self.chunks.as_ref().expect("only the chunk stage has chunks");
         let page_bytes = stage.page_bytes as usize;
         let load = |(k, member): (usize, Member)| {
@@ -703,7 +719,7 @@ impl<N: Nand> Ftl<N> {
             let Member { lpn, fingerprint, compressed_bytes } = member;
             let is_whole = compressed_bytes == WHOLE_PAGE;
             let compressed_bytes = if is_whole { page_bytes as u32 } else { compressed_bytes.into() };
-            (stage.unit(number, k), Pending { lpn, fingerprint, compressed_bytes, bytes })
+            (stage.unit(number, k), Pending { lpn, fingerprint, compressed_bytes, bytes, is_lost })
         };
         Ok(stage.chunks[number as usize].live_members().map(load).collect())
     }
@@ -808,7 +824,7 @@ impl<N: Nand> Ftl<N> {
         let members = self.load_members(number, cause)?;
         let (units, pending): (Vec<Unit>, Vec<Pending>) = members.into_iter().unzip();
         let (pages, payload) = pack(&pending, self.store.geometry().page_bytes);
-        if pages < pending.len() {
+        if pages < pending.len() && !pending.iter().any(|page| page.is_lost) {
             let new = self.append_chunk(&pending, pages, &payload, pool, cause)?;
             for (k, &unit) in units.iter().enumerate() {
                 let to = self.chunks.as_ref().expect("asked above").unit(new, k);

@@ -16,7 +16,7 @@
     reason = "measured: a device without sharing should pay one branch, not a call"
 )]
 
-use crate::address::{BlockId, Lpn, Ppn, Unit};
+use crate::address::{BlockId, Lpn, Ppn, Unit, is_page};
 use crate::content::dedup::{ContentIndex, DedupOptions};
 use crate::content::{Content, Fingerprint};
 use crate::error::Result;
@@ -266,7 +266,10 @@ impl<N: Nand> Ftl<N> {
         let page_bytes = self.store.geometry().page_bytes as u64;
         self.observations.note_dedup(page_bytes, found.is_none());
         let Some(unit) = found.filter(|_| sharing.deduplicates) else { return Ok(None) };
-        let verify = sharing.design.dedup.is_some_and(|dedup| dedup.verify_on_hit);
+        if self.is_unit_lost(unit) {
+            return Ok(None);
+        }
+        let verify = self.verifies_hits();
         if verify && !self.holds(unit, content)? {
             return Ok(None);
         }
@@ -350,7 +353,22 @@ impl<N: Nand> Ftl<N> {
         false
     }
 
-    /// Whether a stored unit holds exactly this content; one charged read.
+    fn verifies_hits(&self) -> bool {
+        let design = self.sharing.as_ref().and_then(|sharing| sharing.design.dedup);
+        design.is_some_and(|dedup| dedup.verify_on_hit)
+    }
+
+    /// Whether a unit is known to be unreadable: nobody may be bound to it any more.
+    fn is_unit_lost(&self, unit: Unit) -> bool {
+        match &self.chunks {
+            Some(stage) if !is_page(unit, self.store.geometry().pages()) => {
+                stage.pages_of(unit).iter().any(|&ppn| self.store.is_unreadable(ppn))
+            }
+            _ => self.store.is_unreadable(Ppn(unit.0)),
+        }
+    }
+
+    /// Whether a stored unit holds exactly this content; one charged read. What cannot be read does not.
     pub(crate) fn holds(&mut self, unit: Unit, content: &Content<'_>) -> Result<bool> {
         let mut stored = self.blank_page();
         let read = self.read_unit(unit, &mut stored, Cause::Content);
@@ -358,6 +376,9 @@ impl<N: Nand> Ftl<N> {
             Content::Bytes(bytes) => stored.is_empty() || *bytes == stored.as_slice(),
             Content::Descriptor(_) => true,
         };
-        read.map(|()| equal)
+        match read {
+            Err(error) if error.is_media_error() => Ok(false),
+            read => read.map(|()| equal),
+        }
     }
 }

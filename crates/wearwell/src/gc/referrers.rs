@@ -109,9 +109,18 @@ impl<N: Nand> Ftl<N> {
     /// `lpn` refers to the copy at `at`, and gets a page of its own beside it.
     fn store_once_more(&mut self, lpn: Lpn, at: Ppn) -> Result<()> {
         let mut page = self.blank_page();
-        let oob = self.store.read(at, &mut page, Cause::Gc)?;
         let pool = self.store.pool_of(self.store.block_of(at));
-        self.append_for(lpn, pool, Content::of_page(&page, oob.fingerprint), oob.fingerprint)?;
+        let fingerprint = self.store.nand().fingerprint(at);
+        match self.store.read(at, &mut page, Cause::Gc) {
+            Err(error) if error.is_media_error() => {
+                let ppn = self.store.append_lost(Stream::Gc, pool, lpn.0, &[], fingerprint, Cause::Gc)?;
+                self.adopt_demoted(lpn, ppn);
+            }
+            read => {
+                read?;
+                self.append_for(lpn, pool, Content::of_page(&page, fingerprint), fingerprint)?;
+            }
+        }
         let sharing = self.sharing.as_mut().expect("only sharing has entries");
         let still_shared = sharing.refs.down(at.into());
         assert!(still_shared, "the copy at {at} has the referrer that its OOB names");
@@ -143,9 +152,14 @@ impl<N: Nand> Ftl<N> {
         fingerprint: Fingerprint,
     ) -> Result<()> {
         let ppn = self.store.append(Stream::Gc, pool, lpn.0, content, fingerprint, Cause::Gc)?;
+        self.adopt_demoted(lpn, ppn);
+        Ok(())
+    }
+
+    /// `lpn` has a page of its own.
+    fn adopt_demoted(&mut self, lpn: Lpn, ppn: Ppn) {
         self.mapping.relocate(lpn, ppn.into());
         self.validity.set(ppn);
         self.store.stats.demoted_full += 1;
-        Ok(())
     }
 }

@@ -73,8 +73,16 @@ impl<N: Fragile> Nand for Faulty<N> {
         self.program_by(ppn, |inner| inner.program_changed(ppn, oob, base, words))
     }
 
+    fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
+        self.program_by(ppn, |inner| inner.program_lost(ppn, oob, spare))
+    }
+
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
         self.inner.read(ppn, into)
+    }
+
+    fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
+        self.inner.read_spare(ppn, into)
     }
 
     fn read_words(&mut self, ppn: Ppn, words: &mut [Word]) -> Result<(), NandError> {
@@ -104,5 +112,9 @@ impl<N: Fragile> Fragile for Faulty<N> {
 
     fn tear_erase(&mut self, block: BlockId) {
         self.inner.tear_erase(block);
+    }
+
+    fn damage(&mut self, ppn: Ppn) {
+        self.inner.damage(ppn);
     }
 }

@@ -9,7 +9,8 @@
 //! - the OOB is written once, together with its page.
 //!
 //! What can happen to correct code is a [`NandError`]: a failed program or erase, an uncorrectable page, and
-//! loss of power. After [`NandError::PowerLost`] the interrupted page may be unprogrammed, complete or
+//! loss of power. The spare area of a page has an error correcting code of its own: damage makes the data of a page
+//! uncorrectable and leaves its OOB readable, a torn program leaves neither. After [`NandError::PowerLost`] the interrupted page may be unprogrammed, complete or
 //! unreadable; the interrupted block may be untouched, erased, or unreadable until erased again. Recovery may
 //! rely on nothing else.
 //!
@@ -50,6 +51,9 @@ macro_rules! delegate_queries {
         }
         fn owner(&self, ppn: Ppn) -> u32 {
             self.inner.owner(ppn)
+        }
+        fn lost_pages(&self) -> Vec<Ppn> {
+            self.inner.lost_pages()
         }
         fn fingerprint(&self, ppn: Ppn) -> crate::content::Fingerprint {
             self.inner.fingerprint(ppn)
@@ -225,6 +229,26 @@ pub trait Nand {
     /// [`NandError::ProgramFailed`], [`NandError::PowerLost`].
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError>;
 
+    /// Programs the next page of an open block as *lost*: its OOB says whose data it held, `spare` is what the FTL keeps in
+    /// its spare area, and every read of its data answers [`NandError::Uncorrectable`]. One program, as
+    /// [`Nand::program`]. (ATA and NVMe have a command with this effect: write uncorrectable.)
+    ///
+    /// # Errors
+    /// As [`Nand::program`].
+    fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError>;
+
+    /// Reads the spare area of a programmed page alone, which damage of the data does not reach. `into` receives what the
+    /// FTL keeps there if the medium keeps bytes for this page; it is at most as long as the spare area.
+    ///
+    /// # Errors
+    /// [`NandError::Uncorrectable`] for a torn page, [`NandError::PowerLost`].
+    fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError>;
+
+    /// The pages in use that were programmed as lost, without a flash operation: for a table in RAM.
+    fn lost_pages(&self) -> Vec<Ppn> {
+        Vec::new()
+    }
+
     /// Reads a programmed page. `into` receives the bytes if the medium keeps them for this page (it always does
     /// for metadata pages) and is left alone otherwise; it is one page long, or up to a page and its spare area, or
     /// empty to skip the data.
@@ -321,7 +345,8 @@ pub trait Nand {
     /// [`NandError::Uncorrectable`] for a torn page, [`NandError::PowerLost`].
     fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError>;
 
-    /// Leaves those of `pages`, all of one good block, that are programmed and can be read: a probe of each.
+    /// Leaves those of `pages`, all of one good block, that are programmed and whose spare areas can be read: a probe of
+    /// each.
     ///
     /// # Errors
     /// [`NandError::PowerLost`].
@@ -411,4 +436,6 @@ pub trait Fragile: Nand {
     fn tear_program(&mut self, ppn: Ppn);
     /// Leaves the block unreadable and unprogrammable until it is erased.
     fn tear_erase(&mut self, block: BlockId);
+    /// Makes the data of a programmed page uncorrectable; its spare area stays readable.
+    fn damage(&mut self, ppn: Ppn);
 }

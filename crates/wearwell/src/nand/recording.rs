@@ -48,8 +48,15 @@ impl<N: Nand> Nand for Recording<N> {
         self.log.push(Recorded::Program(ppn, oob.owner));
         self.inner.program_changed(ppn, oob, base, words)
     }
+    fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
+        self.log.push(Recorded::Program(ppn, oob.owner));
+        self.inner.program_lost(ppn, oob, spare)
+    }
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
         self.inner.read(ppn, into)
+    }
+    fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
+        self.inner.read_spare(ppn, into)
     }
     fn read_words(&mut self, ppn: Ppn, words: &mut [Word]) -> Result<(), NandError> {
         self.inner.read_words(ppn, words)
@@ -72,5 +79,8 @@ impl<N: Fragile> Fragile for Recording<N> {
     }
     fn tear_erase(&mut self, block: BlockId) {
         self.inner.tear_erase(block);
+    }
+    fn damage(&mut self, ppn: Ppn) {
+        self.inner.damage(ppn);
     }
 }

@@ -8,7 +8,7 @@
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
 use arrayvec::ArrayVec;
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 
 use super::numbers::{Numbers, PageNumbers};
 use super::payloads::{Payloads, Place};
@@ -50,7 +50,8 @@ pub struct SimNand {
     numbers: Option<PageNumbers>,
     fingerprint: Table<u64>,
     payloads: Payloads,
-    torn: FxHashSet<u32>,
+    /// Pages that cannot be read, by page number: few.
+    damaged: FxHashMap<u32, Damage>,
     retain: Retain,
     /// Nothing to retain: the short way of every program of a counts-only run.
     keeps_owner_only: bool,
@@ -67,6 +68,17 @@ struct BlockRow {
     health: BlockHealth,
     /// Kind of the pages, from the first readable one on.
     kind: Option<PageKind>,
+}
+
+/// Why a page cannot be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Damage {
+    /// Its program was torn: the spare area is gone as well.
+    Torn,
+    /// Its data became uncorrectable.
+    Data,
+    /// It was programmed as lost.
+    Lost,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,7 +105,7 @@ impl SimNand {
             numbers: retain.sequence.then(|| PageNumbers::new(blocks, pages, retain.generation)),
             fingerprint: Table::zeroed(if retain.fingerprint { pages } else { 0 }),
             payloads: Payloads::new(&geometry),
-            torn: FxHashSet::default(),
+            damaged: FxHashMap::default(),
             retain,
             keeps_owner_only: retain == Retain::default(),
             nvram: Vec::new(),
@@ -188,7 +200,15 @@ impl SimNand {
     #[inline]
     fn readable(&self, ppn: Ppn, block: usize) -> Result<(), NandError> {
         let damaged = self.blocks[block].health == BlockHealth::HalfErased
-            || (!self.torn.is_empty() && self.torn.contains(&ppn.0));
+            || (!self.damaged.is_empty() && self.damaged.contains_key(&ppn.0));
+        if damaged { Err(NandError::Uncorrectable(ppn)) } else { Ok(()) }
+    }
+
+    /// Whether the spare area of a page can be read.
+    #[inline]
+    fn spare_readable(&self, ppn: Ppn, block: usize) -> Result<(), NandError> {
+        let damaged = self.blocks[block].health == BlockHealth::HalfErased
+            || (!self.damaged.is_empty() && self.damaged.get(&ppn.0) == Some(&Damage::Torn));
         if damaged { Err(NandError::Uncorrectable(ppn)) } else { Ok(()) }
     }
 
@@ -219,7 +239,7 @@ impl SimNand {
     }
 
     fn first_unreadable(&self, pages: &[Ppn], block: usize) -> Option<(usize, NandError)> {
-        if self.torn.is_empty() && self.blocks[block].health == BlockHealth::Good {
+        if self.damaged.is_empty() && self.blocks[block].health == BlockHealth::Good {
             return None;
         }
         pages.iter().enumerate().find_map(|(k, &ppn)| Some((k, self.readable(ppn, block).err()?)))
@@ -296,8 +316,8 @@ impl SimNand {
         if let Some(numbers) = &mut self.numbers {
             numbers.forget(pages.clone());
         }
-        if !self.torn.is_empty() {
-            self.torn.retain(|ppn| !pages.contains(ppn));
+        if !self.damaged.is_empty() {
+            self.damaged.retain(|ppn, _| !pages.contains(ppn));
         }
     }
 }
@@ -313,6 +333,31 @@ impl Nand for SimNand {
         self.require_kind(block, oob.kind, ppn);
         self.keep(ppn, &oob, &content);
         Ok(())
+    }
+
+    fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
+        let mut page = vec![0; self.geometry.page_bytes as usize];
+        page.extend_from_slice(spare);
+        self.program(ppn, oob, Content::Bytes(&page))?;
+        self.damaged.insert(ppn.0, Damage::Lost);
+        Ok(())
+    }
+
+    fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
+        let block = self.require_programmed(ppn);
+        self.spare_readable(ppn, block)?;
+        if !into.is_empty() {
+            let page_bytes = self.geometry.page_bytes as usize;
+            let mut page = vec![0; page_bytes + into.len()];
+            self.payloads.read(self.place(ppn), &mut page);
+            into.copy_from_slice(&page[page_bytes..]);
+        }
+        Ok(self.oob(ppn, block))
+    }
+
+    fn lost_pages(&self) -> Vec<Ppn> {
+        let lost = self.damaged.iter().filter(|&(_, damage)| *damage == Damage::Lost);
+        lost.map(|(&ppn, _)| Ppn(ppn)).collect()
     }
 
     /// The rules are checked once per run instead of once per page.
@@ -404,7 +449,7 @@ impl Nand for SimNand {
     fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
         let (block, offset) = self.split(ppn);
         assert!(self.blocks[block].health != BlockHealth::Bad, "probe of page {ppn} in a bad block");
-        self.readable(ppn, block)?;
+        self.spare_readable(ppn, block)?;
         Ok((offset < self.blocks[block].programmed as u32).then(|| self.oob(ppn, block)))
     }
 
@@ -414,7 +459,7 @@ impl Nand for SimNand {
         let row = &self.blocks[block];
         assert!(row.health != BlockHealth::Bad, "probe of pages in bad block {block}");
         let end = first.0 - offset + row.programmed as u32;
-        pages.retain(|&ppn| ppn.0 < end && self.readable(ppn, block).is_ok());
+        pages.retain(|&ppn| ppn.0 < end && self.spare_readable(ppn, block).is_ok());
         Ok(())
     }
 
@@ -503,10 +548,15 @@ impl Nand for SimNand {
 impl Fragile for SimNand {
     fn tear_program(&mut self, ppn: Ppn) {
         self.claim_pages(ppn, 1);
-        self.torn.insert(ppn.0);
+        self.damaged.insert(ppn.0, Damage::Torn);
     }
 
     fn tear_erase(&mut self, block: BlockId) {
         self.blocks[block.index()].health = BlockHealth::HalfErased;
+    }
+
+    fn damage(&mut self, ppn: Ppn) {
+        self.require_programmed(ppn);
+        self.damaged.entry(ppn.0).or_insert(Damage::Data);
     }
 }

@@ -82,7 +82,15 @@ impl<N: Nand> Ftl<N> {
         let mut bytes = vec![0; page_bytes + DIRECTORY_BYTES];
         let mut found = FoundChunks::default();
         for &(sequence, ppn, number) in pages {
-            self.store.read(ppn, &mut bytes, Cause::Recovery)?;
+            match self.store.read(ppn, &mut bytes, Cause::Recovery) {
+                // The members are lost, and nobody else: their directory is in the spare area.
+                Err(error) if error.is_media_error() => {
+                    bytes[page_bytes..].fill(0);
+                    let read = self.store.read_spare_bytes(ppn, &mut bytes[page_bytes..], Cause::Recovery);
+                    read.map(drop).or_else(|error| if error.is_media_error() { Ok(()) } else { Err(error) })?;
+                }
+                read => drop(read?),
+            }
             let directory = bytes[page_bytes..].try_into().expect("the spare area was read");
             if let Some(directory) = Directory::decode(directory) {
                 found.add(number, sequence, ppn, &directory);

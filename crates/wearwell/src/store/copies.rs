@@ -19,8 +19,10 @@ impl<N: Nand> Store<N> {
     /// Copies pages of one block to a stream of `pool` and appends their new places to `places`. The old places stay
     /// counted valid. On an error `places` holds what was copied before it.
     ///
+    /// A page that cannot be read is carried on as lost (`lost.rs`).
+    ///
     /// # Errors
-    /// As [`Store::append`]; uncorrectable source.
+    /// As [`Store::append`]; a source whose spare area is unreadable, too, which no valid page's is.
     pub fn copy(
         &mut self,
         pages: Moves<'_>,
@@ -71,6 +73,9 @@ impl<N: Nand> Store<N> {
             Err(NandError::ProgramFailed(_)) => {
                 self.abandon(index, block);
                 Ok(copied)
+            }
+            Err(NandError::Uncorrectable(from)) => {
+                Ok(copied + self.copy_lost(from, pages.owners[copied], index, cause, places)?)
             }
             Err(error) => {
                 if failed_program > 0 {

@@ -9,7 +9,7 @@
 //! counted here, under its cause, and appears in the operation list that timing prices.
 //!
 //! This file appends and erases; `runs.rs` appends host pages, and `copies.rs` moves pages, a run at a time, `held.rs` keeps old versions that a recovery will compare,
-//! `takeover.rs` begins anew after loss of power, `ledger.rs` audits the counters.
+//! `lost.rs` knows which pages cannot be read, `takeover.rs` begins anew after loss of power, `ledger.rs` audits the counters.
 //!
 //! Invariants: an open block is in exactly one frontier; a free block has no valid page and is erased; `valid`
 //! counts of the block table equal the pages that were appended and not discarded.
@@ -18,11 +18,14 @@
 
 use std::collections::VecDeque;
 
+use rustc_hash::FxHashSet;
+
 mod block_table;
 mod copies;
 mod free_pool;
 mod held;
 mod ledger;
+mod lost;
 mod runs;
 mod takeover;
 
@@ -120,6 +123,10 @@ pub struct Store<N> {
     held: VecDeque<(u64, Ppn)>,
     /// Pages whose program the loss of power interrupted: on flash or not, nobody was told of them.
     interrupted: Vec<Ppn>,
+    /// Pages in use that are known to be unreadable: met by a read, or programmed as lost.
+    unreadable: FxHashSet<Ppn>,
+    /// Those that were found since somebody asked.
+    found_unreadable: Vec<Ppn>,
     /// Blocks that were opened for data since somebody asked; `None` if nobody does.
     opened: Option<Vec<BlockId>>,
     /// Whether a program failed since somebody asked.
@@ -150,6 +157,8 @@ impl<N: Nand> Store<N> {
             holds: false,
             held: VecDeque::new(),
             interrupted: Vec::new(),
+            unreadable: FxHashSet::default(),
+            found_unreadable: Vec::new(),
             opened: None,
             program_failed: false,
             stats: Stats::default(),
@@ -172,6 +181,7 @@ impl<N: Nand> Store<N> {
     }
 
     fn release_free(&mut self, block: BlockId) {
+        self.forget_unreadable(block);
         self.blocks.set_free(block);
         let (wear, pool) = (self.nand.erase_count(block), self.pool_of(block));
         self.free[pool as usize].put(block, wear);
@@ -375,6 +385,9 @@ impl<N: Nand> Store<N> {
         loop {
             let (index, oob) = self.next_program(stream, pool, owner, fingerprint)?;
             let outcome = self.nand.program_changed(self.frontiers[index].next, oob, base, words);
+            if let Err(error @ NandError::Uncorrectable(_)) = outcome {
+                return Err(self.read_failed(base, error, cause));
+            }
             if let Some(place) = self.take_outcome(index, outcome, cause)? {
                 return Ok(place);
             }
@@ -532,7 +545,7 @@ impl<N: Nand> Store<N> {
     /// Uncorrectable page, power loss.
     #[inline]
     pub fn read(&mut self, ppn: Ppn, into: &mut [u8], cause: Cause) -> Result<Oob> {
-        let oob = self.nand.read(ppn, into)?;
+        let oob = self.nand.read(ppn, into).map_err(|error| self.read_failed(ppn, error, cause))?;
         self.stats.reads[cause as usize] += 1;
         self.note(OpKind::Read, ppn, cause);
         Ok(oob)
@@ -549,7 +562,7 @@ impl<N: Nand> Store<N> {
         look: &mut dyn FnMut(&[u8]),
         cause: Cause,
     ) -> Result<()> {
-        self.nand.look_at(ppn, page, look)?;
+        self.nand.look_at(ppn, page, look).map_err(|error| self.read_failed(ppn, error, cause))?;
         self.stats.reads[cause as usize] += 1;
         self.note(OpKind::Read, ppn, cause);
         Ok(())
@@ -560,7 +573,7 @@ impl<N: Nand> Store<N> {
     /// # Errors
     /// Uncorrectable page, power loss.
     pub(crate) fn read_words(&mut self, ppn: Ppn, words: &mut [Word], cause: Cause) -> Result<()> {
-        self.nand.read_words(ppn, words)?;
+        self.nand.read_words(ppn, words).map_err(|error| self.read_failed(ppn, error, cause))?;
         self.stats.reads[cause as usize] += 1;
         self.note(OpKind::Read, ppn, cause);
         Ok(())
@@ -571,7 +584,7 @@ impl<N: Nand> Store<N> {
     /// # Errors
     /// Uncorrectable page, power loss.
     pub fn read_spare(&mut self, ppn: Ppn, cause: Cause) -> Result<Oob> {
-        let oob = self.nand.read(ppn, &mut [])?;
+        let oob = self.nand.read_spare(ppn, &mut [])?;
         self.note_spare_read(ppn, cause);
         Ok(oob)
     }
@@ -677,6 +690,7 @@ impl<N: Nand> Store<N> {
     }
 
     fn retire(&mut self, block: BlockId) {
+        self.forget_unreadable(block);
         self.nand.mark_bad(block);
         self.blocks.retire(block);
         self.stats.retired_blocks += 1;

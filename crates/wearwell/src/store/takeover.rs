@@ -33,6 +33,7 @@ impl<N: Nand> Store<N> {
         self.sequence = 0;
         self.held.clear();
         self.interrupted.clear();
+        self.reload_unreadable();
         self.opened.iter_mut().for_each(Vec::clear);
         self.ledger.recovered = true;
     }

@@ -75,11 +75,13 @@ pub enum Cause {
     Checkpoint,
     /// Rebuilding state after power loss.
     Recovery,
+    /// Reading pages to find those that cannot be read.
+    Scrub,
 }
 
 impl Cause {
     /// Number of causes: the length of a per-cause table.
-    pub const COUNT: usize = 9;
+    pub const COUNT: usize = 10;
     /// All causes, in table order.
     pub const ALL: [Cause; Cause::COUNT] = [
         Cause::Host,
@@ -91,6 +93,7 @@ impl Cause {
         Cause::Content,
         Cause::Checkpoint,
         Cause::Recovery,
+        Cause::Scrub,
     ];
 
     /// Name in reports: lower case, words joined by `_`.
@@ -105,13 +108,14 @@ impl Cause {
             Cause::Content => "content",
             Cause::Checkpoint => "checkpoint",
             Cause::Recovery => "recovery",
+            Cause::Scrub => "scrub",
         }
     }
 
     /// True for work that no host request waits for: it only competes for the flash.
     #[inline]
     pub fn is_background(self) -> bool {
-        matches!(self, Cause::Gc | Cause::Wear | Cause::Checkpoint)
+        matches!(self, Cause::Gc | Cause::Wear | Cause::Checkpoint | Cause::Scrub)
     }
 }
 

@@ -2,13 +2,15 @@
 //!
 //! A base is a page like any other to the collector, and is copied with the rest of its victim unless its logical page
 //! should be in one piece: then the merged page takes the place of the copy. Deltas of a victim are packed in their order
-//! into as many pages at the most, so a collection needs no more room than the victim had.
+//! into as many pages at the most, so a collection needs no more room than the victim had. Of a page that cannot be read the
+//! current deltas are lost: a lost page in its place says whose they were.
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use super::packing::{StagedDelta, TempBuffer, directory};
 use crate::address::{BlockId, Lpn, Ppn};
+use crate::content::Fingerprint;
 use crate::design::Persistence;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
@@ -52,9 +54,16 @@ impl<N: Nand> Ftl<N> {
         let first = self.store.geometry().first_page(victim);
         let mut pages = Vec::new();
         self.validity.collect_valid(first, self.store.geometry().block_pages(), &mut pages);
-        let mut packer = TempBuffer::new(1, self.store.geometry().page_bytes);
+        let mut packer = self.packer_for(&pages);
         for ppn in pages {
-            for delta in self.load_deltas(ppn, cause)? {
+            let deltas = match self.load_deltas(ppn, cause) {
+                Err(error) if error.is_media_error() => {
+                    self.carry_lost_deltas(ppn, pool, cause)?;
+                    continue;
+                }
+                loaded => loaded?,
+            };
+            for delta in deltas {
                 if packer.place_for(delta.bytes as usize).is_none() {
                     self.write_compacted(&mut packer, pool, cause)?;
                 }
@@ -62,6 +71,40 @@ impl<N: Nand> Ftl<N> {
             }
         }
         if packer.first_filled().is_some() { self.write_compacted(&mut packer, pool, cause) } else { Ok(()) }
+    }
+
+    /// A buffer for the deltas of these pages, which takes as many per page as they have.
+    fn packer_for(&self, pages: &[Ppn]) -> TempBuffer {
+        let stage = self.delta.as_ref().expect("only the delta stage has such pages");
+        let most = pages.iter().map(|ppn| stage.pages[ppn].lpns.len()).max().unwrap_or(0);
+        TempBuffer::new(1, self.store.geometry().page_bytes).of_most_deltas(stage.most_deltas.max(most))
+    }
+
+    /// The logical pages whose current delta is in `ppn`.
+    fn current_in(&self, ppn: Ppn) -> Vec<Lpn> {
+        let stage = self.delta.as_ref().expect("only the delta stage has such pages");
+        let is_current = |lpn: &Lpn| stage.places.get(lpn).is_some_and(|place| place.page == Some(ppn));
+        stage.pages[&ppn].lpns.iter().copied().filter(is_current).collect()
+    }
+
+    /// The current deltas of a page that cannot be read are lost, durably. Takes one page, like the one it replaces.
+    fn carry_lost_deltas(&mut self, ppn: Ppn, pool: u32, cause: Cause) -> Result<()> {
+        let lpns = self.current_in(ppn);
+        let (spare, count) = (self.members_for_spare(&lpns), lpns.len() as u32);
+        let fingerprint = Fingerprint::default();
+        let to = self.store.append_lost(Stream::Delta, pool, count, &spare, fingerprint, cause)?;
+        self.validity.set(to);
+        lpns.into_iter().for_each(|lpn| self.move_delta(lpn, to));
+        Ok(())
+    }
+
+    /// The delta of `lpn` is at `to` now. The old page lets go of it; what it is stays the same.
+    fn move_delta(&mut self, lpn: Lpn, to: Ppn) {
+        let place = self.delta.as_ref().expect("only the delta stage moves deltas").places[&lpn];
+        self.drop_delta(lpn);
+        let stage = self.delta.as_mut().expect("asked above");
+        stage.places.insert(lpn, place);
+        stage.settle(lpn, to);
     }
 
     /// The current deltas of a page, read from flash.
@@ -74,26 +117,19 @@ impl<N: Nand> Ftl<N> {
             let damaged = || Error::Damaged(format!("page {ppn} is no page of deltas"));
             ranges.extend(directory(&bytes).ok_or_else(damaged)?);
         }
-        let current = |lpn: &&Lpn| stage.places.get(*lpn).is_some_and(|place| place.page == Some(ppn));
-        let load = |&lpn: &Lpn| {
+        let load = |lpn: Lpn| {
             let place = stage.places[&lpn];
             let payload = ranges.get(&lpn).map_or_else(Vec::new, |range| bytes[range.clone()].to_vec());
             StagedDelta { lpn, bytes: place.bytes, fingerprint: place.fingerprint, payload }
         };
-        Ok(stage.pages[&ppn].lpns.iter().filter(current).map(load).collect())
+        Ok(self.current_in(ppn).into_iter().map(load).collect())
     }
 
     fn write_compacted(&mut self, packer: &mut TempBuffer, pool: u32, cause: Cause) -> Result<()> {
         let page = packer.page(0).encode(self.store.geometry().page_bytes as usize);
-        let ppn = self.append_deltas(pool, packer.page(0).deltas().len(), &page, cause)?;
-        for delta in packer.take(0) {
-            // The old page lets go of it; what it is stays the same.
-            let place = self.delta.as_ref().expect("asked above").places[&delta.lpn];
-            self.drop_delta(delta.lpn);
-            let stage = self.delta.as_mut().expect("only the delta stage compacts");
-            stage.places.insert(delta.lpn, place);
-            stage.settle(delta.lpn, ppn);
-        }
+        let lpns: Vec<Lpn> = packer.page(0).deltas().iter().map(|delta| delta.lpn).collect();
+        let ppn = self.append_deltas(pool, &lpns, page, cause)?;
+        packer.take(0).into_iter().for_each(|delta| self.move_delta(delta.lpn, ppn));
         self.delta.as_mut().expect("asked above").statistics.compacted_pages += 1;
         Ok(())
     }

@@ -36,11 +36,11 @@ use crate::design::Persistence;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::mapping::Mapping;
-use crate::nand::Nand;
+use crate::nand::{Nand, Oob};
 use crate::store::{Store, Stream};
 use crate::timing::Cause;
 use heat::{Access, Heat, HeatTable};
-use packing::{StagedDelta, TempBuffer, directory};
+use packing::{StagedDelta, TempBuffer, decode_members, directory, encode_members, most_members};
 
 /// Parameters of delta encoding; the default follows the paper where it says something.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -93,7 +93,7 @@ pub struct DeltaStatistics {
     pub gc_merges: u64,
     /// Eligible writes stored as pages because deltas were not worth it or had no space left.
     pub bypassed: u64,
-    /// Eligible writes whose delta was too large, or whose size is unknown.
+    /// Eligible writes whose delta was too large, whose size is unknown, or whose base cannot be read.
     pub incompressible: u64,
     /// Host reads that needed base and delta from flash.
     pub double_reads: u64,
@@ -133,6 +133,8 @@ pub(crate) struct DeltaStage {
     averaged_pages: u64,
     /// Delta pages at most.
     page_limit: u64,
+    /// Deltas in a page at most.
+    most_deltas: usize,
     page_bytes: u32,
     writes_to_scan: u32,
     /// Eligible writes since deltas were found not to be worth it.
@@ -162,6 +164,7 @@ impl DeltaStage {
             mean_deltas: 0.0,
             averaged_pages: 0,
             page_limit: 0,
+            most_deltas: usize::MAX,
             page_bytes: store.geometry().page_bytes,
             writes_to_scan: design.scan_interval_writes,
             overlooked: 0,
@@ -173,6 +176,23 @@ impl DeltaStage {
     /// Delta pages may use their share of `spare_pages`.
     pub(crate) fn limit_pages(&mut self, spare_pages: u64) {
         self.page_limit = (spare_pages as f64 * self.design.area_share) as u64;
+    }
+
+    /// The delta table is rebuilt from flash: every page says in its spare area whose deltas it holds, and takes no more.
+    /// Without room for one there, nothing says so.
+    pub(crate) fn list_members(&mut self, spare_bytes: u32) {
+        if most_members(spare_bytes) > 0 {
+            self.set_most_deltas(most_members(spare_bytes));
+        }
+    }
+
+    fn set_most_deltas(&mut self, most_deltas: usize) {
+        self.most_deltas = most_deltas;
+        self.buffer = TempBuffer::new(self.design.open_pages, self.page_bytes).of_most_deltas(most_deltas);
+    }
+
+    fn lists_members(&self) -> bool {
+        self.most_deltas < usize::MAX
     }
 
     /// Reads what writes of `lpns` will need; see [`crate::warm`].
@@ -274,6 +294,11 @@ impl DeltaStage {
         self.places.get(&lpn).map(|place| place.fingerprint)
     }
 
+    /// The flash page that holds the delta of a logical page, if it has one there.
+    pub(crate) fn page_of(&self, lpn: Lpn) -> Option<Ppn> {
+        self.places.get(&lpn).and_then(|place| place.page)
+    }
+
     /// Whether the bytes of a logical page have to be put together from a base and a delta.
     pub(crate) fn has_delta_bytes(&self, lpn: Lpn) -> bool {
         self.places.get(&lpn).is_some_and(|place| place.has_bytes)
@@ -296,8 +321,9 @@ impl DeltaStage {
 
     /// RAM is lost.
     pub(crate) fn forget<N: Nand>(&mut self, store: &Store<N>) {
-        let (page_limit, statistics) = (self.page_limit, self.statistics);
+        let (page_limit, most_deltas, statistics) = (self.page_limit, self.most_deltas, self.statistics);
         *self = Self { page_limit, statistics, ..Self::new(store, self.design) };
+        self.set_most_deltas(most_deltas);
     }
 
     pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
@@ -399,7 +425,8 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// The difference between a write and the stored base; reading the base is charged. `None` if it is too large.
+    /// The difference between a write and the stored base; reading the base is charged. `None` if it is too large, or if
+    /// the base cannot be read.
     fn encode(
         &mut self,
         lpn: Lpn,
@@ -413,12 +440,14 @@ impl<N: Nand> Ftl<N> {
                 if *delta_bytes == Descriptor::UNKNOWN {
                     return Ok(None);
                 }
-                self.store.read(base, &mut [], Cause::Content)?;
+                if self.read_base(base, &mut [])?.is_none() {
+                    return Ok(None);
+                }
                 (*delta_bytes as usize + self.tag_bytes(), Vec::new())
             }
             Content::Bytes(new) => {
                 let mut old = vec![0; new.len()];
-                let oob = self.store.read(base, &mut old, Cause::Content)?;
+                let Some(oob) = self.read_base(base, &mut old)? else { return Ok(None) };
                 let mut delta = delta_of(new, &old);
                 delta.extend(&tag_of(oob.generation)[..self.tag_bytes()]);
                 (delta.len(), delta)
@@ -431,6 +460,14 @@ impl<N: Nand> Ftl<N> {
             fingerprint,
             payload,
         }))
+    }
+
+    /// Reads the page that a delta is to be made for; `None` if it is lost.
+    fn read_base(&mut self, base: Ppn, into: &mut [u8]) -> Result<Option<Oob>> {
+        match self.store.read(base, into, Cause::Content) {
+            Err(error) if error.is_media_error() => Ok(None),
+            read => read.map(Some),
+        }
     }
 
     /// Bytes behind a delta that name its base. Where the map may lag behind the flash, a delta alone does not tell
@@ -465,7 +502,8 @@ impl<N: Nand> Ftl<N> {
     fn commit_deltas_in(&mut self, at: usize, pool: u32, cause: Cause) -> Result<()> {
         let stage = self.delta.as_ref().expect("only the delta stage commits");
         let page = stage.buffer.page(at).encode(self.store.geometry().page_bytes as usize);
-        let ppn = self.append_deltas(pool, stage.buffer.page(at).deltas().len(), &page, cause)?;
+        let lpns: Vec<Lpn> = stage.buffer.page(at).deltas().iter().map(|delta| delta.lpn).collect();
+        let ppn = self.append_deltas(pool, &lpns, page, cause)?;
         let stage = self.delta.as_mut().expect("only the delta stage commits");
         let deltas = stage.buffer.take(at);
         stage.count_committed(deltas.len());
@@ -475,12 +513,18 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    fn append_deltas(&mut self, pool: u32, count: usize, page: &[u8], cause: Cause) -> Result<Ppn> {
-        let content = Content::Bytes(page);
-        let ppn =
-            self.store.append(Stream::Delta, pool, count as u32, content, Fingerprint::default(), cause)?;
+    fn append_deltas(&mut self, pool: u32, lpns: &[Lpn], mut page: Vec<u8>, cause: Cause) -> Result<Ppn> {
+        page.extend(self.members_for_spare(lpns));
+        let (content, count) = (Content::Bytes(&page), lpns.len() as u32);
+        let ppn = self.store.append(Stream::Delta, pool, count, content, Fingerprint::default(), cause)?;
         self.validity.set(ppn);
         Ok(ppn)
+    }
+
+    /// What the spare area of a page with deltas of `lpns` says.
+    fn members_for_spare(&self, lpns: &[Lpn]) -> Vec<u8> {
+        let lists = self.delta.as_ref().is_some_and(|stage| stage.lists_members());
+        if lists { encode_members(lpns, self.store.geometry().spare_bytes) } else { Vec::new() }
     }
 
     /// The delta of `lpn`, if it has one, is not current any more.
@@ -591,21 +635,36 @@ impl<N: Nand> Ftl<N> {
             self.delta.as_ref().and_then(|stage| stage.fingerprint(lpn)).expect("asked by the caller");
         let has_bytes = self.delta.as_ref().is_some_and(|stage| stage.has_delta_bytes(lpn));
         let mut page = self.blank_page();
-        match was_read {
-            Some(content) if content.len() == page.len() => page.copy_from_slice(content),
-            _ => {
-                self.store.read(base, &mut page, cause)?;
-                self.read_delta(lpn, &mut page, cause)?;
+        let read = match was_read {
+            Some(content) if content.len() == page.len() => {
+                page.copy_from_slice(content);
+                Ok(())
             }
-        }
-        let content = Content::of_page(if has_bytes { &page } else { &[] }, fingerprint);
-        let ppn = self.store.append(stream, pool, lpn.0, content, fingerprint, cause)?;
+            _ => self.read_both(lpn, base, &mut page, cause),
+        };
+        let ppn = match read {
+            // Without one half of it the logical page is lost.
+            Err(error) if error.is_media_error() => {
+                self.store.append_lost(stream, pool, lpn.0, &[], fingerprint, cause)?
+            }
+            read => {
+                read?;
+                let content = Content::of_page(if has_bytes { &page } else { &[] }, fingerprint);
+                self.store.append(stream, pool, lpn.0, content, fingerprint, cause)?
+            }
+        };
         self.mapping.relocate(lpn, ppn.into());
         // A delta of the new base must not meet the old one.
         self.mapping.store_moves(&mut self.store)?;
         self.validity.set(ppn);
         self.release(lpn, Some(base.into()));
         Ok(())
+    }
+
+    /// Reads the base of `lpn` and completes it with the delta.
+    fn read_both(&mut self, lpn: Lpn, base: Ppn, page: &mut [u8], cause: Cause) -> Result<()> {
+        self.store.read(base, page, cause)?;
+        self.read_delta(lpn, page, cause)
     }
 
     /// Writes everything staged: the capacitor's work at a power loss, or a shutdown.
@@ -626,8 +685,8 @@ impl<N: Nand> Ftl<N> {
         found.sort_unstable_by(|a, b| b.cmp(a));
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         for (sequence, ppn) in found {
-            self.store.read(ppn, &mut page, Cause::Recovery)?;
-            for (lpn, range) in directory(&page).unwrap_or_default() {
+            let (lines, is_lost) = self.read_directory(ppn, &mut page)?;
+            for (lpn, range) in lines {
                 let Some(&base) = places.get(&lpn) else { continue };
                 let known = self.delta.as_ref().is_some_and(|stage| stage.places.contains_key(&lpn));
                 if known {
@@ -635,7 +694,7 @@ impl<N: Nand> Ftl<N> {
                 }
                 let generation = self.store.read_spare(base, Cause::Recovery)?.generation;
                 let tag = &tag_of(generation)[..self.tag_bytes()];
-                if generation > sequence || !page[range.clone()].ends_with(tag) {
+                if generation > sequence || !is_lost && !page[range.clone()].ends_with(tag) {
                     continue;
                 }
                 let stage = self.delta.as_mut().expect("only the delta stage recovers deltas");
@@ -656,6 +715,27 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 }
+
+impl<N: Nand> Ftl<N> {
+    /// Whose deltas a page holds, and where in `page`, which receives it; and whether they are lost. The tags of lost
+    /// deltas are lost as well: one counts for its base even where the map lags behind the flash.
+    fn read_directory(&mut self, ppn: Ppn, page: &mut [u8]) -> Result<(Lines, bool)> {
+        let error = match self.store.read(ppn, page, Cause::Recovery) {
+            Err(error) if error.is_media_error() => error,
+            read => {
+                read?;
+                return Ok((directory(page).unwrap_or_default(), false));
+            }
+        };
+        let mut spare = vec![0; self.store.geometry().spare_bytes as usize];
+        self.store.read_spare_bytes(ppn, &mut spare, Cause::Recovery)?;
+        let lpns = decode_members(&spare).ok_or(error)?;
+        Ok((lpns.into_iter().map(|lpn| (lpn, 0..0)).collect(), true))
+    }
+}
+
+/// Lines of a directory of deltas.
+type Lines = Vec<(Lpn, std::ops::Range<usize>)>;
 
 fn tag_of(generation: u64) -> [u8; TAG_BYTES] {
     (generation as u32).to_le_bytes()

@@ -6,6 +6,10 @@
 //! open buffer a delta costs more than its size suggests. Several open buffers lose less, because a small delta finds
 //! a gap; the price is that many pages of RAM.
 //!
+//! Where the delta table has to be rebuilt from flash, the spare area of the page repeats whose deltas it holds
+//! ([`encode_members`]): if the page cannot be read, these logical pages are lost, and no others. A page takes no more
+//! deltas than the spare area can list.
+//!
 //! Invariant: a logical page is staged at most once.
 
 use std::ops::Range;
@@ -17,6 +21,38 @@ use crate::content::Fingerprint;
 pub const COUNT_BYTES: usize = 2;
 /// Bytes of a delta's line in the header.
 pub const LINE_BYTES: usize = 6;
+
+/// Bytes before the first logical page in the spare area.
+const MEMBERS_HEAD_BYTES: usize = 4;
+/// Bytes of a logical page in the spare area.
+const MEMBER_BYTES: usize = 4;
+
+/// Logical pages that a spare area can list.
+pub fn most_members(spare_bytes: u32) -> usize {
+    (spare_bytes as usize).saturating_sub(MEMBERS_HEAD_BYTES) / MEMBER_BYTES
+}
+
+/// What the spare area of a page of deltas says: their number (2 bytes), zeros (2), the logical pages (4 each). Empty if
+/// there are more than fit.
+pub fn encode_members(lpns: &[Lpn], spare_bytes: u32) -> Vec<u8> {
+    if lpns.len() > most_members(spare_bytes) {
+        return Vec::new();
+    }
+    let mut spare = vec![0; MEMBERS_HEAD_BYTES];
+    spare[..2].copy_from_slice(&(lpns.len() as u16).to_le_bytes());
+    spare.extend(lpns.iter().flat_map(|lpn| lpn.0.to_le_bytes()));
+    spare
+}
+
+/// Reads the logical pages from a spare area; `None` if it lists none.
+pub fn decode_members(spare: &[u8]) -> Option<Vec<Lpn>> {
+    let head = spare.get(..MEMBERS_HEAD_BYTES)?;
+    let count = usize::from(u16::from_le_bytes([head[0], head[1]]));
+    let lpns = spare.get(MEMBERS_HEAD_BYTES..MEMBERS_HEAD_BYTES + count * MEMBER_BYTES)?;
+    let is_list = count > 0 && head[2..] == [0, 0];
+    let lpns = lpns.as_chunks().0.iter().map(|&bytes| Lpn(u32::from_le_bytes(bytes)));
+    is_list.then(|| lpns.collect())
+}
 
 /// A delta that waits for its page.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -108,13 +144,21 @@ pub fn directory(page: &[u8]) -> Option<Vec<(Lpn, Range<usize>)>> {
 #[derive(Clone, Debug)]
 pub struct TempBuffer {
     page_bytes: usize,
+    most_deltas: usize,
     open: Vec<OpenPage>,
 }
 
 impl TempBuffer {
     /// `pages` open pages of `page_bytes`; the paper has one.
     pub fn new(pages: u32, page_bytes: u32) -> Self {
-        Self { page_bytes: page_bytes as usize, open: vec![OpenPage::default(); pages.max(1) as usize] }
+        let open = vec![OpenPage::default(); pages.max(1) as usize];
+        Self { page_bytes: page_bytes as usize, most_deltas: usize::MAX, open }
+    }
+
+    /// The same with at most `most_deltas` in a page.
+    #[must_use]
+    pub fn of_most_deltas(self, most_deltas: usize) -> Self {
+        Self { most_deltas, ..self }
     }
 
     /// Whether a delta of this size can be packed at all.
@@ -126,7 +170,10 @@ impl TempBuffer {
     /// first, and [`TempBuffer::fullest`] is the one.
     pub fn place_for(&self, bytes: usize) -> Option<usize> {
         let needed = bytes + LINE_BYTES;
-        let fitting = (0..self.open.len()).filter(|&at| self.open[at].free(self.page_bytes) >= needed);
+        let fits = |page: &OpenPage| {
+            page.free(self.page_bytes) >= needed && page.deltas.len() < self.most_deltas
+        };
+        let fitting = (0..self.open.len()).filter(|&at| fits(&self.open[at]));
         fitting.max_by_key(|&at| (self.open[at].used, usize::MAX - at))
     }
 

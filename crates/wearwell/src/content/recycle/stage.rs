@@ -61,6 +61,9 @@ impl<N: Nand> Ftl<N> {
     fn look_for_dead(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Ppn>> {
         let Some(stage) = &mut self.recycle else { return Ok(None) };
         let Some(dead) = stage.part.find(fingerprint) else { return Ok(None) };
+        if self.store.is_unreadable(dead) {
+            return Ok(None);
+        }
         if stage.options.verify_on_hit && !self.holds(dead.into(), content)? {
             return Ok(None);
         }

@@ -1,0 +1,100 @@
+//! Pages that cannot be read: looking for them, and whose they are.
+//!
+//! Damage is met when a page is read. A page that nobody reads may lie damaged for long, until garbage collection moves it
+//! and its only other copy, with the host, is gone. A *scrub* reads every page in use, a few at a time, so that the
+//! damage is known early. It changes nothing: what cannot be read becomes a lost page when collection moves it
+//! (`store/lost.rs`), and the logical pages read as lost either way.
+
+use crate::address::{Address, BlockId, Lpn, Ppn, is_page};
+use crate::error::Result;
+use crate::ftl::Ftl;
+use crate::nand::{Nand, PageKind};
+use crate::store::{BlockState, Stream};
+use crate::timing::Cause;
+
+/// What a step of a scrub did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Scrubbed {
+    /// Where the next step goes on; `None` after the last page of the device.
+    pub next: Option<Ppn>,
+    /// Pages read.
+    pub read_pages: u32,
+}
+
+impl<N: Nand> Ftl<N> {
+    /// Reads the pages in use from `first` on, `most_pages` at the most. What cannot be read is counted in
+    /// [`Stats::media_errors`](crate::stats::Stats) and known to
+    /// [`Store::unreadable_pages`](crate::store::Store::unreadable_pages). Where page validity is on flash, dead pages of
+    /// open and closed blocks are read as well.
+    ///
+    /// # Errors
+    /// Power loss.
+    pub fn scrub(&mut self, first: Ppn, most_pages: u32) -> Result<Scrubbed> {
+        let end = self.store.geometry().pages() as u32;
+        let mut page = vec![0; self.store.geometry().page_bytes as usize];
+        let (mut next, mut read_pages) = (first.0, 0);
+        while next < end && read_pages < most_pages {
+            if self.may_be_needed(Ppn(next))? {
+                read_pages += 1;
+                match self.store.read(Ppn(next), &mut page, Cause::Scrub) {
+                    Err(error) if error.is_media_error() => {}
+                    read => drop(read?),
+                }
+            }
+            next += 1;
+        }
+        Ok(Scrubbed { next: (next < end).then_some(Ppn(next)), read_pages })
+    }
+
+    /// Whether a page may hold something that is needed. Where page validity is on flash, dead pages count as well.
+    ///
+    /// # Errors
+    /// Power loss.
+    pub fn may_be_needed(&mut self, ppn: Ppn) -> Result<bool> {
+        let block = self.store.block_of(ppn);
+        if !matches!(self.store.blocks().state(block), BlockState::Open | BlockState::Closed) {
+            return Ok(false);
+        }
+        let stream = match self.store.blocks().kind(block) {
+            PageKind::Data | PageKind::Delta | PageKind::Chunk if self.validity.is_on_flash() => {
+                return self.is_programmed(block, ppn);
+            }
+            PageKind::Data | PageKind::Delta | PageKind::Chunk => return Ok(self.validity.is_valid(ppn)),
+            PageKind::Translation => Stream::Translation,
+            PageKind::RemapLog => Stream::RemapLog,
+            PageKind::Validity => Stream::Validity,
+        };
+        Ok(self.owns_metadata(stream, self.store.owner(ppn).0, ppn))
+    }
+
+    fn is_programmed(&mut self, block: BlockId, ppn: Ppn) -> Result<bool> {
+        if self.store.nand().is_bad(block) {
+            return Ok(false);
+        }
+        let mut pages = vec![ppn];
+        self.store.nand_mut().retain_readable(&mut pages)?;
+        Ok(!pages.is_empty())
+    }
+
+    /// The logical pages that cannot be read because a page of theirs is known to be unreadable, with that page. O(logical
+    /// pages) if there is one; costs no counted operation. Of a map on flash that cannot be read itself, nothing is known.
+    pub fn lost_logical_pages(&mut self) -> Vec<(Lpn, Ppn)> {
+        if self.store.unreadable_pages().next().is_none() {
+            return Vec::new();
+        }
+        let Ok(map) = self.whole_map() else { return Vec::new() };
+        let lost_page = |(lpn, unit): (Lpn, crate::address::Unit)| {
+            let lost = |ppn: &Ppn| self.store.is_unreadable(*ppn);
+            let of_delta = self.delta.as_ref().and_then(|stage| stage.page_of(lpn));
+            let culprit = match &self.chunks {
+                Some(stage) if !is_page(unit, self.store.geometry().pages()) => {
+                    stage.pages_of(unit).iter().copied().find(lost)
+                }
+                _ => Some(Ppn(unit.0)).filter(lost).or(of_delta.filter(lost)),
+            };
+            culprit.filter(|_| !self.is_pending(lpn)).map(|ppn| (lpn, ppn))
+        };
+        let mapped = (0..).map(Lpn).zip(map).filter(|(_, unit)| unit.some().is_some());
+        mapped.filter_map(lost_page).collect()
+    }
+}

@@ -1,0 +1,132 @@
+//! Pages whose data cannot be read: known ones, and those that are programmed as lost.
+//!
+//! A page that cannot be read must not hold up garbage collection, and nobody may get an older version of its data. So it is
+//! moved like any other page, and its copy is *programmed as lost* ([`Nand::program_lost`]): the OOB carries owner, sequence
+//! number and generation, the data answer uncorrectable for ever. Map, page validity, reference counts and recovery treat the
+//! copy as a valid page; only a read of it fails. The mark is as durable as data, and newer than every older copy. An
+//! overwrite or a trim heals the logical page, because it makes the copy invalid.
+//!
+//! The price: one page of flash per lost page until the host heals it.
+
+use super::{Frontier, Store, Stream};
+use crate::address::{BlockId, Lpn, Ppn};
+use crate::content::Fingerprint;
+use crate::error::{Error, Result};
+use crate::nand::{Nand, NandError, Oob};
+use crate::timing::{Cause, OpKind};
+
+impl<N: Nand> Store<N> {
+    /// Whether the data of a page is known to be unreadable.
+    #[inline]
+    pub fn is_unreadable(&self, ppn: Ppn) -> bool {
+        !self.unreadable.is_empty() && self.unreadable.contains(&ppn)
+    }
+
+    /// Pages in use that are known to be unreadable, in no order.
+    pub fn unreadable_pages(&self) -> impl Iterator<Item = Ppn> + '_ {
+        self.unreadable.iter().copied()
+    }
+
+    /// A read of `ppn` failed. It is counted unless there was no power for it.
+    #[cold]
+    pub(super) fn read_failed(&mut self, ppn: Ppn, error: NandError, cause: Cause) -> Error {
+        if matches!(error, NandError::Uncorrectable(_)) {
+            self.stats.reads[cause as usize] += 1;
+            self.note(OpKind::Read, ppn, cause);
+            self.note_unreadable(ppn);
+        }
+        error.into()
+    }
+
+    /// Notes that the data of a page in use cannot be read, which somebody found who read the medium himself.
+    pub fn report_unreadable(&mut self, ppn: Ppn) {
+        self.note_unreadable(ppn);
+    }
+
+    fn note_unreadable(&mut self, ppn: Ppn) {
+        if self.unreadable.insert(ppn) {
+            self.stats.media_errors += 1;
+            self.found_unreadable.push(ppn);
+        }
+    }
+
+    /// The pages that were found unreadable since this was asked last, in order.
+    pub fn take_found_unreadable(&mut self) -> Vec<Ppn> {
+        std::mem::take(&mut self.found_unreadable)
+    }
+
+    /// The pages of a block are gone.
+    pub(super) fn forget_unreadable(&mut self, block: BlockId) {
+        if !self.unreadable.is_empty() {
+            let (first, pages) = (self.geometry.first_page(block).0, self.geometry.block_pages());
+            self.unreadable.retain(|ppn| !(first..first + pages).contains(&ppn.0));
+        }
+    }
+
+    /// What a recovery knows again of unreadable pages: those that were programmed as lost.
+    pub(super) fn reload_unreadable(&mut self) {
+        self.unreadable = self.nand.lost_pages().into_iter().collect();
+    }
+
+    /// Programs the next page of `stream` in `pool` as lost, and counts it valid; as [`Store::append`].
+    ///
+    /// # Errors
+    /// As [`Store::append`].
+    pub(crate) fn append_lost(
+        &mut self,
+        stream: Stream,
+        pool: u32,
+        owner: u32,
+        spare: &[u8],
+        fingerprint: Fingerprint,
+        cause: Cause,
+    ) -> Result<Ppn> {
+        loop {
+            let (index, oob) = self.next_program(stream, pool, owner, fingerprint)?;
+            if let Some(place) = self.program_lost(index, oob, spare, cause)? {
+                return Ok(place);
+            }
+        }
+    }
+
+    /// Carries a page of a block in collection on that cannot be read: its copy is programmed as lost. Returns how many
+    /// copies were made: none if the program failed.
+    #[cold]
+    pub(super) fn copy_lost(
+        &mut self,
+        from: Ppn,
+        owner: Lpn,
+        index: usize,
+        cause: Cause,
+        places: &mut Vec<Ppn>,
+    ) -> Result<usize> {
+        self.note_unreadable(from);
+        let mut spare = vec![0; self.geometry.spare_bytes as usize];
+        let oob = self.nand.read_spare(from, &mut spare)?;
+        self.note(OpKind::Read, from, cause);
+        self.sequence += 1;
+        let oob = Oob { owner: owner.0, sequence: self.sequence, ..oob };
+        let place = self.program_lost(index, oob, &spare, cause)?;
+        places.extend(place);
+        Ok(usize::from(place.is_some()))
+    }
+
+    /// Reads what the FTL keeps in the spare area of a page whose data cannot be read.
+    ///
+    /// # Errors
+    /// [`NandError::Uncorrectable`] if that is gone as well, power loss.
+    pub(crate) fn read_spare_bytes(&mut self, ppn: Ppn, into: &mut [u8], cause: Cause) -> Result<Oob> {
+        let oob = self.nand.read_spare(ppn, into)?;
+        self.note_spare_read(ppn, cause);
+        Ok(oob)
+    }
+
+    fn program_lost(&mut self, index: usize, oob: Oob, spare: &[u8], cause: Cause) -> Result<Option<Ppn>> {
+        let Frontier { next, .. } = self.frontiers[index];
+        let outcome = self.nand.program_lost(next, oob, spare);
+        let place = self.take_outcome(index, outcome, cause)?;
+        self.unreadable.extend(place);
+        self.stats.lost_pages += u64::from(place.is_some());
+        Ok(place)
+    }
+}

@@ -1,0 +1,264 @@
+//! Pages become unreadable, and nothing else is lost: every design, every world, with garbage collection at work.
+//!
+//! A plain map is the oracle, as in `oracle.rs`. After each damage a copy of the device reads every logical page: what fails
+//! there was hit, and may from then on answer [`Error::Lost`] or its right content, until it is overwritten or trimmed.
+//! Nothing else may ever fail or be wrong, no operation but a read of lost data may fail, and an error names a page that
+//! was hit.
+
+mod common;
+
+use common::{
+    BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, SECTOR, Scene, World, audit, designs, device,
+    full_medium, worlds,
+};
+use wearwell::address::{Lpn, Ppn, RemapMode};
+use wearwell::device::{HostData, SECTOR_BYTES};
+use wearwell::nand::{Fragile, Nand, SimNand};
+use wearwell::write_buffer::BufferOptions;
+use wearwell::{Device, Error};
+
+const CONTENTS: u16 = 9;
+
+/// The plain map, and which of its pages were hit.
+struct Witness {
+    oracle: Oracle,
+    lost: Vec<bool>,
+    /// Reads that answered with an error.
+    errors: u64,
+    /// Pages that an overwrite or a trim healed.
+    healed: u64,
+}
+
+impl Witness {
+    fn of(device: &Device<SimNand>, contents: u16) -> Self {
+        let oracle = Oracle::of(device, contents as usize);
+        let pages = oracle.sectors() / oracle.page_sectors();
+        Self { oracle, lost: vec![false; pages as usize], errors: 0, healed: 0 }
+    }
+
+    fn page_bytes(&self) -> u64 {
+        self.oracle.page_sectors() * SECTOR_BYTES
+    }
+
+    /// Damages a page and notes which logical pages it held; how many.
+    fn damage(&mut self, device: &mut Device<SimNand>, ppn: Ppn) -> usize {
+        device.ftl_mut().store_mut().nand_mut().damage(ppn);
+        let mut copy = device.clone();
+        let mut hits = 0;
+        let mut bytes = vec![0; self.page_bytes() as usize];
+        for lpn in 0..self.lost.len() {
+            match copy.read(lpn as u64 * self.page_bytes(), self.page_bytes(), &mut bytes) {
+                Ok(()) => {}
+                Err(Error::Lost { lpn: named, .. }) if named == Lpn(lpn as u32) => {
+                    hits += usize::from(!std::mem::replace(&mut self.lost[lpn], true));
+                }
+                Err(error) => panic!("a read of {lpn} answers {error}"),
+            }
+        }
+        hits
+    }
+
+    /// A page of host data, dead or alive, or `None` if the draw met none.
+    fn draw_victim(device: &mut Device<SimNand>, random: &mut Random) -> Option<Ppn> {
+        let pages = device.ftl().store().geometry().pages();
+        let ppn = Ppn(random.below(pages) as u32);
+        let nand = device.ftl_mut().store_mut().nand_mut();
+        let oob = nand.probe(ppn).ok().flatten()?;
+        oob.kind.is_host_data().then_some(ppn)
+    }
+
+    fn require_lost(&mut self, error: &Error, what: Op) -> u64 {
+        let Error::Lost { lpn, .. } = *error else { panic!("{what:?}: {error}") };
+        assert!(self.lost[lpn.index()], "{what:?}: {error}, and it was not hit");
+        self.errors += 1;
+        u64::from(lpn.0)
+    }
+
+    fn heal(&mut self, lpn: u64) {
+        self.healed += u64::from(std::mem::replace(&mut self.lost[lpn as usize], false));
+    }
+
+    fn heal_covered(&mut self, first: u64, sectors: u64) {
+        let page = self.oracle.page_sectors();
+        (first.div_ceil(page)..(first + sectors) / page).for_each(|lpn| self.heal(lpn));
+    }
+
+    fn apply(&mut self, device: &mut Device<SimNand>, op: Op) {
+        let page = self.oracle.page_sectors();
+        let bytes = |sectors: u64| sectors * SECTOR_BYTES;
+        match op {
+            Op::Write { first, sectors, id } => {
+                let data = HostData::Bytes(self.oracle.fill(first, sectors, id));
+                let written = match device.write(bytes(first), bytes(sectors), data) {
+                    Ok(()) => sectors,
+                    Err(error) => (self.require_lost(&error, op) * page).saturating_sub(first),
+                };
+                self.oracle.note_write(first, written, id);
+                self.heal_covered(first, written);
+            }
+            Op::Read { first, sectors } => self.compare(device, first, sectors, op),
+            Op::Trim { first, sectors } => {
+                device.trim(bytes(first), bytes(sectors)).expect("a trim needs nothing that is lost");
+                self.oracle.note_trim(first, sectors);
+                self.heal_covered(first, sectors);
+            }
+            Op::Remap { target, source, pages, mode } => self.remap(device, [target, source, pages], mode, op),
+            Op::Flush => device.flush().expect("a flush needs nothing that is lost"),
+            Op::Victims(policy) => device.ftl_mut().set_victim_policy(policy),
+            Op::Fingerprints(policy, entries) => device.ftl_mut().set_store_policy(policy, entries),
+        }
+    }
+
+    /// Remaps page by page in the device's order, so that an error says how far it came.
+    fn remap(&mut self, device: &mut Device<SimNand>, range: [u64; 3], mode: RemapMode, op: Op) {
+        let [target, source, pages] = range;
+        let size = self.page_bytes();
+        let order: Vec<u64> = if target <= source { (0..pages).collect() } else { (0..pages).rev().collect() };
+        for k in order {
+            let (to, from) = (target + k, source + k);
+            match device.remap(to * size, from * size, size, mode) {
+                Ok(()) if to == from => {}
+                Ok(()) => {
+                    self.oracle.note_remap(to, from, 1, mode);
+                    self.lost[to as usize] = self.lost[from as usize];
+                    if mode == RemapMode::Relocate {
+                        self.heal(from);
+                    }
+                }
+                Err(error) => {
+                    let lpn = self.require_lost(&error, op);
+                    assert_eq!(lpn, from, "{op:?}");
+                }
+            }
+        }
+    }
+
+    fn compare(&mut self, device: &mut Device<SimNand>, first: u64, sectors: u64, op: Op) {
+        let mut into = vec![0xa5; sectors as usize * SECTOR];
+        match device.read(first * SECTOR_BYTES, sectors * SECTOR_BYTES, &mut into) {
+            Ok(()) => {
+                let page = self.oracle.page_sectors();
+                for (sector, got) in (first..).zip(into.chunks_exact(SECTOR)) {
+                    let id = self.oracle.page(sector / page)[(sector % page) as usize];
+                    // A part of a page that was written over a lost rest may be lost with it.
+                    assert!(
+                        got == self.oracle.patterns.sector(id, sector),
+                        "{op:?}: sector {sector} is wrong"
+                    );
+                }
+            }
+            Err(error) => {
+                let lpn = self.require_lost(&error, op);
+                let page = self.oracle.page_sectors();
+                assert!((first / page..(first + sectors).div_ceil(page)).contains(&lpn), "{op:?}: {error}");
+            }
+        }
+    }
+
+    fn compare_all(&mut self, device: &mut Device<SimNand>) {
+        let page = self.oracle.page_sectors();
+        for lpn in 0..self.lost.len() as u64 {
+            self.compare(device, lpn * page, page, Op::Read { first: lpn * page, sectors: page });
+        }
+    }
+}
+
+/// Whether content is shared only after its bytes were compared: then a page that is damaged and not known to be is never
+/// given to another logical page.
+fn compares_before_sharing(design: &DesignUnderTest) -> bool {
+    let content = &design.parts.content;
+    let recycles_blindly = content.recycle.as_ref().is_some_and(|recycle| !recycle.verify_on_hit);
+    let binds_blindly =
+        content.sharing.and_then(|sharing| sharing.dedup).is_some_and(|dedup| !dedup.verify_on_hit);
+    !recycles_blindly && !binds_blindly
+}
+
+#[derive(Default, Debug)]
+struct Tally {
+    damaged: u64,
+    hits: u64,
+    errors: u64,
+    healed: u64,
+    carried: u64,
+}
+
+fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operations: u64, seed: u64) -> Tally {
+    let contents = design.contents(CONTENTS);
+    let mut device = device(world, &design.parts, buffer, full_medium(world));
+    let mut witness = Witness::of(&device, contents);
+    let (sectors, page_sectors) = (witness.oracle.sectors(), witness.oracle.page_sectors());
+    let mut mix = Mix { random: Random::new(seed), sectors, page_sectors, contents, switches: true };
+    let mut random = Random::new(seed + 7);
+    let mut scene = Scene { what: design.name, world: world.name, seed, operation: 0 };
+    let mut tally = Tally::default();
+    for operation in 0..operations {
+        scene.operation = operation;
+        if random.chance(4)
+            && let Some(ppn) = Witness::draw_victim(&mut device, &mut random)
+        {
+            let is_safe = compares_before_sharing(design) || is_needed(&device, ppn);
+            if is_safe {
+                tally.damaged += 1;
+                tally.hits += witness.damage(&mut device, ppn) as u64;
+            }
+            // What is not compared before it is shared must be known to be damaged before.
+            if !compares_before_sharing(design) || random.chance(30) {
+                scrub(&mut device);
+            }
+        }
+        witness.apply(&mut device, mix.draw());
+        if operation % 4 == 0 {
+            audit(&mut device);
+        }
+    }
+    witness.compare_all(&mut device);
+    device.flush().expect("a flush needs nothing that is lost");
+    let known: Vec<Lpn> = device.ftl_mut().lost_logical_pages().into_iter().map(|(lpn, _)| lpn).collect();
+    assert!(known.iter().all(|lpn| witness.lost[lpn.index()]), "{known:?}");
+    // Whatever was lost is as good as new once it was written.
+    for lpn in 0..witness.lost.len() as u64 {
+        witness.apply(
+            &mut device,
+            Op::Write { first: lpn * page_sectors, sectors: page_sectors, id: (lpn % 7) as u16 },
+        );
+    }
+    device.flush().expect("nothing is lost any more");
+    assert!(witness.lost.iter().all(|lost| !lost));
+    witness.compare_all(&mut device);
+    audit(&mut device);
+    tally.carried += device.ftl().stats().lost_pages;
+    Tally { errors: witness.errors, healed: witness.healed, ..tally }
+}
+
+/// Whether a clone of the device needs the page: some logical page cannot be read without it.
+fn is_needed(device: &Device<SimNand>, ppn: Ppn) -> bool {
+    let mut copy = device.clone();
+    copy.ftl_mut().store_mut().nand_mut().damage(ppn);
+    scrub(&mut copy);
+    copy.ftl_mut().lost_logical_pages().iter().any(|&(_, lost)| lost == ppn)
+}
+
+fn scrub<N: Nand>(device: &mut Device<N>) {
+    let mut next = Some(Ppn(0));
+    while let Some(first) = next {
+        next = device.ftl_mut().scrub(first, 64).expect("a healthy medium has power").next;
+    }
+}
+
+#[test]
+fn a_damaged_page_is_lost_alone() {
+    for (number, design) in (0u64..).zip(designs()) {
+        let mut total = Tally::default();
+        for (k, world) in (0u64..).zip(worlds()) {
+            let buffer = BUFFERS[((number + k) % BUFFERS.len() as u64) as usize];
+            let tally = run(&design, &world, buffer, 1500, 100 * number + k);
+            total.damaged += tally.damaged;
+            total.hits += tally.hits;
+            total.errors += tally.errors;
+            total.healed += tally.healed;
+            total.carried += tally.carried;
+        }
+        println!("{}: {total:?}", design.name);
+        assert!(total.hits > 20 && total.healed > 20 && total.carried > 5, "{}: {total:?}", design.name);
+    }
+}

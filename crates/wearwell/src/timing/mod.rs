@@ -73,13 +73,15 @@ pub enum Cause {
     Content,
     /// Checkpoints of volatile state.
     Checkpoint,
+    /// Head and tail pages, which describe their block.
+    BlockMetadata,
     /// Rebuilding state after power loss.
     Recovery,
 }
 
 impl Cause {
     /// Number of causes: the length of a per-cause table.
-    pub const COUNT: usize = 9;
+    pub const COUNT: usize = 10;
     /// All causes, in table order.
     pub const ALL: [Cause; Cause::COUNT] = [
         Cause::Host,
@@ -90,6 +92,7 @@ impl Cause {
         Cause::RemapLog,
         Cause::Content,
         Cause::Checkpoint,
+        Cause::BlockMetadata,
         Cause::Recovery,
     ];
 
@@ -104,6 +107,7 @@ impl Cause {
             Cause::RemapLog => "remap_log",
             Cause::Content => "content",
             Cause::Checkpoint => "checkpoint",
+            Cause::BlockMetadata => "block_metadata",
             Cause::Recovery => "recovery",
         }
     }
@@ -111,7 +115,7 @@ impl Cause {
     /// True for work that no host request waits for: it only competes for the flash.
     #[inline]
     pub fn is_background(self) -> bool {
-        matches!(self, Cause::Gc | Cause::Wear | Cause::Checkpoint)
+        matches!(self, Cause::Gc | Cause::Wear | Cause::Checkpoint | Cause::BlockMetadata)
     }
 }
 

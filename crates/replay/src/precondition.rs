@@ -150,7 +150,7 @@ const GOLDEN_SECTION: f64 = 0.618_033_988_749_894_9;
 
 /// Appends a block with `valid` pages of the permutation, spread evenly, and dead ones between.
 fn build_block<N: Nand>(ftl: &mut Ftl<N>, pool: u32, valid: u32, pages: &mut Pages) -> Result<(), Error> {
-    let block_pages = ftl.store().geometry().block_pages();
+    let block_pages = ftl.store().data_pages();
     let lpns: Vec<Lpn> = std::iter::from_fn(|| pages.next()).take(valid as usize).collect();
     ftl.warm(&lpns, &[]);
     let mut placed = lpns.iter();
@@ -202,7 +202,7 @@ impl MetadataRoom {
     /// number times as long as for one; the pages of a validity structure die together, a run at a time.
     fn of<N: Nand>(ftl: &Ftl<N>) -> Self {
         let pools = ftl.store().pools();
-        let block_pages = ftl.store().geometry().block_pages();
+        let block_pages = ftl.store().data_pages();
         let pages = ftl.metadata_pages().div_ceil(u64::from(pools));
         let streams = u32::from(pages > 0) + u32::from(ftl.validity().is_on_flash());
         if ftl.gc_options().metadata == MetadataGc::Greedy {
@@ -225,7 +225,7 @@ struct PoolPlan {
 impl PoolPlan {
     fn of<N: Nand>(ftl: &Ftl<N>, pool: u32) -> Result<Self, Error> {
         let store = ftl.store();
-        let (block_pages, free) = (store.geometry().block_pages(), store.free_blocks(pool));
+        let (block_pages, free) = (store.data_pages(), store.free_blocks(pool));
         let metadata = MetadataRoom::of(ftl);
         // What a pool keeps besides closed blocks: its free blocks at rest and the open blocks of its streams.
         let kept_free = ftl.gc_options().low_blocks + 1;

@@ -202,6 +202,7 @@ impl<N: Nand> Ftl<N> {
             PageKind::Translation => self.count_metadata(Stream::Translation, first, pages),
             PageKind::RemapLog => self.count_metadata(Stream::RemapLog, first, pages),
             PageKind::Validity => self.count_metadata(Stream::Validity, first, pages),
+            PageKind::Head | PageKind::Tail => unreachable!("they describe blocks of other pages"),
         }
     }
 
@@ -277,7 +278,7 @@ impl<N: Nand> Ftl<N> {
                     return Ok(());
                 }
                 if oob.kind == PageKind::Data {
-                    newest.offer(ppn, &oob);
+                    newest.offer(ppn, oob.into());
                     programmed[ppn.index()] = oob.sequence;
                 }
             }

@@ -23,7 +23,7 @@ use crate::content::delta::{DeltaStage, DeltaStatistics};
 use crate::content::recycle::{Recycle, RecycleStage, StorePolicy};
 use crate::content::sharing::Sharing;
 use crate::content::{Content, Descriptor, Fingerprint, Observations};
-use crate::design::{MappingPart, Parts, Persistence};
+use crate::design::{BlockSurvey, MappingPart, Parts, Persistence};
 use crate::error::{Error, Result};
 use crate::gc::{Collector, GcOptions, MetadataGc, RESERVE_BLOCKS, VictimPolicy};
 use crate::mapping::{AnyMapping, Cached, Flat, Identified, Mapping};
@@ -49,6 +49,8 @@ pub struct Ftl<N> {
     pub(crate) flush_limits: FlushLimits,
     pub(crate) logical_pages: u32,
     pub(crate) persistence: Persistence,
+    /// What recovery reads of each block.
+    pub(crate) survey: BlockSurvey,
     /// Counts of valid pages may be too high since a recovery, beyond what a lazy map knows.
     pub(crate) counts_lag: bool,
     /// Counts of valid pages may be too high where a recovery could not know better.
@@ -70,7 +72,11 @@ impl<N: Nand> Ftl<N> {
     /// # Errors
     /// [`Error::NoSpareSpace`] if data, metadata and reserve do not fit; contradictory options.
     pub fn new(nand: N, logical_pages: u32, parts: &Parts) -> Result<Self> {
-        let store = Store::new(nand, parts.gc.wear.free_order());
+        let order = parts.gc.wear.free_order();
+        let store = match parts.survey {
+            BlockSurvey::OobScan => Store::new(nand, order),
+            BlockSurvey::HeadTail => Store::with_heads_and_tails(nand, order)?,
+        };
         let mapping = Self::new_mapping(&store, logical_pages, parts)?;
         parts.checked()?;
         if parts.persistence.compares_versions() && store.geometry().spare_bytes < 8 {
@@ -90,6 +96,7 @@ impl<N: Nand> Ftl<N> {
             collector: Collector::new(parts.gc),
             flush_limits: FlushLimits::default(),
             persistence: parts.persistence,
+            survey: parts.survey,
             store,
             mapping,
             recycle: recycle.map(Box::new),
@@ -142,7 +149,7 @@ impl<N: Nand> Ftl<N> {
     /// valid pages while a write waits.
     fn require_spare_space(&self) -> Result<u64> {
         let good = self.store.total_free_blocks() as u64;
-        let block_pages = self.store.geometry().block_pages() as u64;
+        let block_pages = self.store.data_pages() as u64;
         // Per pool: the GC reserve, an open block of copies, and one of each further kind of page. Chunks, and a map under a
         // tree, need room for several pages at once, so what is left of an open block may be too little: that counts as one
         // more.

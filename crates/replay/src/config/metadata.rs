@@ -7,7 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 use wearwell::design::{
-    self, DftlOptions, GeckoFtlOptions, METADATA_SHARE, MappingPart, Parts, Persistence, UFtlOptions,
+    self, BlockSurvey, DftlOptions, GeckoFtlOptions, METADATA_SHARE, MappingPart, Parts, Persistence,
+    UFtlOptions,
 };
 use wearwell::gc::{GcOptions, MetadataGc};
 use wearwell::mapping::{CachedOptions, DirectoryPart, Identification};
@@ -116,6 +117,8 @@ pub enum MergeName {
 pub struct RecoveryConfig {
     /// What makes the map survive.
     pub by: Option<RecoveryName>,
+    /// What is read of each block where a map in RAM is rebuilt from flash.
+    pub blocks: SurveyName,
     /// Power is lost behind the last request, and the recovery is executed and reported.
     pub after_run: bool,
     /// Power is lost behind so many measured requests, the recovery is executed and reported, and the run goes on. All
@@ -140,6 +143,26 @@ pub enum RecoveryName {
     Backward,
     /// The same, and what is found is written before the device works again.
     BackwardSynchronising,
+}
+
+/// What recovery reads of each block, by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SurveyName {
+    /// The spare area of every page.
+    #[default]
+    OobScan,
+    /// Head and tail pages of blocks, which are programmed for it.
+    HeadTail,
+}
+
+impl SurveyName {
+    pub(crate) fn part(self) -> BlockSurvey {
+        match self {
+            Self::OobScan => BlockSurvey::OobScan,
+            Self::HeadTail => BlockSurvey::HeadTail,
+        }
+    }
 }
 
 /// What happens to blocks of metadata, by name.

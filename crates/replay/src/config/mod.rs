@@ -21,7 +21,7 @@ pub use content::{ContentConfig, DeltaConfig, RecycleConfig, RecyclePolicy, Rema
 pub use lifetime::{LifetimeConfig, LifetimeSchemes};
 pub use metadata::{
     DftlConfig, DirectoryName, GeckoConfig, IdentificationName, MappingConfig, MergeName, MetadataName,
-    RecoveryConfig, RecoveryName, ValidityConfig, ValidityName,
+    RecoveryConfig, RecoveryName, SurveyName, ValidityConfig, ValidityName,
 };
 pub use read::ConfigError;
 pub use resolve::Resolved;

@@ -218,6 +218,7 @@ impl Config {
             })?,
         };
         parts.gc = self.metadata_gc(parts.gc);
+        parts.survey = self.recovery.blocks.part();
         Ok(parts)
     }
 

@@ -429,12 +429,15 @@ fn code_of(kind: PageKind) -> u8 {
         PageKind::Chunk => 3,
         PageKind::RemapLog => 4,
         PageKind::Validity => 5,
+        PageKind::Head => 6,
+        PageKind::Tail => 7,
     }
 }
 
 fn kind_of(code: u8) -> Option<PageKind> {
-    use PageKind::{Chunk, Data, Delta, RemapLog, Translation, Validity};
-    [Data, Translation, Delta, Chunk, RemapLog, Validity].into_iter().find(|&kind| code_of(kind) == code)
+    use PageKind::{Chunk, Data, Delta, Head, RemapLog, Tail, Translation, Validity};
+    let mut kinds = [Data, Translation, Delta, Chunk, RemapLog, Validity, Head, Tail].into_iter();
+    kinds.find(|&kind| code_of(kind) == code)
 }
 
 /// What an image survives.

@@ -156,7 +156,7 @@ impl<B: Backing> Loader<'_, B> {
                 _ => {}
             }
             let Some(OobRecord { oob: Some(oob), .. }) = block.current(k) else { continue };
-            if *kind.get_or_insert(oob.kind) != oob.kind {
+            if !oob.kind.describes_block() && *kind.get_or_insert(oob.kind) != oob.kind {
                 self.find(format!("page {ppn} is of another kind than its block {}", block.id));
             }
             if oob.kind == PageKind::Data && oob.owner >= self.expectation.logical_pages {

@@ -87,7 +87,11 @@ impl<N: Nand> Ftl<N> {
                 self.live_pages(block, &mut live).map_err(|error| error.to_string())?;
                 self.check_live(block, &live, &pages, mapped, hidden)
             }
-            kind @ (PageKind::Delta | PageKind::Chunk | PageKind::RemapLog) => {
+            kind @ (PageKind::Delta
+            | PageKind::Chunk
+            | PageKind::RemapLog
+            | PageKind::Head
+            | PageKind::Tail) => {
                 Err(format!("block {block} holds {kind:?} pages, which are no part of this design"))
             }
         }

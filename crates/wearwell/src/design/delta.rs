@@ -1,6 +1,6 @@
 //! Delta-FTL (DF): overwrites of write-hot pages are stored as differences.
 
-use super::{ContentParts, DeltaDesign, Design, MappingPart, Parts, Persistence};
+use super::{BlockSurvey, ContentParts, DeltaDesign, Design, MappingPart, Parts, Persistence};
 use crate::gc::GcOptions;
 use crate::mapping::CachedOptions;
 use crate::validity::ValidityPart;
@@ -20,5 +20,6 @@ pub fn delta(gc: GcOptions, delta: DeltaDesign, cache: Option<CachedOptions>) ->
         content: ContentParts { delta: Some(delta), ..ContentParts::default() },
         gc,
         persistence: if cache.is_some() { Persistence::BatteryFlush } else { Persistence::BatteryRam },
+        survey: BlockSurvey::OobScan,
     }
 }

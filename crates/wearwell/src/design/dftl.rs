@@ -1,6 +1,6 @@
 //! DFTL: the map lives on flash, RAM holds a cache of it.
 
-use super::{ContentParts, Design, MappingPart, Parts, Persistence};
+use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
 use crate::gc::GcOptions;
 use crate::mapping::CachedOptions;
 use crate::validity::ValidityPart;
@@ -27,5 +27,6 @@ pub fn dftl(gc: GcOptions, options: DftlOptions) -> Parts {
         content: ContentParts::default(),
         gc,
         persistence: Persistence::BatteryFlush,
+        survey: BlockSurvey::OobScan,
     }
 }

@@ -1,6 +1,6 @@
 //! GeckoFTL: page validity in a log-structured merge tree on flash, and recovery from flash alone.
 
-use super::{ContentParts, Design, MappingPart, Parts, Persistence};
+use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
 use crate::gc::{GcOptions, MetadataGc};
 use crate::mapping::{CachedOptions, DirectoryPart, Identification};
 use crate::validity::{GeckoOptions, ValidityPart};
@@ -40,5 +40,6 @@ pub fn geckoftl(gc: GcOptions, options: GeckoFtlOptions) -> Parts {
         content: ContentParts::default(),
         gc: GcOptions { metadata: MetadataGc::WhenEmpty { share: METADATA_SHARE }, ..gc },
         persistence: Persistence::BackwardScan { synchronises: false },
+        survey: BlockSurvey::OobScan,
     }
 }

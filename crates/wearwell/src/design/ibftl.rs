@@ -2,7 +2,7 @@
 
 use super::lazyftl::dirty_tenth;
 use super::uftl::UFtlOptions;
-use super::{ContentParts, Design, MappingPart, Parts, Persistence};
+use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
 use crate::gc::GcOptions;
 use crate::mapping::{CachedOptions, DirectoryPart, Identification};
 use crate::validity::ValidityPart;
@@ -29,5 +29,6 @@ pub fn ibftl(gc: GcOptions, options: UFtlOptions) -> Parts {
         content: ContentParts::default(),
         gc,
         persistence: Persistence::BackwardScan { synchronises: true },
+        survey: BlockSurvey::OobScan,
     }
 }

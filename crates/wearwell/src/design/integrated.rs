@@ -1,6 +1,6 @@
 //! Integrated lifetime management (IL): deduplication, compression and throttling under one manager.
 
-use super::{ChunkDesign, ContentParts, Design, MappingPart, Parts, Persistence, SharingDesign};
+use super::{BlockSurvey, ChunkDesign, ContentParts, Design, MappingPart, Parts, Persistence, SharingDesign};
 use crate::content::dedup::DedupOptions;
 use crate::gc::GcOptions;
 use crate::refs::RefsPart;
@@ -29,5 +29,6 @@ pub fn integrated(gc: GcOptions, dedup: Option<DedupOptions>, compresses: bool) 
         content: ContentParts { sharing, chunks, ..ContentParts::default() },
         gc,
         persistence: Persistence::BatteryRam,
+        survey: BlockSurvey::OobScan,
     }
 }

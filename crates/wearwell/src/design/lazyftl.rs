@@ -1,6 +1,6 @@
 //! LazyFTL: a demand-paged map that bounds its dirty entries, so that recovery without a battery is short.
 
-use super::{ContentParts, Design, MappingPart, Parts, Persistence};
+use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
 use crate::gc::GcOptions;
 use crate::mapping::{CachedOptions, DirectoryPart, Identification};
 use crate::validity::ValidityPart;
@@ -32,5 +32,6 @@ pub fn lazyftl(gc: GcOptions, cache_entries: u32) -> Parts {
         content: ContentParts::default(),
         gc,
         persistence: Persistence::BackwardScan { synchronises: true },
+        survey: BlockSurvey::OobScan,
     }
 }

@@ -117,6 +117,17 @@ impl Persistence {
     }
 }
 
+/// What recovery reads of each block where it rebuilds a map from flash.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum BlockSurvey {
+    /// The OOB of every page.
+    #[default]
+    OobScan,
+    /// The head page of every block, the tail pages of full blocks, and the OOB of the pages of the others (Remap-SSD,
+    /// section 4.5). Blocks have these pages then, which costs programs and room: see [`crate::store::HeadTail`].
+    HeadTail,
+}
+
 /// The parts of a design.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parts {
@@ -130,6 +141,8 @@ pub struct Parts {
     pub gc: GcOptions,
     /// Survival of power loss.
     pub persistence: Persistence,
+    /// What recovery reads of each block.
+    pub survey: BlockSurvey,
 }
 
 impl Parts {
@@ -164,12 +177,30 @@ impl Parts {
                 "recovery by a backward scan needs a lazy map with checkpoints".into(),
             ));
         }
+        self.check_survey()?;
         if self.gc.metadata != MetadataGc::Greedy && self.gc.policy != VictimPolicy::Greedy {
             return Err(Error::Options(
                 "sparing metadata blocks is defined for greedy collection only".into(),
             ));
         }
         Ok(())
+    }
+
+    fn check_survey(&self) -> Result<()> {
+        let ContentParts { recycle, delta, chunks, sharing: _ } = &self.content;
+        let reads_blocks = matches!(
+            self.persistence,
+            Persistence::OobScan | Persistence::NvramEntries | Persistence::NvramMap
+        );
+        let has_other_pages = recycle.is_some() || delta.is_some() || chunks.is_some();
+        if self.survey == BlockSurvey::OobScan || (reads_blocks && !has_other_pages) {
+            return Ok(());
+        }
+        Err(Error::Options(
+            "head and tail pages serve designs that rebuild a flat map from flash and NVRAM after a power loss: choose \
+             page-map or remap (segments, nvram-log, flash-log or none), or recovery.blocks=oob-scan"
+                .into(),
+        ))
     }
 
     /// What the medium must keep of each page for this design to work on descriptors.

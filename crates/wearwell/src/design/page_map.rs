@@ -1,6 +1,6 @@
 //! Page map: the baseline of every comparison.
 
-use super::{ContentParts, Design, MappingPart, Parts, Persistence};
+use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
 use crate::gc::GcOptions;
 use crate::validity::ValidityPart;
 
@@ -19,5 +19,6 @@ pub fn page_map(gc: GcOptions) -> Parts {
         content: ContentParts::default(),
         gc,
         persistence: Persistence::OobScan,
+        survey: BlockSurvey::OobScan,
     }
 }

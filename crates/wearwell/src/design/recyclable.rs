@@ -1,6 +1,6 @@
 //! Recyclable SSD (LX): dead pages whose content is written again become valid again.
 
-use super::{ContentParts, Design, MappingPart, Parts, Persistence};
+use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
 use crate::content::recycle::RecycleOptions;
 use crate::gc::GcOptions;
 use crate::validity::ValidityPart;
@@ -30,5 +30,6 @@ pub fn recyclable(gc: GcOptions, design: RecycleDesign) -> Parts {
         content: ContentParts { recycle: Some(design), ..ContentParts::default() },
         gc,
         persistence: Persistence::BatteryRam,
+        survey: BlockSurvey::OobScan,
     }
 }

@@ -1,6 +1,6 @@
 //! Remap-SSD (RM): pages are mapped instead of copied, and the mappings are safe.
 
-use super::{ContentParts, Design, MappingPart, Parts, Persistence, SharingDesign};
+use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence, SharingDesign};
 use crate::gc::GcOptions;
 use crate::reverse_map::ReverseMapPart;
 use crate::validity::ValidityPart;
@@ -27,5 +27,6 @@ pub fn remap(gc: GcOptions, sharing: SharingDesign) -> Parts {
         content: ContentParts { sharing: Some(sharing), ..ContentParts::default() },
         gc,
         persistence,
+        survey: BlockSurvey::OobScan,
     }
 }

@@ -1,6 +1,6 @@
 //! u-FTL: map and page validity on flash, a tree instead of a directory in RAM, a battery for what is in RAM.
 
-use super::{ContentParts, Design, MappingPart, Parts, Persistence};
+use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
 use crate::gc::GcOptions;
 use crate::mapping::{CachedOptions, DirectoryPart, Identification};
 use crate::validity::{BitmapOptions, ValidityPart};
@@ -36,5 +36,6 @@ pub fn uftl(gc: GcOptions, options: UFtlOptions) -> Parts {
         content: ContentParts::default(),
         gc,
         persistence: Persistence::BatteryFlush,
+        survey: BlockSurvey::OobScan,
     }
 }

@@ -229,7 +229,7 @@ impl<N: Nand> Ftl<N> {
         self.empty_and_erase(victim, pool, Cause::Gc)?;
         if let Some(cold) = self.collector.worn_behind(&mut self.store, pool)
             && self.store.free_blocks(pool) > RESERVE_BLOCKS
-            && self.can_empty(cold, self.store.geometry().block_pages())?
+            && self.can_empty(cold, self.store.blocks().block_pages())?
         {
             self.empty_and_erase(cold, pool, Cause::Wear)?;
         }
@@ -345,6 +345,7 @@ impl<N: Nand> Ftl<N> {
             PageKind::Validity => self.move_metadata(victim, pool, Stream::Validity, cause)?,
             PageKind::Delta => self.move_deltas(victim, pool, cause)?,
             PageKind::Chunk => self.move_chunks(victim, pool, cause)?,
+            PageKind::Head | PageKind::Tail => unreachable!("they describe blocks of other pages"),
         }
         self.forget_dead_pages(victim);
         self.mapping.store_moves(&mut self.store)?;
@@ -540,6 +541,7 @@ impl<N: Nand> Ftl<N> {
             PageKind::Chunk => Stream::Chunk,
             PageKind::RemapLog => Stream::RemapLog,
             PageKind::Validity => Stream::Validity,
+            PageKind::Head | PageKind::Tail => unreachable!("they are never copied"),
         }
     }
 }

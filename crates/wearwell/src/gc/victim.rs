@@ -119,7 +119,9 @@ fn most_dead_bytes(blocks: &BlockTable, pool: u32, dead_pages: impl Fn(BlockId) 
             | PageKind::Translation
             | PageKind::Chunk
             | PageKind::RemapLog
-            | PageKind::Validity => invalid,
+            | PageKind::Validity
+            | PageKind::Head
+            | PageKind::Tail => invalid,
         };
         (invalid > 0.0 || 2.0 * (pages - dead) + 2.0 < pages).then_some((dead, block))
     };

@@ -86,7 +86,7 @@ pub use sim::{Retain, SimNand};
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::content::{Content, Descriptor, Fingerprint};
 
-/// What a page holds, hence who owns it. A block holds pages of one kind.
+/// What a page holds, hence who owns it. A block holds pages of one kind, beside its own head and tail pages.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PageKind {
     /// Host data; the OOB owner is the LPN it was written for.
@@ -101,15 +101,47 @@ pub enum PageKind {
     RemapLog,
     /// A page of flash-resident page validity; the OOB owner is what its store says (bitmap page, log page, run).
     Validity,
+    /// First page of a block, which describes the block: kind of its pages, time of opening, erase count. The OOB owner
+    /// is the number of that kind.
+    Head,
+    /// One of the last pages of a block, which together list the OOB of its pages. The OOB owner is the number of the
+    /// tail page in its block; the generation is the sequence number of the head, so that a tail belongs to one life of
+    /// its block.
+    Tail,
 }
 
 impl PageKind {
+    /// Kinds that a block can consist of, by their number in a head page.
+    pub(crate) const OF_BLOCKS: [Self; 6] =
+        [Self::Data, Self::Translation, Self::Delta, Self::Chunk, Self::RemapLog, Self::Validity];
+
+    /// Number of the kind in the head page of a block.
+    pub(crate) fn number(self) -> u32 {
+        Self::OF_BLOCKS.iter().position(|&kind| kind == self).expect("a block consists of pages of this kind")
+            as u32
+    }
+
+    /// The kind with this number.
+    pub(crate) fn of_number(number: u32) -> Option<Self> {
+        Self::OF_BLOCKS.get(number as usize).copied()
+    }
+
+    /// Whether pages of this kind describe the block that they are in.
+    #[inline]
+    pub fn describes_block(self) -> bool {
+        matches!(self, PageKind::Head | PageKind::Tail)
+    }
+
     /// Whether pages of this kind hold host data, whose bytes a medium may leave out, or metadata, which it keeps.
     #[inline]
     pub fn is_host_data(self) -> bool {
         match self {
             PageKind::Data | PageKind::Delta | PageKind::Chunk => true,
-            PageKind::Translation | PageKind::RemapLog | PageKind::Validity => false,
+            PageKind::Translation
+            | PageKind::RemapLog
+            | PageKind::Validity
+            | PageKind::Head
+            | PageKind::Tail => false,
         }
     }
 }

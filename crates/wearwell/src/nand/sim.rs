@@ -57,6 +57,29 @@ pub struct SimNand {
     keeps_owner_only: bool,
     nvram: Vec<u64>,
     endurance: Option<u32>,
+    /// Where each block has head and tail pages; empty until the first of them is programmed.
+    described: Vec<Described>,
+}
+
+/// Pages of a block that describe it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Described {
+    has_head: bool,
+    /// Tail pages programmed. They are the last ones of the block that are programmed.
+    tail_pages: u16,
+    /// Offset of the first of them.
+    tail_from: u16,
+}
+
+impl Described {
+    fn kind(self, offset: u32) -> Option<PageKind> {
+        let (from, pages) = (u32::from(self.tail_from), u32::from(self.tail_pages));
+        match offset {
+            0 if self.has_head => Some(PageKind::Head),
+            _ if (from..from + pages).contains(&offset) => Some(PageKind::Tail),
+            _ => None,
+        }
+    }
 }
 
 /// State of a block. Eight bytes, so that a program touches one cache line of them.
@@ -110,6 +133,7 @@ impl SimNand {
             keeps_owner_only: retain == Retain::default(),
             nvram: Vec::new(),
             endurance: None,
+            described: Vec::new(),
             geometry,
         }
     }
@@ -189,11 +213,36 @@ impl SimNand {
         let numbers = self.numbers.as_ref().map(|numbers| numbers.get(ppn.0, block));
         let Numbers { sequence, generation } = numbers.unwrap_or_default();
         Oob {
-            kind: self.blocks[block].kind.expect("a readable page gave its block a kind"),
+            kind: self.kind_of(ppn, block),
             owner: self.owner.get(ppn.index()),
             sequence,
             generation,
             fingerprint: self.fingerprint(ppn),
+        }
+    }
+
+    #[inline]
+    fn kind_of(&self, ppn: Ppn, block: usize) -> PageKind {
+        let of_page = if self.described.is_empty() {
+            None
+        } else {
+            self.described[block].kind(ppn.0 - block as u32 * self.block_pages)
+        };
+        of_page.or(self.blocks[block].kind).expect("a readable page gave its block a kind")
+    }
+
+    /// Notes that page `offset` of a block describes it.
+    fn describe(&mut self, block: usize, offset: u32, kind: PageKind) {
+        self.described.resize(self.blocks.len(), Described::default());
+        let described = &mut self.described[block];
+        if kind == PageKind::Head {
+            assert!(offset == 0, "page {offset} of block {block} is programmed as its head");
+            described.has_head = true;
+        } else {
+            if described.tail_pages == 0 {
+                described.tail_from = offset as u16;
+            }
+            described.tail_pages += 1;
         }
     }
 
@@ -234,6 +283,9 @@ impl SimNand {
 
     #[inline]
     fn require_kind(&mut self, block: usize, kind: PageKind, ppn: Ppn) {
+        if kind.describes_block() {
+            return self.describe(block, ppn.0 - block as u32 * self.block_pages, kind);
+        }
         let of_block = *self.blocks[block].kind.get_or_insert(kind);
         assert!(of_block == kind, "program of page {ppn}: a block holds one kind of page");
     }
@@ -313,6 +365,9 @@ impl SimNand {
         let first = self.geometry.first_page(block).0;
         let pages = first..first + self.blocks[block.index()].programmed as u32;
         self.payloads.forget(block);
+        if let Some(described) = self.described.get_mut(block.index()) {
+            *described = Described::default();
+        }
         if let Some(numbers) = &mut self.numbers {
             numbers.forget(pages.clone());
         }
@@ -437,7 +492,7 @@ impl Nand for SimNand {
             return (self.copy(readable, &mut []).0, Err(error));
         }
         let block = self.claim_pages(run.to, run.from.len() as u32);
-        let kind = self.blocks[source].kind.expect("a readable page gave its block a kind");
+        let kind = self.kind_of(last, source);
         self.require_kind(block, kind, run.to);
         self.copy_spares(&run);
         if !kind.is_host_data() || self.retain.bytes {

@@ -22,11 +22,12 @@
 
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
-use super::{FoundBlock, Ftl};
+use super::Ftl;
 use crate::address::{Address, BlockId, Lpn, Ppn, Unit};
 use crate::error::{Error, Result};
 use crate::mapping::{AnyMapping, Cached, still_names};
 use crate::nand::{Nand, NandError, Oob, PageKind};
+use crate::store::FoundBlock;
 use crate::store::Stream;
 use crate::timing::Cause;
 use crate::validity::{AnyValidity, RamBitmap, Validity};
@@ -47,6 +48,10 @@ pub struct StepCost {
 pub struct RecoverySteps {
     /// The kind and age of every block, from its first page (step 1).
     pub blocks: StepCost,
+    /// The pages of full blocks, from the tails of these (head and tail pages only).
+    pub tails: StepCost,
+    /// The pages of the other blocks, from their spare areas (head and tail pages only).
+    pub open_blocks: StepCost,
     /// The directory of translation pages, from their spare areas (step 2).
     pub directory: StepCost,
     /// The directories of the validity store (step 3).
@@ -63,9 +68,11 @@ pub struct RecoverySteps {
 
 impl RecoverySteps {
     /// The steps with their names, in the order in which they run.
-    pub fn by_name(&self) -> [(&'static str, StepCost); 7] {
+    pub fn by_name(&self) -> [(&'static str, StepCost); 9] {
         [
             ("blocks", self.blocks),
+            ("block tails", self.tails),
+            ("open blocks", self.open_blocks),
             ("directory", self.directory),
             ("validity directories", self.validity),
             ("changed entries", self.entries),
@@ -189,7 +196,11 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Runs a step and adds up its flash operations.
-    fn metered(&mut self, cost: &mut StepCost, step: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+    pub(super) fn metered(
+        &mut self,
+        cost: &mut StepCost,
+        step: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
         let count = |ftl: &Self| {
             let stats = &ftl.store.stats;
             (stats.total_spare_reads(), stats.total_reads(), stats.total_programs())

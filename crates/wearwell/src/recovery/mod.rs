@@ -4,21 +4,23 @@
 //! promise. Every step reads, but for repeating interrupted erases (and the battery's writes, made while power is
 //! still there), so a cut during recovery changes nothing that matters: recovery can start again.
 
-use crate::address::{Address, BlockId, Lpn, Ppn, Unit};
+use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::design::Persistence;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, Mapping};
-use crate::nand::{Nand, NandError, Oob, PageKind};
+use crate::nand::{Nand, PageKind};
 use crate::reverse_map::{Entry, ReverseMap};
-use crate::store::{FoundBlock, Stream};
+use crate::store::Stream;
 use crate::timing::Cause;
 use crate::validity::{AnyValidity, RamBitmap, Validity};
 
 mod backward;
 mod nvram_map;
+mod survey;
 
 pub use backward::{RecoverySteps, StepCost};
+pub(crate) use survey::FoundPage;
 
 /// What recovery did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -46,8 +48,8 @@ impl Newest {
         Self { place: vec![Ppn::NONE; owners], sequence: vec![0; owners] }
     }
 
-    pub(crate) fn offer(&mut self, ppn: Ppn, oob: &Oob) {
-        self.learn(oob.owner, ppn, oob.sequence);
+    pub(crate) fn offer(&mut self, ppn: Ppn, page: FoundPage) {
+        self.learn(page.owner, ppn, page.sequence);
     }
 
     /// [`Ppn::NONE`] is evidence too: the owner has no page since then.
@@ -88,9 +90,11 @@ impl<N: Nand> Ftl<N> {
         let before = self.store.stats.clone();
         let mut report = RecoveryReport::default();
         match self.persistence {
-            Persistence::OobScan => report.mapped_pages = self.rebuild_from_oob()?,
-            Persistence::NvramEntries => report.mapped_pages = self.rebuild_from_oob_and_entries()?,
-            Persistence::NvramMap => report.mapped_pages = self.rebuild_from_nvram_map()?,
+            Persistence::OobScan => report.mapped_pages = self.rebuild_from_pages(&mut report.steps)?,
+            Persistence::NvramEntries => {
+                report.mapped_pages = self.rebuild_from_pages_and_entries(&mut report.steps)?;
+            }
+            Persistence::NvramMap => report.mapped_pages = self.rebuild_from_nvram_map(&mut report.steps)?,
             Persistence::BatteryRam => self.resume()?,
             Persistence::BatteryFlush => {
                 self.write_back_on_battery()?;
@@ -98,7 +102,7 @@ impl<N: Nand> Ftl<N> {
                 if self.validity.is_on_flash() {
                     report.steps = self.rebuild_directories()?;
                 } else {
-                    report.mapped_pages = self.rebuild_from_translation_pages()?;
+                    report.mapped_pages = self.rebuild_from_translation_pages(&mut report.steps)?;
                 }
             }
             Persistence::BackwardScan { synchronises } => {
@@ -147,20 +151,27 @@ impl<N: Nand> Ftl<N> {
                 }
             }
             // Its reports still wait, so it is written again.
-            PageKind::Validity | PageKind::Delta | PageKind::Chunk | PageKind::RemapLog => {}
+            PageKind::Validity
+            | PageKind::Delta
+            | PageKind::Chunk
+            | PageKind::RemapLog
+            | PageKind::Head
+            | PageKind::Tail => {}
         }
         Ok(())
     }
 
-    fn rebuild_from_oob(&mut self) -> Result<u64> {
+    fn rebuild_from_pages(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
         let mut data = Newest::new(self.logical_pages as usize);
-        self.scan_blocks(|ppn, oob| match oob.kind {
-            PageKind::Data => data.offer(ppn, &oob),
+        self.survey_pages(steps, |ppn, page| match page.kind {
+            PageKind::Data => data.offer(ppn, page),
             PageKind::Translation
             | PageKind::Delta
             | PageKind::Chunk
             | PageKind::RemapLog
-            | PageKind::Validity => unreachable!("a flat map with validity in RAM writes data pages only"),
+            | PageKind::Validity
+            | PageKind::Head
+            | PageKind::Tail => unreachable!("a flat map with validity in RAM writes data pages only"),
         })?;
         if let Some(sharing) = &mut self.sharing {
             sharing.forget();
@@ -174,22 +185,25 @@ impl<N: Nand> Ftl<N> {
 
     /// Three sources, one sequence: the OOB of every page, and the entries of the reverse map. An entry counts if the
     /// page it names was programmed before it and is still there.
-    fn rebuild_from_oob_and_entries(&mut self) -> Result<u64> {
+    fn rebuild_from_pages_and_entries(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
         let mut newest = Newest::new(self.logical_pages as usize);
         let mut programmed = vec![0; self.store.geometry().pages() as usize];
         let mut log_pages = std::collections::BTreeMap::<u32, (u64, Ppn)>::new();
-        self.scan_blocks(|ppn, oob| match oob.kind {
+        self.survey_pages(steps, |ppn, page| match page.kind {
             PageKind::Data => {
-                newest.offer(ppn, &oob);
-                programmed[ppn.index()] = oob.sequence;
+                newest.offer(ppn, page);
+                programmed[ppn.index()] = page.sequence;
             }
             PageKind::RemapLog => {
-                let newest = log_pages.entry(oob.owner).or_insert((0, ppn));
-                *newest = (*newest).max((oob.sequence, ppn));
+                let newest = log_pages.entry(page.owner).or_insert((0, ppn));
+                *newest = (*newest).max((page.sequence, ppn));
             }
-            PageKind::Translation | PageKind::Delta | PageKind::Chunk | PageKind::Validity => {
-                unreachable!("not a part of such designs")
-            }
+            PageKind::Translation
+            | PageKind::Delta
+            | PageKind::Chunk
+            | PageKind::Validity
+            | PageKind::Head
+            | PageKind::Tail => unreachable!("not a part of such designs"),
         })?;
         let log_pages: Vec<(u32, Ppn)> = log_pages.into_iter().map(|(id, (_, ppn))| (id, ppn)).collect();
         let sharing = self.sharing.as_mut().expect("only sharing records entries");
@@ -245,13 +259,18 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    fn rebuild_from_translation_pages(&mut self) -> Result<u64> {
+    fn rebuild_from_translation_pages(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
         let mut newest = Newest::new(self.mapping.metadata_pages() as usize);
         let mut delta_pages = Vec::new();
-        self.scan_blocks(|ppn, oob| match oob.kind {
-            PageKind::Translation => newest.offer(ppn, &oob),
-            PageKind::Delta => delta_pages.push((oob.sequence, ppn)),
-            PageKind::Data | PageKind::Chunk | PageKind::RemapLog | PageKind::Validity => {}
+        self.survey_pages(steps, |ppn, page| match page.kind {
+            PageKind::Translation => newest.offer(ppn, page),
+            PageKind::Delta => delta_pages.push((page.sequence, ppn)),
+            PageKind::Data
+            | PageKind::Chunk
+            | PageKind::RemapLog
+            | PageKind::Validity
+            | PageKind::Head
+            | PageKind::Tail => {}
         })?;
         if let Some(stage) = &mut self.delta {
             stage.forget(&self.store);
@@ -285,48 +304,5 @@ impl<N: Nand> Ftl<N> {
             mapped += 1;
         }
         mapped
-    }
-
-    /// Reads the OOB of every page, adopts every block, and erases again what cannot be read at all.
-    pub(crate) fn scan_blocks(&mut self, mut page: impl FnMut(Ppn, Oob)) -> Result<()> {
-        self.store.forget();
-        for block in (0..self.store.geometry().blocks()).map(BlockId) {
-            if self.store.nand().is_bad(block) {
-                self.store.adopt(block, FoundBlock::default());
-                continue;
-            }
-            let found = self.scan_block(block, &mut page)?;
-            if found.programmed > 0 && found.kind.is_none() {
-                self.store.erase_unreadable(block)?;
-            } else {
-                self.store.adopt(block, found);
-            }
-        }
-        self.store.favour_copies();
-        let policy = self.collector.options.policy;
-        self.set_victim_policy(policy);
-        Ok(())
-    }
-
-    fn scan_block(&mut self, block: BlockId, page: &mut impl FnMut(Ppn, Oob)) -> Result<FoundBlock> {
-        let mut found = FoundBlock::default();
-        let first = self.store.geometry().first_page(block).0;
-        for ppn in (first..first + self.store.geometry().block_pages()).map(Ppn) {
-            match self.store.probe(ppn) {
-                Ok(None) => break,
-                Ok(Some(oob)) => {
-                    found.kind = Some(oob.kind);
-                    if found.first_sequence == 0 {
-                        found.first_sequence = oob.sequence;
-                    }
-                    found.last_sequence = found.last_sequence.max(oob.sequence);
-                    page(ppn, oob);
-                }
-                Err(Error::Nand(NandError::Uncorrectable(_))) => {}
-                Err(error) => return Err(error),
-            }
-            found.programmed += 1;
-        }
-        Ok(found)
     }
 }

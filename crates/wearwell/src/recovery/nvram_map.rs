@@ -6,6 +6,7 @@
 //!
 //! What is found on the medium is judged, not trusted: a map that names a place without data is [`Error::Damaged`].
 
+use super::RecoverySteps;
 use crate::address::{Lpn, Ppn, Unit, is_page};
 use crate::content::chunk::CHUNK_MEMBERS;
 use crate::content::chunk_directory::{DIRECTORY_BYTES, Directory, FoundChunks};
@@ -27,8 +28,8 @@ struct Scanned {
 }
 
 impl<N: Nand> Ftl<N> {
-    pub(crate) fn rebuild_from_nvram_map(&mut self) -> Result<u64> {
-        let scanned = self.scan_kinds()?;
+    pub(crate) fn rebuild_from_nvram_map(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
+        let scanned = self.scan_kinds(steps)?;
         self.reload_map(&scanned.data)?;
         self.validity = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
         if let Some(stage) = &mut self.recycle {
@@ -50,15 +51,19 @@ impl<N: Nand> Ftl<N> {
         Ok(mapped)
     }
 
-    fn scan_kinds(&mut self) -> Result<Scanned> {
+    fn scan_kinds(&mut self, steps: &mut RecoverySteps) -> Result<Scanned> {
         let pages = self.store.geometry().pages();
         let mut scanned = Scanned { data: PageSet::new(pages), deltas: Vec::new(), chunks: Vec::new() };
-        self.scan_blocks(|ppn, oob| match oob.kind {
+        self.survey_pages(steps, |ppn, page| match page.kind {
             PageKind::Data => scanned.data.insert(ppn),
-            PageKind::Delta => scanned.deltas.push((oob.sequence, ppn)),
-            PageKind::Chunk => scanned.chunks.push((oob.sequence, ppn, oob.owner)),
+            PageKind::Delta => scanned.deltas.push((page.sequence, ppn)),
+            PageKind::Chunk => scanned.chunks.push((page.sequence, ppn, page.owner)),
             // No part of such a design; garbage collection takes them away.
-            PageKind::Translation | PageKind::RemapLog | PageKind::Validity => {}
+            PageKind::Translation
+            | PageKind::RemapLog
+            | PageKind::Validity
+            | PageKind::Head
+            | PageKind::Tail => {}
         })?;
         Ok(scanned)
     }
@@ -87,7 +92,8 @@ impl<N: Nand> Ftl<N> {
                 Err(error) if error.is_media_error() => {
                     bytes[page_bytes..].fill(0);
                     let read = self.store.read_spare_bytes(ppn, &mut bytes[page_bytes..], Cause::Recovery);
-                    read.map(drop).or_else(|error| if error.is_media_error() { Ok(()) } else { Err(error) })?;
+                    read.map(drop)
+                        .or_else(|error| if error.is_media_error() { Ok(()) } else { Err(error) })?;
                 }
                 read => drop(read?),
             }

@@ -130,7 +130,7 @@ impl BlockTable {
         self.state.is_empty()
     }
 
-    /// Pages of a block.
+    /// Pages of a block that can be valid: all but its head and tail pages.
     pub fn block_pages(&self) -> u32 {
         self.block_pages as u32
     }

@@ -18,6 +18,8 @@ pub(crate) struct Ledger {
     pub(super) first_programs: u64,
     /// Programs and erases that were counted and that loss of power interrupted or refused.
     pub(super) cut: u64,
+    /// Tail pages of blocks that were erased before these were written.
+    pub(super) unwritten: u64,
     /// Whether recovery may have closed blocks that were not full.
     pub(super) recovered: bool,
 }
@@ -34,8 +36,16 @@ impl<N: Nand> Store<N> {
     /// Programs and erases are what the flash shows: pages programmed are on flash or were erased, erases are in the wear
     /// of the blocks. Failures, cuts and blocks that were closed early leave room between the bounds.
     pub(crate) fn check_ledger(&mut self) -> Result<(), String> {
-        let Ledger { programs, erases, retired_blocks, first_wear, first_programs, cut, recovered } =
-            self.ledger;
+        let Ledger {
+            programs,
+            erases,
+            retired_blocks,
+            first_wear,
+            first_programs,
+            cut,
+            unwritten,
+            recovered,
+        } = self.ledger;
         let programs = first_programs + programs + self.stats.total_programs();
         let erases = (erases + self.stats.total_erases()) / self.geometry.superblock_planes as u64;
         let retired = retired_blocks + self.stats.retired_blocks;
@@ -49,7 +59,7 @@ impl<N: Nand> Store<N> {
         }
         let present = self.programmed_pages();
         let most = (erases + retired) * self.geometry.block_pages() as u64 + present + cut;
-        if programs > most || programs + cut < present || is_exact && programs != most {
+        if programs > most || programs + cut < present || is_exact && programs + unwritten != most {
             return Err(format!(
                 "{programs} programs, {present} pages are programmed and {erases} blocks were erased, {retired} \
                  retired, {cut} operations cut"

@@ -23,6 +23,7 @@ use rustc_hash::FxHashSet;
 mod block_table;
 mod copies;
 mod free_pool;
+mod head_tail;
 mod held;
 mod ledger;
 mod lost;
@@ -33,6 +34,8 @@ pub use block_table::{BlockState, BlockTable};
 pub use copies::Moves;
 pub use free_pool::FreeOrder;
 use free_pool::FreePool;
+pub(crate) use head_tail::{FoundHead, Head};
+pub use head_tail::{HeadTail, TAIL_ENTRY_BYTES};
 pub(crate) use ledger::Ledger;
 pub(crate) use takeover::FoundBlock;
 
@@ -127,6 +130,10 @@ pub struct Store<N> {
     unreadable: FxHashSet<Ppn>,
     /// Those that were found since somebody asked.
     found_unreadable: Vec<Ppn>,
+    /// How blocks are divided where they describe themselves; `None` where every page holds data.
+    head_tail: Option<HeadTail>,
+    /// Full blocks whose tail is not written yet.
+    without_tail: Vec<BlockId>,
     /// Blocks that were opened for data since somebody asked; `None` if nobody does.
     opened: Option<Vec<BlockId>>,
     /// Whether a program failed since somebody asked.
@@ -142,13 +149,27 @@ pub struct Store<N> {
 impl<N: Nand> Store<N> {
     /// A store over a medium whose good blocks are all erased.
     pub fn new(nand: N, order: FreeOrder) -> Self {
+        Self::divided(nand, order, None)
+    }
+
+    /// A store whose blocks have head and tail pages.
+    ///
+    /// # Errors
+    /// [`Error::Options`] if blocks are too small for them.
+    pub fn with_heads_and_tails(nand: N, order: FreeOrder) -> Result<Self> {
+        let parts = HeadTail::of(nand.geometry())?;
+        Ok(Self::divided(nand, order, Some(parts)))
+    }
+
+    fn divided(nand: N, order: FreeOrder, head_tail: Option<HeadTail>) -> Self {
         let geometry = nand.geometry().clone();
         let pools = geometry.pools();
+        let data_pages = head_tail.map_or(geometry.block_pages(), |parts| parts.data_pages);
         let page = vec![0; (geometry.page_bytes + geometry.spare_bytes) as usize];
         let mut store = Self {
             divider: Divider::new(geometry.block_pages()),
             pools,
-            blocks: BlockTable::new(geometry.blocks(), geometry.block_pages(), pools),
+            blocks: BlockTable::new(geometry.blocks(), data_pages, pools),
             free: (0..pools).map(|_| FreePool::new(order)).collect(),
             frontiers: vec![Frontier::NONE; Stream::COUNT * pools as usize],
             open_pools: Default::default(),
@@ -159,6 +180,8 @@ impl<N: Nand> Store<N> {
             interrupted: Vec::new(),
             unreadable: FxHashSet::default(),
             found_unreadable: Vec::new(),
+            head_tail,
+            without_tail: Vec::new(),
             opened: None,
             program_failed: false,
             stats: Stats::default(),
@@ -274,7 +297,7 @@ impl<N: Nand> Store<N> {
     /// Pages that a stream can append in `pool` without touching the blocks kept for garbage collection.
     pub(crate) fn room_in(&self, stream: Stream, pool: u32) -> u32 {
         let spare_blocks = self.free_blocks(pool).saturating_sub(RESERVE_BLOCKS);
-        self.frontier_left(stream, pool) + spare_blocks * self.geometry.block_pages()
+        self.frontier_left(stream, pool) + spare_blocks * self.data_pages()
     }
 
     /// Whether `pages` pages find room that follow [`Store::richest_pool`] one by one. O(1) where they fit into the one
@@ -470,6 +493,20 @@ impl<N: Nand> Store<N> {
     }
 
     fn open(&mut self, stream: Stream, pool: u32) -> Result<()> {
+        if self.head_tail.is_none() {
+            return self.open_block(stream, pool).map(drop);
+        }
+        self.write_tails()?;
+        let index = self.frontier_index(stream, pool);
+        loop {
+            let block = self.open_block(stream, pool)?;
+            if self.write_head(index, stream, block)? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn open_block(&mut self, stream: Stream, pool: u32) -> Result<BlockId> {
         let worn = stream == Stream::Gc;
         let Some(block) = self.free[pool as usize].take(worn) else {
             return Err(self.full());
@@ -481,9 +518,9 @@ impl<N: Nand> Store<N> {
             opened.push(block);
         }
         let index = self.frontier_index(stream, pool);
-        let next = self.geometry.first_page(block);
-        self.set_frontier(index, Frontier { block, next, left: self.geometry.block_pages() });
-        Ok(())
+        let next = self.first_data_page(block);
+        self.set_frontier(index, Frontier { block, next, left: self.data_pages() });
+        Ok(block)
     }
 
     /// From now on the blocks that are opened for data are noted for [`Store::take_opened`].
@@ -512,6 +549,7 @@ impl<N: Nand> Store<N> {
         let block = self.frontiers[index].block;
         self.set_frontier(index, Frontier::NONE);
         self.blocks.close(block, self.sequence);
+        self.owe_tail(block);
     }
 
     /// The page is not needed any more. O(1); one random access to the block's valid count.
@@ -672,6 +710,7 @@ impl<N: Nand> Store<N> {
             return Ok(());
         }
         self.blocks.set_erasing(block);
+        self.forgive_tail(block);
         let outcome = self.nand.erase(block);
         self.stats.erases[cause as usize] += self.geometry.superblock_planes as u64;
         let first = self.geometry.first_page(block);
@@ -721,6 +760,7 @@ impl<N: Nand> Store<N> {
 
     /// Open blocks, for audits: `(stream index, block, pages programmed)`.
     pub(crate) fn open_blocks(&self) -> impl Iterator<Item = (BlockId, u32)> + '_ {
-        self.frontiers.iter().filter(|f| f.left > 0).map(|f| (f.block, self.geometry.block_pages() - f.left))
+        let programmed = |f: &Frontier| f.next.0 - self.geometry.first_page(f.block).0;
+        self.frontiers.iter().filter(|f| f.left > 0).map(move |f| (f.block, programmed(f)))
     }
 }

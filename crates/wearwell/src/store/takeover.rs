@@ -25,7 +25,7 @@ pub(crate) struct FoundBlock {
 impl<N: Nand> Store<N> {
     /// Forgets everything that is in RAM; blocks are adopted one by one afterwards. Counters go on.
     pub(crate) fn forget(&mut self) {
-        self.blocks = BlockTable::new(self.geometry.blocks(), self.geometry.block_pages(), self.pools);
+        self.blocks = BlockTable::new(self.geometry.blocks(), self.data_pages(), self.pools);
         self.free.iter_mut().for_each(FreePool::clear);
         self.frontiers.fill(Frontier::NONE);
         self.open_pools.iter_mut().for_each(Vec::clear);
@@ -34,6 +34,7 @@ impl<N: Nand> Store<N> {
         self.held.clear();
         self.interrupted.clear();
         self.reload_unreadable();
+        self.without_tail.clear();
         self.opened.iter_mut().for_each(Vec::clear);
         self.ledger.recovered = true;
     }
@@ -60,14 +61,20 @@ impl<N: Nand> Store<N> {
     fn resume(&mut self, stream: Option<Stream>, block: BlockId, kind: PageKind, found: FoundBlock) {
         self.blocks.set_open(block, kind, found.first_sequence.saturating_sub(1));
         let pool = self.pool_of(block);
-        let left = self.geometry.block_pages() - found.programmed;
+        let next = Ppn(self.geometry.first_page(block).0 + found.programmed);
+        let end = self.first_data_page(block).0 + self.data_pages();
+        let left = end.saturating_sub(next.0);
         match stream {
             Some(stream) if left > 0 && !self.nand.is_condemned(block) => {
-                let next = Ppn(self.geometry.first_page(block).0 + found.programmed);
                 let index = self.frontier_index(stream, pool);
                 self.set_frontier(index, Frontier { block, next, left });
             }
-            _ => self.blocks.close(block, found.last_sequence),
+            _ => {
+                self.blocks.close(block, found.last_sequence);
+                if next.0 == end {
+                    self.owe_tail(block);
+                }
+            }
         }
     }
 

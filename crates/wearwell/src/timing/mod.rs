@@ -73,6 +73,8 @@ pub enum Cause {
     Content,
     /// Checkpoints of volatile state.
     Checkpoint,
+    /// Head and tail pages, which describe their block.
+    BlockMetadata,
     /// Rebuilding state after power loss.
     Recovery,
     /// Reading pages to find those that cannot be read.
@@ -92,6 +94,7 @@ impl Cause {
         Cause::RemapLog,
         Cause::Content,
         Cause::Checkpoint,
+        Cause::BlockMetadata,
         Cause::Recovery,
         Cause::Scrub,
     ];
@@ -107,6 +110,7 @@ impl Cause {
             Cause::RemapLog => "remap_log",
             Cause::Content => "content",
             Cause::Checkpoint => "checkpoint",
+            Cause::BlockMetadata => "block_metadata",
             Cause::Recovery => "recovery",
             Cause::Scrub => "scrub",
         }
@@ -115,7 +119,7 @@ impl Cause {
     /// True for work that no host request waits for: it only competes for the flash.
     #[inline]
     pub fn is_background(self) -> bool {
-        matches!(self, Cause::Gc | Cause::Wear | Cause::Checkpoint | Cause::Scrub)
+        matches!(self, Cause::Gc | Cause::Wear | Cause::Checkpoint | Cause::BlockMetadata | Cause::Scrub)
     }
 }
 

@@ -3,8 +3,9 @@
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{RecycleOptions, StorePolicy};
 use wearwell::design::{
-    DeltaDesign, DftlOptions, GeckoFtlOptions, MappingPart, Parts, Persistence, RecycleDesign, SharingDesign,
-    UFtlOptions, delta, dftl, geckoftl, ibftl, integrated, lazyftl, page_map, recyclable, remap, uftl,
+    BlockSurvey, DeltaDesign, DftlOptions, GeckoFtlOptions, MappingPart, Parts, Persistence, RecycleDesign,
+    SharingDesign, UFtlOptions, delta, dftl, geckoftl, ibftl, integrated, lazyftl, page_map, recyclable,
+    remap, uftl,
 };
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
 use wearwell::mapping::CachedOptions;
@@ -70,6 +71,11 @@ fn demand_paged(cache_entries: u32) -> Parts {
 fn remapping(reverse_map: ReverseMapPart, refs: RefsPart, index_entries: Option<u32>) -> Parts {
     let dedup = Some(DedupOptions { capacity_entries: index_entries, verify_on_hit: true });
     remap(GcOptions::default(), SharingDesign { reverse_map, refs, dedup })
+}
+
+/// The same with head and tail pages in every block, by which it recovers.
+fn head_tail(parts: Parts) -> Parts {
+    Parts { survey: BlockSurvey::HeadTail, ..parts }
 }
 
 /// Hot after two accesses, counted for few pages; a look for cold ones every few writes.
@@ -155,6 +161,11 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("remap flash log", remapping(FLASH_LOG, RefsPart::Dense, Some(40))),
         ("remap ideal", remapping(ReverseMapPart::Ideal, RefsPart::Dense, None)),
         ("remap ideal few entries", remapping(ReverseMapPart::Ideal, RefsPart::Sparse, Some(5))),
+        ("page-map heads and tails", head_tail(page_map(collected_by(GREEDY)))),
+        ("remap segments heads and tails", head_tail(remapping(SEGMENTS, RefsPart::Dense, None))),
+        ("remap nvram log heads and tails", head_tail(remapping(NVRAM_LOG, RefsPart::Dense, None))),
+        ("remap flash log heads and tails", head_tail(remapping(FLASH_LOG, RefsPart::Dense, Some(40)))),
+        ("nvram page-map heads and tails", head_tail(unpowered(page_map(collected_by(VictimPolicy::Fifo))))),
         ("nvram page-map", unpowered(page_map(collected_by(GREEDY)))),
         ("nvram page-map fifo", unpowered(page_map(collected_by(VictimPolicy::Fifo)))),
         ("nvram recyclable", unpowered(recycling(RC_GC, FAST_LOADING, Some(6), true))),

@@ -1,0 +1,172 @@
+//! What the flash says of itself: the first step of every recovery that rebuilds a map from flash.
+//!
+//! Two ways lead to the same answer. One reads the OOB of every page. The other reads what blocks say of themselves
+//! (Remap-SSD, section 4.5): the head of every block, the tails of full blocks in the order in which the blocks were opened,
+//! and the OOB of pages only in blocks without a complete tail. Blocks are adopted in the order of their numbers by both,
+//! so the recovered device is the same, which the audit and a test over every cut insist on.
+
+use super::{Ftl, RecoverySteps};
+use crate::address::{BlockId, Ppn};
+use crate::design::BlockSurvey;
+use crate::error::{Error, Result};
+use crate::nand::{Nand, NandError, Oob, PageKind};
+use crate::store::{FoundBlock, FoundHead, Head};
+
+/// What recovery learns of a page that can be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FoundPage {
+    pub(crate) kind: PageKind,
+    pub(crate) owner: u32,
+    pub(crate) sequence: u64,
+}
+
+impl From<Oob> for FoundPage {
+    fn from(oob: Oob) -> Self {
+        Self { kind: oob.kind, owner: oob.owner, sequence: oob.sequence }
+    }
+}
+
+impl<N: Nand> Ftl<N> {
+    /// Which pages a recovery reads from now on; a device without head and tail pages can only scan. Both ways find the same.
+    pub fn survey_by(&mut self, survey: BlockSurvey) {
+        self.survey = survey;
+    }
+
+    /// Reports every page of data or metadata to `page`, adopts every block, and erases again what cannot be read at all.
+    pub(crate) fn survey_pages(
+        &mut self,
+        steps: &mut RecoverySteps,
+        mut page: impl FnMut(Ppn, FoundPage),
+    ) -> Result<()> {
+        self.store.forget();
+        match self.survey {
+            BlockSurvey::OobScan => {
+                for block in (0..self.store.geometry().blocks()).map(BlockId) {
+                    let found = self.scan_good_block(block, &mut page)?;
+                    self.adopt_found(block, found)?;
+                }
+            }
+            BlockSurvey::HeadTail => self.survey_heads_and_tails(steps, &mut page)?,
+        }
+        self.store.favour_copies();
+        let policy = self.collector.options.policy;
+        self.set_victim_policy(policy);
+        Ok(())
+    }
+
+    fn survey_heads_and_tails(
+        &mut self,
+        steps: &mut RecoverySteps,
+        page: &mut impl FnMut(Ppn, FoundPage),
+    ) -> Result<()> {
+        let blocks = self.store.geometry().blocks();
+        let mut found = vec![FoundBlock::default(); blocks as usize];
+        let (mut heads, mut to_scan) = (Vec::new(), Vec::new());
+        self.metered(&mut steps.blocks, |ftl| {
+            for block in
+                (0..blocks).map(BlockId).filter(|&block| !ftl.store.nand().is_bad(block)).collect::<Vec<_>>()
+            {
+                match ftl.store.read_head(block)? {
+                    FoundHead::Erased => {}
+                    FoundHead::Unreadable => to_scan.push(block),
+                    FoundHead::Intact(head) => heads.push(head),
+                }
+            }
+            Ok(())
+        })?;
+        heads.sort_unstable_by_key(|head| head.opened);
+        self.metered(&mut steps.tails, |ftl| {
+            for head in &heads {
+                match ftl.read_described(head, page)? {
+                    Some(block) => found[head.block.index()] = block,
+                    None => to_scan.push(head.block),
+                }
+            }
+            Ok(())
+        })?;
+        self.metered(&mut steps.open_blocks, |ftl| {
+            for &block in &to_scan {
+                found[block.index()] = ftl.scan_block(block, &mut |ppn, oob| report(ppn, oob, page))?;
+            }
+            Ok(())
+        })?;
+        (0..).map(BlockId).zip(found).try_for_each(|(block, found)| self.adopt_found(block, found))
+    }
+
+    /// The pages of a block from its tail; `None` if it has no complete one.
+    fn read_described(
+        &mut self,
+        head: &Head,
+        page: &mut impl FnMut(Ppn, FoundPage),
+    ) -> Result<Option<FoundBlock>> {
+        let Some(tail) = self.store.read_tail(head)? else { return Ok(None) };
+        for entry in &tail.entries {
+            page(entry.ppn, FoundPage { kind: head.kind, owner: entry.owner, sequence: entry.sequence });
+        }
+        let sequences = tail.entries.iter().map(|entry| entry.sequence);
+        Ok(Some(FoundBlock {
+            kind: Some(head.kind),
+            programmed: self.store.geometry().block_pages(),
+            first_sequence: head.opened,
+            last_sequence: sequences.max().unwrap_or(0).max(tail.last_sequence),
+        }))
+    }
+
+    fn scan_good_block(
+        &mut self,
+        block: BlockId,
+        page: &mut impl FnMut(Ppn, FoundPage),
+    ) -> Result<FoundBlock> {
+        if self.store.nand().is_bad(block) {
+            return Ok(FoundBlock::default());
+        }
+        self.scan_block(block, &mut |ppn, oob| report(ppn, oob, page))
+    }
+
+    fn adopt_found(&mut self, block: BlockId, found: FoundBlock) -> Result<()> {
+        if found.programmed > 0 && found.kind.is_none() {
+            return self.store.erase_unreadable(block);
+        }
+        self.store.adopt(block, found);
+        Ok(())
+    }
+
+    /// Reads the OOB of the pages of a block, up to the first that is erased, and reports those that can be read.
+    pub(super) fn scan_block(
+        &mut self,
+        block: BlockId,
+        page: &mut impl FnMut(Ppn, Oob),
+    ) -> Result<FoundBlock> {
+        let mut found = FoundBlock::default();
+        let first = self.store.geometry().first_page(block).0;
+        for ppn in (first..first + self.store.geometry().block_pages()).map(Ppn) {
+            match self.store.probe(ppn) {
+                Ok(None) => break,
+                Ok(Some(oob)) => {
+                    // A head names the kind of the pages behind it.
+                    let of_pages = match oob.kind {
+                        PageKind::Head => PageKind::of_number(oob.owner),
+                        PageKind::Tail => found.kind,
+                        kind => Some(kind),
+                    };
+                    found.kind = of_pages.or(found.kind);
+                    if found.first_sequence == 0 {
+                        found.first_sequence = oob.sequence;
+                    }
+                    found.last_sequence = found.last_sequence.max(oob.sequence);
+                    page(ppn, oob);
+                }
+                Err(Error::Nand(NandError::Uncorrectable(_))) => {}
+                Err(error) => return Err(error),
+            }
+            found.programmed += 1;
+        }
+        Ok(found)
+    }
+}
+
+fn report(ppn: Ppn, oob: Oob, page: &mut impl FnMut(Ppn, FoundPage)) {
+    if !oob.kind.describes_block() {
+        page(ppn, oob.into());
+    }
+}

@@ -1,0 +1,347 @@
+//! Head and tail pages: what a block says of itself, so that recovery need not read the OOB of every page.
+//!
+//! Source: Remap-SSD (Zhou et al., FAST 2021), sections 4.1 and 4.5 and figure 4. The first page of a block is its *head*
+//! (kind of its pages, time of opening, erase count). It is programmed when the block is opened, before any other page.
+//! The last pages are its *tail*: owner and sequence number of each page between, 12 bytes each. Both are real pages,
+//! counted under [`Cause::BlockMetadata`], so they cost write amplification, wear and room.
+//!
+//! The tail of a full block is programmed when the next block is opened, not with its last page: then no page of data is
+//! in hand if power is lost, and a program that fails concerns nobody else. Until then the block counts as closed without
+//! a tail, and recovery reads the OOB of its pages, as it does for open blocks and for blocks that a failure ended.
+//!
+//! A tail belongs to the head whose sequence number it carries (as its generation), so that the tail of an earlier life of
+//! the block is never taken for this one's.
+//!
+//! Departures from the paper: the head is on the first plane of every superblock, not on plane `ID mod planes`, because a
+//! superblock is programmed in page order here; and blocks of metadata (the log on flash) have heads and tails like blocks
+//! of data, so that every block has room for the same number of pages.
+
+use super::{Store, Stream};
+use crate::address::{BlockId, Ppn};
+use crate::content::{Content, Fingerprint};
+use crate::error::{Error, Result};
+use crate::nand::{Geometry, Nand, NandError, Oob, PageKind};
+use crate::timing::{Cause, OpKind};
+
+/// Bytes that a tail page keeps of a page: owner (4) and sequence number (8).
+pub const TAIL_ENTRY_BYTES: u32 = 12;
+/// Pages that can be valid in a block, at least: with one, collecting a block would gain nothing.
+const LEAST_DATA_PAGES: u32 = 2;
+/// Owner of a page that cannot be read: no page of data or metadata has it.
+const NO_OWNER: u32 = u32::MAX;
+
+/// How a block is divided where it has head and tail pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeadTail {
+    /// Pages between head and tail.
+    pub data_pages: u32,
+    /// Pages of the tail.
+    pub tail_pages: u32,
+}
+
+impl HeadTail {
+    /// Pages of the head.
+    pub const HEAD_PAGES: u32 = 1;
+
+    /// The smallest tail that describes all other pages of a block.
+    ///
+    /// # Errors
+    /// [`Error::Options`] if fewer than two pages are left between.
+    pub fn of(geometry: &Geometry) -> Result<Self> {
+        let block_pages = geometry.block_pages();
+        let per_page = geometry.page_bytes / TAIL_ENTRY_BYTES;
+        let rest = block_pages.saturating_sub(Self::HEAD_PAGES);
+        // The smallest t with t * per_page >= rest - t.
+        let tail_pages = rest.div_ceil(per_page + 1);
+        let data_pages = rest - tail_pages;
+        if data_pages < LEAST_DATA_PAGES {
+            return Err(Error::Options(format!(
+                "head and tail pages leave {data_pages} of {block_pages} pages of a block; they need blocks of at least 4 pages"
+            )));
+        }
+        Ok(Self { data_pages, tail_pages })
+    }
+}
+
+/// What a head page says, in the order of its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Head {
+    pub(crate) block: BlockId,
+    /// Kind of the pages of the block.
+    pub(crate) kind: PageKind,
+    /// Sequence number of the head's own program: the time at which the block was opened.
+    pub(crate) opened: u64,
+    /// Erases of the block before it was opened.
+    pub(crate) erases: u32,
+}
+
+impl Head {
+    fn encode(&self, page: &mut [u8]) {
+        page.fill(0);
+        page[..8].copy_from_slice(&self.opened.to_le_bytes());
+        page[8..12].copy_from_slice(&self.block.0.to_le_bytes());
+        page[12..16].copy_from_slice(&self.kind.number().to_le_bytes());
+        page[16..20].copy_from_slice(&self.erases.to_le_bytes());
+    }
+
+    fn decode(page: &[u8]) -> Option<Self> {
+        let word = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"));
+        let opened = u64::from_le_bytes(page[..8].try_into().expect("eight bytes"));
+        Some(Self { block: BlockId(word(8)), kind: PageKind::of_number(word(12))?, opened, erases: word(16) })
+    }
+}
+
+/// What recovery finds where the head of a block belongs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FoundHead {
+    /// The block is erased.
+    Erased,
+    /// It cannot be read: only the OOB of the block's pages can tell.
+    Unreadable,
+    Intact(Head),
+}
+
+/// Owner and sequence number of a page, from the tail of its block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TailEntry {
+    pub(crate) ppn: Ppn,
+    pub(crate) owner: u32,
+    pub(crate) sequence: u64,
+}
+
+/// The tail of a block, complete.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tail {
+    /// The pages between head and tail that can be read.
+    pub(crate) entries: Vec<TailEntry>,
+    /// Largest sequence number of its own pages.
+    pub(crate) last_sequence: u64,
+}
+
+impl<N: Nand> Store<N> {
+    /// Pages of a block that can hold data or metadata: all, or those between head and tail.
+    #[inline]
+    pub fn data_pages(&self) -> u32 {
+        self.head_tail.map_or(self.geometry.block_pages(), |parts| parts.data_pages)
+    }
+
+    /// The first of them.
+    pub(super) fn first_data_page(&self, block: BlockId) -> Ppn {
+        let head_pages = if self.head_tail.is_some() { HeadTail::HEAD_PAGES } else { 0 };
+        Ppn(self.geometry.first_page(block).0 + head_pages)
+    }
+
+    /// How blocks are divided, where they have head and tail pages.
+    pub fn head_tail(&self) -> Option<HeadTail> {
+        self.head_tail
+    }
+
+    /// Programs the head of a block that was opened for `stream`. `false` if the program failed: the block is given up.
+    pub(super) fn write_head(&mut self, index: usize, stream: Stream, block: BlockId) -> Result<bool> {
+        self.sequence += 1;
+        let sequence = self.sequence;
+        let kind = stream.kind();
+        let mut page = vec![0; self.geometry.page_bytes as usize];
+        let head = Head { block, kind, opened: sequence, erases: self.nand.erase_count(block) };
+        head.encode(&mut page);
+        let oob = Oob {
+            kind: PageKind::Head,
+            owner: kind.number(),
+            sequence,
+            generation: sequence,
+            fingerprint: Fingerprint::default(),
+        };
+        let is_programmed = self.program_description(self.geometry.first_page(block), oob, &page)?;
+        if !is_programmed {
+            self.abandon(index, block);
+        }
+        Ok(is_programmed)
+    }
+
+    /// Programs the tails of blocks that are full.
+    pub(super) fn write_tails(&mut self) -> Result<()> {
+        while let Some(block) = self.without_tail.pop() {
+            self.write_tail(block)?;
+        }
+        Ok(())
+    }
+
+    fn write_tail(&mut self, block: BlockId) -> Result<()> {
+        let Some(HeadTail { data_pages, tail_pages }) = self.head_tail else { return Ok(()) };
+        let first = self.first_data_page(block);
+        let Some(head) = self.look(self.geometry.first_page(block))? else { return Ok(()) };
+        let mut page = vec![0; self.geometry.page_bytes as usize];
+        let per_page = self.geometry.page_bytes / TAIL_ENTRY_BYTES;
+        for number in 0..tail_pages {
+            page.fill(0);
+            let from = number * per_page;
+            for (k, bytes) in (from..data_pages).zip(page.chunks_exact_mut(TAIL_ENTRY_BYTES as usize)) {
+                let found = self.look(Ppn(first.0 + k))?;
+                let (owner, sequence) = found.map_or((NO_OWNER, 0), |oob| (oob.owner, oob.sequence));
+                bytes[..4].copy_from_slice(&owner.to_le_bytes());
+                bytes[4..].copy_from_slice(&sequence.to_le_bytes());
+            }
+            self.sequence += 1;
+            let oob = Oob {
+                kind: PageKind::Tail,
+                owner: number,
+                sequence: self.sequence,
+                generation: head.sequence,
+                fingerprint: Fingerprint::default(),
+            };
+            if !self.program_description(Ppn(first.0 + data_pages + number), oob, &page)? {
+                self.nand.condemn(block);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The OOB of a page of a block in hand, which the controller keeps in RAM until the tail is written: no operation.
+    fn look(&mut self, ppn: Ppn) -> Result<Option<Oob>> {
+        match self.nand.probe(ppn) {
+            Ok(found) => Ok(found),
+            Err(NandError::Uncorrectable(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Programs a page that describes its block; `false` if the program failed.
+    fn program_description(&mut self, ppn: Ppn, oob: Oob, page: &[u8]) -> Result<bool> {
+        let outcome = self.nand.program(ppn, oob, Content::Bytes(page));
+        self.stats.programs[Cause::BlockMetadata as usize] += 1;
+        self.note(OpKind::Program, ppn, Cause::BlockMetadata);
+        match outcome {
+            Ok(()) => Ok(true),
+            Err(NandError::ProgramFailed(_)) => Ok(false),
+            Err(error) => {
+                self.ledger.cut += 1;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The block is closed: its tail is due if all its pages are programmed and it can be programmed at all.
+    #[inline]
+    pub(super) fn owe_tail(&mut self, block: BlockId) {
+        if self.head_tail.is_some() && !self.nand.is_condemned(block) {
+            self.without_tail.push(block);
+        }
+    }
+
+    /// The block is erased: a tail that was not written is not due any more.
+    pub(super) fn forgive_tail(&mut self, block: BlockId) {
+        let Some(HeadTail { tail_pages, .. }) = self.head_tail else { return };
+        if let Some(at) = self.without_tail.iter().position(|&due| due == block) {
+            self.without_tail.swap_remove(at);
+            self.ledger.unwritten += u64::from(tail_pages);
+        }
+    }
+
+    /// Reads the head of a good block during recovery: one page read.
+    pub(crate) fn read_head(&mut self, block: BlockId) -> Result<FoundHead> {
+        let ppn = self.geometry.first_page(block);
+        let Some(oob) = self.read_description(ppn)? else { return Ok(FoundHead::Erased) };
+        let head = oob.filter(|oob| oob.kind == PageKind::Head).and_then(|_| Head::decode(&self.page));
+        Ok(head.filter(|head| head.block == block).map_or(FoundHead::Unreadable, FoundHead::Intact))
+    }
+
+    /// Reads the tail of a block during recovery: one page read for each of its pages, or one where there is none.
+    /// `None` if it is not complete, or belongs to another life of the block than `head`.
+    pub(crate) fn read_tail(&mut self, head: &Head) -> Result<Option<Tail>> {
+        let Some(HeadTail { data_pages, tail_pages }) = self.head_tail else { return Ok(None) };
+        let first = self.first_data_page(head.block);
+        let per_page = self.geometry.page_bytes / TAIL_ENTRY_BYTES;
+        let mut tail = Tail::default();
+        for number in 0..tail_pages {
+            let found = self.read_description(Ppn(first.0 + data_pages + number))?.flatten();
+            let belongs = |oob: &Oob| {
+                oob.kind == PageKind::Tail && oob.owner == number && oob.generation == head.opened
+            };
+            let Some(oob) = found.filter(belongs) else { return Ok(None) };
+            tail.last_sequence = tail.last_sequence.max(oob.sequence);
+            let offsets = number * per_page..data_pages;
+            for (k, bytes) in
+                offsets.zip(self.page.chunks_exact(TAIL_ENTRY_BYTES as usize).take(per_page as usize))
+            {
+                let (owner, sequence) = bytes.split_at(4);
+                let entry = TailEntry {
+                    ppn: Ppn(first.0 + k),
+                    owner: u32::from_le_bytes(owner.try_into().expect("four bytes")),
+                    sequence: u64::from_le_bytes(sequence.try_into().expect("eight bytes")),
+                };
+                tail.entries.extend((entry.owner != NO_OWNER).then_some(entry));
+            }
+        }
+        Ok(Some(tail))
+    }
+
+    /// Reads a page that may describe its block into `self.page`. `None` if it is erased, `Some(None)` if it cannot be
+    /// read. Counted as one page read in any case.
+    #[expect(clippy::option_option, reason = "erased and unreadable are two answers of one read")]
+    fn read_description(&mut self, ppn: Ppn) -> Result<Option<Option<Oob>>> {
+        self.stats.reads[Cause::Recovery as usize] += 1;
+        match self.nand.probe(ppn) {
+            Ok(None) => return Ok(None),
+            Ok(Some(oob)) if !oob.kind.describes_block() => return Ok(Some(None)),
+            Ok(Some(_)) => {}
+            Err(NandError::Uncorrectable(_)) => return Ok(Some(None)),
+            Err(error) => return Err(error.into()),
+        }
+        let page_bytes = self.geometry.page_bytes as usize;
+        match self.nand.read(ppn, &mut self.page[..page_bytes]) {
+            Ok(oob) => Ok(Some(Some(oob))),
+            Err(NandError::Uncorrectable(_)) => Ok(Some(None)),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn geometry(planes: u32, pages_per_block: u32, page_bytes: u32) -> Geometry {
+        Geometry {
+            channels: 1,
+            dies_per_channel: 1,
+            planes_per_die: planes,
+            blocks_per_plane: 8,
+            pages_per_block,
+            page_bytes,
+            spare_bytes: 64,
+            superblock_planes: planes,
+        }
+    }
+
+    /// 16 blocks of 1,024 pages of 4 KiB (the paper's section 5.1): a tail of 48 pages, 0.3 %.
+    #[test]
+    fn the_papers_superblock_has_a_tail_of_48_pages() {
+        let parts = HeadTail::of(&geometry(16, 1024, 4096)).expect("it fits");
+        assert_eq!(parts, HeadTail { data_pages: 16384 - 1 - 48, tail_pages: 48 });
+    }
+
+    #[test]
+    fn a_tail_has_room_for_every_page_and_is_the_smallest_that_has() {
+        for (pages, bytes) in [(4, 512), (43, 512), (44, 512), (45, 512), (87, 512), (1000, 512), (64, 16384)]
+        {
+            let HeadTail { data_pages, tail_pages } =
+                HeadTail::of(&geometry(1, pages, bytes)).expect("it fits");
+            let per_page = bytes / TAIL_ENTRY_BYTES;
+            assert_eq!(1 + data_pages + tail_pages, pages);
+            assert!(tail_pages * per_page >= data_pages, "{pages} pages of {bytes} bytes");
+            assert!((tail_pages - 1) * per_page < data_pages + 1, "{pages} pages of {bytes} bytes");
+        }
+        assert!(HeadTail::of(&geometry(1, 3, 512)).is_err(), "one page between head and tail");
+    }
+
+    #[test]
+    fn a_head_survives_its_page() {
+        let mut page = vec![0xff; 512];
+        for kind in PageKind::OF_BLOCKS {
+            let head = Head { block: BlockId(u32::MAX - 1), kind, opened: u64::MAX, erases: 7 };
+            head.encode(&mut page);
+            assert_eq!(Head::decode(&page), Some(head));
+        }
+    }
+}

@@ -326,7 +326,7 @@ fn a_base_survives_collection() {
 /// D17: the base of a page that is read often is not copied: base and delta become one page on the way.
 #[test]
 fn collection_merges_what_should_be_in_one_piece() {
-    let design = DeltaDesign { heat_entries: 4, ..unscanned() };
+    let design = DeltaDesign { heat_entries: Some(4), ..unscanned() };
     let mut drive = Drive::with(design, on_demand(VictimPolicy::Greedy), None);
     (0..8).for_each(|lpn| drive.write(lpn, 0));
     drive.write(7, 1);
@@ -534,7 +534,7 @@ fn deltas_outlive_their_cached_entries() {
 /// that was served into an error.
 #[test]
 fn a_full_device_serves_without_merging() {
-    let design = DeltaDesign { heat_entries: 8, scan_interval_writes: 1, scan_entries: 8, ..unscanned() };
+    let design = DeltaDesign { heat_entries: Some(8), scan_interval_writes: 1, scan_entries: 8, ..unscanned() };
     let nand = SimNand::new(flat_geometry([1, 8, 4, PAGE as u32]), Retain::ALL);
     let parts = delta(GcOptions::default(), design, None);
     let most = (1..32)

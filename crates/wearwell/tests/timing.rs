@@ -161,7 +161,7 @@ fn an_open_loop_changes_no_time() {
 fn work_of_the_controller_is_side_by_side_and_nvram_one_after_the_other() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = Timing::new(mode, &geometry(1, 1, 1), FLASH, keeping());
-        let work = |own_ns, nvram_ns| ControllerWork { own_ns, nvram_ns };
+        let work = |own_ns, nvram_ns| ControllerWork { own_ns, nvram_ns, codec_ns: 0 };
         for (arrival_ns, work) in [
             (0, work(500, 0)),
             (0, work(500, 0)),

@@ -14,7 +14,7 @@ use wearwell::nand::{PageKind, Retain, SimNand};
 use wearwell::refs::RefsPart;
 use wearwell::reverse_map::ReverseMapPart;
 use wearwell::store::BlockState;
-use wearwell::timing::Cause;
+use wearwell::timing::{Cause, FlashOp, OpKind};
 use wearwell::{Device, DeviceOptions, Error};
 
 const PAGE: usize = 4096;
@@ -93,6 +93,12 @@ impl Drive {
             self.read_bytes(lpn) == page(lpn, version, 200),
             "page {lpn} does not hold version {version}"
         );
+    }
+
+    /// Reads a page whose bytes are not known.
+    fn expect_anything(&mut self, lpn: u64) {
+        self.device.read(lpn * PAGE as u64, PAGE as u64, &mut []).expect("a healthy medium reads");
+        audit(&mut self.device);
     }
 
     fn trim(&mut self, lpn: u64) {
@@ -280,6 +286,37 @@ fn a_page_that_becomes_read_hot_is_merged_once() {
     assert_eq!(drive.statistics().read_hot_merges, 1);
     assert_eq!(drive.valid_pages(PageKind::Data), 1, "the old version is not needed any more");
     assert_eq!(drive.cost(|drive| drive.expect(0, 1)), cost(1, 0));
+}
+
+/// D14, D15: merges are background work. Priced in the foreground, the read that makes a page hot waits for a program, and
+/// the write that a scan falls to waits for all of its merges: the mean write of F1 took a tenth longer so.
+#[test]
+fn merges_keep_no_host_request_waiting() {
+    let design = DeltaDesign { scan_interval_writes: 8, scan_entries: 8, ..unscanned() };
+    let mut drive = Drive::new(design);
+    drive.device.ftl_mut().store_mut().ops.listen(true);
+    let mut read_hot_merges = 0;
+    let mut write_cold_merges = 0;
+    for step in 0..400_u64 {
+        let before = drive.statistics();
+        drive.device.ftl_mut().store_mut().ops.clear();
+        let lpn = (step / 4 + step % 3) % 30;
+        if step % 5 == 0 { drive.expect_anything(lpn) } else { drive.write_sized(lpn as u32, step + 1, 900) }
+        let merges = drive.statistics().read_hot_merges + drive.statistics().write_cold_merges
+            - before.read_hot_merges
+            - before.write_cold_merges;
+        let programs = |ops: &[FlashOp]| {
+            ops.iter().filter(|op| op.kind == OpKind::Program && op.cause == Cause::Content).count() as u64
+        };
+        let committed = drive.statistics().committed_pages - before.committed_pages;
+        assert_eq!(programs(drive.device.ops()), committed, "step {step}: the request's own programs");
+        assert_eq!(programs(drive.device.deferred_ops()), merges, "step {step}: one program per merge");
+        read_hot_merges += drive.statistics().read_hot_merges - before.read_hot_merges;
+        write_cold_merges += drive.statistics().write_cold_merges - before.write_cold_merges;
+        let host_reads = drive.device.ops().iter().filter(|op| op.kind == OpKind::Read).count();
+        assert!(host_reads <= 2, "step {step}: base and delta are read once");
+    }
+    assert!(read_hot_merges > 5 && write_cold_merges > 5, "{read_hot_merges} {write_cold_merges}");
 }
 
 /// D15: a page that is not written any more does not keep two places, while one that is goes on as deltas. Counts that

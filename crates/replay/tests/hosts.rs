@@ -14,7 +14,7 @@ use wearwell_replay::trace::{Op, Request};
 use wearwell_replay::workload::SpecError;
 
 /// Every kind, small.
-const SMALL: [&str; 19] = [
+const SMALL: [&str; 20] = [
     "sqlite-wal:entries=2000",
     "f2fs-clean:segments=64,files=400,ops=800",
     "file-copy:files=60",
@@ -31,6 +31,7 @@ const SMALL: [&str; 19] = [
     "c8:scale=0.002",
     "dap:scale=0.002",
     "msn:scale=0.002",
+    "delta-load:pages=4096,requests=20000",
     "wksn:scale=0.0005",
     "media:scale=0.0005",
     "dvmt:scale=0.0005",

@@ -111,6 +111,11 @@ impl<N: Nand> Device<N> {
         self.ftl.store().ops.as_slice()
     }
 
+    /// Flash operations that the FTL started meanwhile and that no request waits for; see [`OpList`](crate::stats::OpList).
+    pub fn deferred_ops(&self) -> &[FlashOp] {
+        self.ftl.store().ops.deferred()
+    }
+
     /// Bytes of RAM a controller holds for this device, by structure.
     pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         let mut parts = self.ftl.ram_bytes();

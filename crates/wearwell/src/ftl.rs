@@ -19,7 +19,7 @@
 use crate::address::{Address, Lpn, Ppn, RemapMode, Unit, is_page};
 use crate::content::chunk::{ChunkStage, ChunkStatistics};
 use crate::content::chunk_directory::DIRECTORY_BYTES;
-use crate::content::delta::{DeltaStage, DeltaStatistics};
+use crate::content::delta::{self, DeltaStage, DeltaStatistics};
 use crate::content::recycle::{Recycle, RecycleStage, StorePolicy};
 use crate::content::sharing::Sharing;
 use crate::content::{Content, Descriptor, Fingerprint, Observations};
@@ -88,7 +88,9 @@ impl<N: Nand> Ftl<N> {
         let recycle = recycle.map(|design| RecycleStage::new(&store, logical_pages, design)).transpose()?;
         let sharing = parts.content.sharing;
         let sharing = sharing.map(|design| Sharing::new(&store, logical_pages, design)).transpose()?;
-        let delta = parts.content.delta.map(|design| DeltaStage::new(&store, design));
+        let delta = parts.content.delta.map(|design| {
+            DeltaStage::new(&store, design, delta::heat_entries(&design, parts.mapping, logical_pages))
+        });
         require_what_nvram_map_needs(parts, store.geometry().spare_bytes)?;
         let chunks = parts.content.chunks.map(|_| ChunkStage::new(&store)).transpose()?;
         let mut ftl = Self {

@@ -69,8 +69,10 @@ pub struct Work {
     pub hashed_pages: u64,
     /// Deltas made.
     pub encoded_deltas: u64,
-    /// Deltas applied.
+    /// Deltas applied for a host request.
     pub decoded_deltas: u64,
+    /// Deltas applied by merges, for which no host request waits.
+    pub merged_deltas: u64,
     /// Pages compressed.
     pub compressed_pages: u64,
     /// Pages decompressed.
@@ -89,6 +91,7 @@ impl Work {
             hashed_pages: self.hashed_pages - earlier.hashed_pages,
             encoded_deltas: self.encoded_deltas - earlier.encoded_deltas,
             decoded_deltas: self.decoded_deltas - earlier.decoded_deltas,
+            merged_deltas: self.merged_deltas - earlier.merged_deltas,
             compressed_pages: self.compressed_pages - earlier.compressed_pages,
             decompressed_pages: self.decompressed_pages - earlier.decompressed_pages,
             nvram_written_bytes: self.nvram_written_bytes - earlier.nvram_written_bytes,
@@ -128,17 +131,27 @@ impl Stats {
 }
 
 /// The flash operations of the request in hand, for a timing engine; empty while nobody listens.
+///
+/// There are two lists. Operations of the request are in the first. Work that the FTL starts on its own while it handles
+/// the request is *deferred*: no request waits for it, whatever its cause, and it is in the second.
 #[derive(Clone, Debug, Default)]
 pub struct OpList {
     listening: bool,
+    defers: bool,
     ops: Vec<FlashOp>,
+    deferred: Vec<FlashOp>,
 }
 
 impl OpList {
     /// Starts or stops collecting.
     pub fn listen(&mut self, listening: bool) {
         self.listening = listening;
-        self.ops.clear();
+        self.clear();
+    }
+
+    /// Says whether the operations that follow are deferred; returns whether those before were.
+    pub(crate) fn defer(&mut self, defers: bool) -> bool {
+        std::mem::replace(&mut self.defers, defers)
     }
 
     /// Whether somebody listens.
@@ -150,22 +163,30 @@ impl OpList {
     /// Adds an operation.
     #[inline]
     pub(crate) fn push(&mut self, op: FlashOp) {
-        self.ops.push(op);
+        if self.defers { self.deferred.push(op) } else { self.ops.push(op) }
     }
 
-    /// Operations since the last [`OpList::clear`], in the order of issue.
+    /// Operations of the request since the last [`OpList::clear`], in the order of issue.
     pub fn as_slice(&self) -> &[FlashOp] {
         &self.ops
     }
 
-    /// Forgets them.
+    /// Operations since the last [`OpList::clear`] that no request waits for, in the order of issue; for
+    /// [`Timing::submit_background`](crate::timing::Timing::submit_background).
+    pub fn deferred(&self) -> &[FlashOp] {
+        &self.deferred
+    }
+
+    /// Forgets both lists.
     pub fn clear(&mut self) {
         self.ops.clear();
+        self.deferred.clear();
     }
 
     /// Distance to the most recent read, for an operation that needs its result; 0 if the last one is none.
     #[inline]
     pub(crate) fn since_last_read(&self) -> u16 {
-        u16::from(self.ops.last().is_some_and(|op| op.kind == OpKind::Read))
+        let list = if self.defers { &self.deferred } else { &self.ops };
+        u16::from(list.last().is_some_and(|op| op.kind == OpKind::Read))
     }
 }

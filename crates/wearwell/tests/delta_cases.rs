@@ -14,7 +14,7 @@ use wearwell::nand::{PageKind, Retain, SimNand};
 use wearwell::refs::RefsPart;
 use wearwell::reverse_map::ReverseMapPart;
 use wearwell::store::BlockState;
-use wearwell::timing::Cause;
+use wearwell::timing::{Cause, FlashOp, OpKind};
 use wearwell::{Device, DeviceOptions, Error};
 
 const PAGE: usize = 4096;
@@ -93,6 +93,12 @@ impl Drive {
             self.read_bytes(lpn) == page(lpn, version, 200),
             "page {lpn} does not hold version {version}"
         );
+    }
+
+    /// Reads a page whose bytes are not known.
+    fn expect_anything(&mut self, lpn: u64) {
+        self.device.read(lpn * PAGE as u64, PAGE as u64, &mut []).expect("a healthy medium reads");
+        audit(&mut self.device);
     }
 
     fn trim(&mut self, lpn: u64) {
@@ -282,6 +288,37 @@ fn a_page_that_becomes_read_hot_is_merged_once() {
     assert_eq!(drive.cost(|drive| drive.expect(0, 1)), cost(1, 0));
 }
 
+/// D14, D15: merges are background work. Priced in the foreground, the read that makes a page hot waits for a program, and
+/// the write that a scan falls to waits for all of its merges: the mean write of F1 took a tenth longer so.
+#[test]
+fn merges_keep_no_host_request_waiting() {
+    let design = DeltaDesign { scan_interval_writes: 8, scan_entries: 8, ..unscanned() };
+    let mut drive = Drive::new(design);
+    drive.device.ftl_mut().store_mut().ops.listen(true);
+    let mut read_hot_merges = 0;
+    let mut write_cold_merges = 0;
+    for step in 0..400_u64 {
+        let before = drive.statistics();
+        drive.device.ftl_mut().store_mut().ops.clear();
+        let lpn = (step / 4 + step % 3) % 30;
+        if step % 5 == 0 { drive.expect_anything(lpn) } else { drive.write_sized(lpn as u32, step + 1, 900) }
+        let merges = drive.statistics().read_hot_merges + drive.statistics().write_cold_merges
+            - before.read_hot_merges
+            - before.write_cold_merges;
+        let programs = |ops: &[FlashOp]| {
+            ops.iter().filter(|op| op.kind == OpKind::Program && op.cause == Cause::Content).count() as u64
+        };
+        let committed = drive.statistics().committed_pages - before.committed_pages;
+        assert_eq!(programs(drive.device.ops()), committed, "step {step}: the request's own programs");
+        assert_eq!(programs(drive.device.deferred_ops()), merges, "step {step}: one program per merge");
+        read_hot_merges += drive.statistics().read_hot_merges - before.read_hot_merges;
+        write_cold_merges += drive.statistics().write_cold_merges - before.write_cold_merges;
+        let host_reads = drive.device.ops().iter().filter(|op| op.kind == OpKind::Read).count();
+        assert!(host_reads <= 2, "step {step}: base and delta are read once");
+    }
+    assert!(read_hot_merges > 5 && write_cold_merges > 5, "{read_hot_merges} {write_cold_merges}");
+}
+
 /// D15: a page that is not written any more does not keep two places, while one that is goes on as deltas. Counts that
 /// only grow never say so: a page that was hot once would stay hot for as long as it is remembered.
 #[test]
@@ -326,7 +363,7 @@ fn a_base_survives_collection() {
 /// D17: the base of a page that is read often is not copied: base and delta become one page on the way.
 #[test]
 fn collection_merges_what_should_be_in_one_piece() {
-    let design = DeltaDesign { heat_entries: 4, ..unscanned() };
+    let design = DeltaDesign { heat_entries: Some(4), ..unscanned() };
     let mut drive = Drive::with(design, on_demand(VictimPolicy::Greedy), None);
     (0..8).for_each(|lpn| drive.write(lpn, 0));
     drive.write(7, 1);
@@ -534,7 +571,7 @@ fn deltas_outlive_their_cached_entries() {
 /// that was served into an error.
 #[test]
 fn a_full_device_serves_without_merging() {
-    let design = DeltaDesign { heat_entries: 8, scan_interval_writes: 1, scan_entries: 8, ..unscanned() };
+    let design = DeltaDesign { heat_entries: Some(8), scan_interval_writes: 1, scan_entries: 8, ..unscanned() };
     let nand = SimNand::new(flat_geometry([1, 8, 4, PAGE as u32]), Retain::ALL);
     let parts = delta(GcOptions::default(), design, None);
     let most = (1..32)

@@ -249,7 +249,7 @@ fn remapping_without_a_reverse_map_is_page_map() {
 
 #[test]
 fn delta_encoding_of_nothing_is_page_map() {
-    let never_hot = DeltaDesign { heat_entries: 0, ..DeltaDesign::default() };
+    let never_hot = DeltaDesign { heat_entries: Some(0), ..DeltaDesign::default() };
     let no_space = DeltaDesign { area_share: 0.0, ..DeltaDesign::default() };
     for design in [never_hot, no_space] {
         assert_equal_logs(&page_map(GcOptions::default()), &delta(GcOptions::default(), design, None));

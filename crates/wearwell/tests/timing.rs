@@ -157,11 +157,42 @@ fn an_open_loop_changes_no_time() {
     }
 }
 
+/// D12 (Delta-FTL, section 3.3.2): chip, bus and processor are a pipeline of three exclusive resources, so `n` deltas
+/// pending on one chip take `n` times the longest of 25 us of sensing, 40 us of transfer and the encoder's time at 304,
+/// 619 and 934 MHz. An encoder without an owner encodes all of them at once.
+#[test]
+fn deltas_pending_on_one_chip_take_the_longest_phase_each() {
+    let flash = FlashTiming { read_ns: 25_000, transfer_ps_per_byte: 40_000_000 / 4096, ..FLASH };
+    let count = 2000;
+    for mode in [TimingMode::Timeline, TimingMode::Event] {
+        let ends_us = |codec_units, encode_us: f64| {
+            let options = TimingOptions { codec_units, independent_planes: true, ..keeping() };
+            let mut timing = Timing::new(mode, &geometry(1, 1, 4), flash, options);
+            let codec_ns = (encode_us * 1000.0) as u64;
+            let work = ControllerWork { own_ns: codec_ns, codec_ns, nvram_ns: 0 };
+            for plane in (0..4).cycle().take(count) {
+                timing.submit_with_work(RequestKind::Write, 0, work, &[read(plane)]);
+            }
+            timing.drain();
+            let last = timing.take_completions().into_iter().map(|done| done.at_ns).max();
+            last.expect("something completed") as f64 / 1000.0
+        };
+        for encode_us in [89.5, 44.0, 29.1] {
+            let per_delta = ends_us(1, encode_us) / count as f64;
+            let longest = f64::max(40.0, encode_us);
+            assert!((per_delta / longest - 1.0).abs() < 0.005, "{mode:?}: {per_delta} us for {longest}");
+            assert!(ends_us(0, encode_us) / (count as f64) < 40.2, "{mode:?}: bus-bound without a limit");
+            let two = ends_us(2, encode_us) / count as f64;
+            assert!((two / f64::max(40.0, encode_us / 2.0) - 1.0).abs() < 0.005, "{mode:?}: {two} us with two");
+        }
+    }
+}
+
 #[test]
 fn work_of_the_controller_is_side_by_side_and_nvram_one_after_the_other() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = Timing::new(mode, &geometry(1, 1, 1), FLASH, keeping());
-        let work = |own_ns, nvram_ns| ControllerWork { own_ns, nvram_ns };
+        let work = |own_ns, nvram_ns| ControllerWork { own_ns, nvram_ns, codec_ns: 0 };
         for (arrival_ns, work) in [
             (0, work(500, 0)),
             (0, work(500, 0)),

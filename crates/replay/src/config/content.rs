@@ -101,8 +101,8 @@ impl RemapConfig {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DeltaConfig {
-    /// Entries of the table of access counts.
-    pub heat_entries: u32,
+    /// Entries of the table of access counts. Absent: `cache_entries`, or one for 16 logical pages.
+    pub heat_entries: Option<u32>,
     /// Accesses that make a page hot.
     pub hot_accesses: u8,
     /// Pages of the temp buffer that are filled at the same time.

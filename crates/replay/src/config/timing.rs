@@ -41,6 +41,8 @@ pub struct TimingConfig {
     pub delta_encode_us: f64,
     /// Applying a delta, microseconds (DF, table 1, at 619 MHz).
     pub delta_decode_us: f64,
+    /// Units that make and apply deltas (DF, section 3.3.2: one processor); 0 = as many as there are requests.
+    pub delta_codec_units: u32,
     /// Compressing a page, microseconds (IL, section IV).
     pub compress_us: f64,
     /// Decompressing a page, microseconds; our assumption, as IL leaves reads out.
@@ -70,6 +72,7 @@ impl Default for TimingConfig {
             hash_us: 32.0,
             delta_encode_us: 44.0,
             delta_decode_us: 10.9,
+            delta_codec_units: 1,
             compress_us: 64.0,
             decompress_us: 16.0,
             nvram_read_ns: 50.0,
@@ -92,17 +95,22 @@ pub enum Mode {
 }
 
 impl TimingConfig {
-    /// What the controller's own work takes a request.
+    /// What the controller's own work takes a request. Deltas that merges apply are not priced: no request waits for them,
+    /// and they yield the processor to those that requests wait for.
     pub fn price(&self, work: &Work) -> ControllerWork {
         const LINE_BYTES: f64 = 64.0;
         let hash_us = if work.hashed_pages > 0 { self.hash_us } else { 0.0 };
-        let codec_us = work.encoded_deltas as f64 * self.delta_encode_us
-            + work.decoded_deltas as f64 * self.delta_decode_us
-            + work.compressed_pages as f64 * self.compress_us
+        let delta_us = work.encoded_deltas as f64 * self.delta_encode_us
+            + work.decoded_deltas as f64 * self.delta_decode_us;
+        let compression_us = work.compressed_pages as f64 * self.compress_us
             + work.decompressed_pages as f64 * self.decompress_us;
         let nvram_ns = work.nvram_read_bytes as f64 / LINE_BYTES * self.nvram_read_ns
             + work.nvram_written_bytes as f64 / LINE_BYTES * self.nvram_write_ns;
-        ControllerWork { own_ns: ((hash_us + codec_us) * 1000.0) as u64, nvram_ns: nvram_ns as u64 }
+        ControllerWork {
+            own_ns: ((hash_us + delta_us + compression_us) * 1000.0) as u64,
+            codec_ns: (delta_us * 1000.0) as u64,
+            nvram_ns: nvram_ns as u64,
+        }
     }
 
     /// The engine.
@@ -128,6 +136,7 @@ impl TimingConfig {
             multi_plane: self.multi_plane,
             independent_planes: self.independent_planes,
             controller_overhead_ns: ns(self.controller_overhead_us),
+            codec_units: self.delta_codec_units as usize,
             buffered_writes: self.buffered_writes as usize,
             ..TimingOptions::default()
         }

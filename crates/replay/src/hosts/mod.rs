@@ -13,6 +13,7 @@
 //! 4 KiB inside a dense volume that starts at page 0.
 
 mod delta_ftl;
+mod delta_load;
 mod f2fs_clean;
 mod file_copy;
 mod files;
@@ -60,6 +61,7 @@ pub const GRAMMAR: Grammar = Grammar {
         delta_ftl::C8,
         delta_ftl::DAP,
         delta_ftl::MSN,
+        delta_load::KIND,
         lifetime::WKSN,
         lifetime::MEDIA,
         lifetime::DVMT,
@@ -155,6 +157,7 @@ fn build_model(kind: &str, keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Bo
         "ycsb" => Box::new(ycsb::Ycsb::new(keys, random)?),
         "fiu-homes" | "fiu-mail" | "fiu-web" => Box::new(fiu::substitute(kind, keys, random)?),
         "f1" | "f2" | "c3" | "c8" | "dap" | "msn" => Box::new(delta_ftl::substitute(kind, keys, random)?),
+        "delta-load" => Box::new(delta_load::DeltaLoad::new(keys, random)?),
         "wksn" | "media" | "dvmt" => Box::new(lifetime::substitute(kind, keys, random)?),
         other => unreachable!("the grammar lists host model {other}, which nobody builds"),
     })

@@ -420,6 +420,9 @@ impl<'a> Run<'a> {
             let priced = if self.looks_at_content { price() } else { ControllerWork::default() };
             self.work_before = work;
             timing.submit_with_work(kind, self.clock.arrival_ns, priced, self.device.ops());
+            if !self.device.deferred_ops().is_empty() {
+                timing.submit_background(self.clock.arrival_ns, self.device.deferred_ops());
+            }
             self.device.ftl_mut().store_mut().ops.clear();
         }
         Ok(())

@@ -40,6 +40,7 @@
 
 use super::array::{Array, BACKGROUND, IDLE, READS, Shared, WRITES};
 use super::channel::{Channel, Moment};
+use super::codec::Codec;
 use super::event_queue::{Event, EventClass, EventQueue, LATEST_ARRIVAL};
 use super::latency::Ledger;
 use super::op_queue::{NONE, Op, Role, Waiter, WaiterSlab};
@@ -80,6 +81,8 @@ struct Request {
     number: u64,
     /// Time between the end of the flash work and the answer.
     overhead: u64,
+    /// The part of it for which a unit of the codec is needed.
+    codec_ns: u64,
     /// Awaited operations that have not completed.
     pending: u32,
     /// Blocking operations that have not completed.
@@ -101,6 +104,7 @@ pub(super) struct EventEngine {
     /// The numbers of those that there are.
     real_arrays: Vec<u32>,
     waiters: WaiterSlab,
+    codec: Codec,
     requests: Vec<Request>,
     free_requests: Vec<u32>,
     /// Writes acknowledged and not programmed.
@@ -127,6 +131,7 @@ impl EventEngine {
             plain: options.suspend.is_none() && !options.multi_plane,
             arrays: layout.channel_of_array.iter().map(|&channel| Array::new(channel)).collect(),
             ledger: Ledger::new(options.keep_completions),
+            codec: Codec::new(options.codec_units),
             shared: Shared {
                 moment: Moment::of_arrival(0),
                 events: EventQueue::new(layout.arrays(), layout.channels),
@@ -154,14 +159,14 @@ impl EventEngine {
         &mut self,
         kind: RequestKind,
         arrival_ns: u64,
-        overhead_ns: u64,
+        [overhead_ns, codec_ns]: [u64; 2],
         ops: &[FlashOp],
     ) -> u64 {
         let arrival_ns = arrival_ns.min(LATEST_ARRIVAL);
         self.advance(arrival_ns);
         let number = self.ledger.number();
         let overhead = self.shared.options.controller_overhead_ns + overhead_ns;
-        let slot = self.open_request(kind, arrival_ns, number, overhead);
+        let slot = self.open_request(kind, arrival_ns, number, [overhead, codec_ns]);
         self.outstanding += 1;
         self.admit(ops, Some(slot));
         if self.requests[slot as usize].pending == 0 {
@@ -582,11 +587,18 @@ impl EventEngine {
     }
 
     #[inline(always)]
-    fn open_request(&mut self, kind: RequestKind, arrival: u64, number: u64, overhead: u64) -> u32 {
+    fn open_request(
+        &mut self,
+        kind: RequestKind,
+        arrival: u64,
+        number: u64,
+        [overhead, codec_ns]: [u64; 2],
+    ) -> u32 {
         let request = Request {
             arrival,
             number,
             overhead,
+            codec_ns,
             pending: 0,
             blockers: 0,
             held: NONE,
@@ -632,12 +644,16 @@ impl EventEngine {
         }
     }
 
-    /// Tells the host, after the controller overhead.
+    /// Tells the host, after the controller overhead and the wait for the codec.
     #[inline(always)]
     fn acknowledge(&mut self, slot: u32) {
         match self.requests[slot as usize].overhead {
             0 => self.acknowledged(slot),
-            overhead => self.shared.events.push_answer(slot, self.shared.now() + overhead),
+            overhead => {
+                let now = self.shared.now();
+                let wait = self.codec.wait_ns(now, self.requests[slot as usize].codec_ns);
+                self.shared.events.push_answer(slot, now + overhead + wait);
+            }
         }
     }
 

@@ -23,6 +23,7 @@
 
 mod array;
 mod channel;
+mod codec;
 mod event;
 mod event_queue;
 mod latency;
@@ -199,7 +200,7 @@ pub struct Suspend {
 }
 
 /// How a device schedules. The timeline engine knows neither queues nor priorities: of these options it uses
-/// `independent_planes`, `blocking_gc`, `controller_overhead_ns`, `keep_completions` and `open_loop` only.
+/// `independent_planes`, `blocking_gc`, `controller_overhead_ns`, `codec_units`, `keep_completions` and `open_loop` only.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches; any combination means something")]
 pub struct TimingOptions {
@@ -221,6 +222,8 @@ pub struct TimingOptions {
     pub independent_planes: bool,
     /// Time added to every request outside the flash, in nanoseconds.
     pub controller_overhead_ns: u64,
+    /// Units that make and apply deltas ([`ControllerWork::codec_ns`]); 0 = as many as there are requests.
+    pub codec_units: usize,
     /// Writes acknowledged before they are programmed: the number that may be unfinished; 0 = acknowledge when
     /// programmed. When full, one more write is acknowledged per write whose flash operations finish.
     pub buffered_writes: usize,
@@ -243,6 +246,7 @@ impl Default for TimingOptions {
             multi_plane: false,
             independent_planes: false,
             controller_overhead_ns: 0,
+            codec_units: 0,
             buffered_writes: 0,
             keep_completions: false,
             open_loop: false,
@@ -315,6 +319,9 @@ pub struct ControllerWork {
     /// Reads and stores of NVRAM. There is one NVRAM, and its bandwidth is the limit: requests wait for each other, in the
     /// order of submission.
     pub nvram_ns: u64,
+    /// Making and applying deltas, when the flash operations are done: a part of `own_ns` for which requests wait for each
+    /// other if [`TimingOptions::codec_units`] is set.
+    pub codec_ns: u64,
 }
 
 /// A timing engine. All times are nanoseconds since the start of the run.
@@ -374,8 +381,8 @@ impl Timing {
         let overhead_ns = work.own_ns + self.book_nvram(arrival_ns, work.nvram_ns);
         match &mut self.engine {
             Engine::None(ledger) => ledger.pass(kind, arrival_ns),
-            Engine::Timeline(engine) => engine.submit(kind, arrival_ns, overhead_ns, ops),
-            Engine::Event(engine) => engine.submit(kind, arrival_ns, overhead_ns, ops),
+            Engine::Timeline(engine) => engine.submit(kind, arrival_ns, [overhead_ns, work.codec_ns], ops),
+            Engine::Event(engine) => engine.submit(kind, arrival_ns, [overhead_ns, work.codec_ns], ops),
         }
     }
 

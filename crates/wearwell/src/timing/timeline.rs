@@ -8,6 +8,7 @@
 //!
 //! It agrees with the event engine exactly where bookings are in order of time: FIFO service on one die.
 
+use super::codec::Codec;
 use super::latency::Ledger;
 use super::unfinished::Unfinished;
 use super::{FlashOp, FlashTiming, Layout, OpKind, Place, RequestKind, TimingOptions};
@@ -105,6 +106,7 @@ pub(super) struct TimelineEngine {
     lanes: Lanes,
     blocking_gc: bool,
     controller_overhead_ns: u64,
+    codec: Codec,
     /// End of each operation of the list at hand.
     ends: Vec<u64>,
     /// Completion times of requests, those that are past among them until somebody asks; none if nobody does.
@@ -122,6 +124,7 @@ impl TimelineEngine {
             lanes: Lanes::new(layout, flash),
             blocking_gc: options.blocking_gc,
             controller_overhead_ns: options.controller_overhead_ns,
+            codec: Codec::new(options.codec_units),
             ends: Vec::new(),
             unfinished: (!options.open_loop).then(Unfinished::default),
             answered_at: 0,
@@ -136,12 +139,14 @@ impl TimelineEngine {
         &mut self,
         kind: RequestKind,
         arrival_ns: u64,
-        overhead_ns: u64,
+        [overhead_ns, codec_ns]: [u64; 2],
         ops: &[FlashOp],
     ) -> u64 {
         let number = self.ledger.number();
         self.now = self.now.max(arrival_ns);
-        let end = self.book_all(ops) + self.controller_overhead_ns + overhead_ns;
+        let flash_end = self.book_all(ops);
+        let wait_ns = self.codec.wait_ns(flash_end, codec_ns);
+        let end = flash_end + self.controller_overhead_ns + overhead_ns + wait_ns;
         self.ledger.complete(kind, number, arrival_ns, end);
         self.answered_at = self.answered_at.max(end);
         if let Some(unfinished) = &mut self.unfinished

@@ -81,7 +81,7 @@ fn head_tail(parts: Parts) -> Parts {
 /// Hot after two accesses, counted for few pages; a look for cold ones every few writes.
 fn delta_encoding(open_pages: u32, cache_entries: Option<u32>) -> Parts {
     let design = DeltaDesign {
-        heat_entries: 24,
+        heat_entries: Some(24),
         open_pages,
         scan_interval_writes: 16,
         scan_entries: 4,

@@ -32,7 +32,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::address::{Lpn, Ppn};
 use crate::content::{Content, Descriptor, Fingerprint, apply_delta, delta_of};
-use crate::design::Persistence;
+use crate::design::{MappingPart, Persistence};
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::mapping::Mapping;
@@ -45,8 +45,9 @@ use packing::{StagedDelta, TempBuffer, decode_members, directory, encode_members
 /// Parameters of delta encoding; the default follows the paper where it says something.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DeltaDesign {
-    /// Entries of the table that counts accesses.
-    pub heat_entries: u32,
+    /// Entries of the table that counts accesses; `None`: those of the mapping cache, on whose entries the paper keeps the
+    /// counts (section 3.5.2), and with a map in RAM one for 16 logical pages (the paper does not give its cache's size).
+    pub heat_entries: Option<u32>,
     /// Accesses that make a page hot, for reads and writes alike.
     pub hot_accesses: u8,
     /// Pages of the temp buffer that are filled at the same time.
@@ -65,7 +66,7 @@ pub struct DeltaDesign {
 impl Default for DeltaDesign {
     fn default() -> Self {
         Self {
-            heat_entries: 1 << 16,
+            heat_entries: None,
             hot_accesses: 2,
             open_pages: 1,
             max_ratio: 1.0,
@@ -122,6 +123,7 @@ struct DeltaPage {
 #[derive(Clone, Debug)]
 pub(crate) struct DeltaStage {
     design: DeltaDesign,
+    heat_entries: u32,
     heat: HeatTable,
     buffer: TempBuffer,
     places: HashMap<Lpn, DeltaPlace, FxBuildHasher>,
@@ -153,10 +155,23 @@ const AVERAGED_PAGES: u64 = 512;
 /// Pages before which no verdict is given, for the same reason.
 const FIRST_VERDICT_PAGES: u64 = 64;
 
+/// Logical pages per entry of the table of access counts, with a map in RAM.
+const PAGES_PER_HEAT_ENTRY: u32 = 16;
+
+/// Entries of the table of access counts: those that the design names, or by [`DeltaDesign::heat_entries`].
+pub(crate) fn heat_entries(design: &DeltaDesign, mapping: MappingPart, logical_pages: u32) -> u32 {
+    design.heat_entries.unwrap_or(match mapping {
+        MappingPart::Cached(options) => options.entries,
+        MappingPart::Flat => logical_pages.div_ceil(PAGES_PER_HEAT_ENTRY),
+    })
+}
+
 impl DeltaStage {
-    pub(crate) fn new<N: Nand>(store: &Store<N>, design: DeltaDesign) -> Self {
+    /// The stage of a device whose access counts have `heat_entries` entries ([`heat_entries`]).
+    pub(crate) fn new<N: Nand>(store: &Store<N>, design: DeltaDesign, heat_entries: u32) -> Self {
         Self {
-            heat: HeatTable::new(design.heat_entries),
+            heat_entries,
+            heat: HeatTable::new(heat_entries),
             buffer: TempBuffer::new(design.open_pages, store.geometry().page_bytes),
             places: HashMap::default(),
             pages: HashMap::default(),
@@ -254,7 +269,7 @@ impl DeltaStage {
 
     /// Access counts begin anew.
     pub(crate) fn forget_heat(&mut self) {
-        self.heat = HeatTable::new(self.design.heat_entries);
+        self.heat = HeatTable::new(self.heat_entries);
     }
 
     /// The logical pages of the next look for cold ones: those of the oldest pages in the log, since every write moves a
@@ -322,7 +337,7 @@ impl DeltaStage {
     /// RAM is lost.
     pub(crate) fn forget<N: Nand>(&mut self, store: &Store<N>) {
         let (page_limit, most_deltas, statistics) = (self.page_limit, self.most_deltas, self.statistics);
-        *self = Self { page_limit, statistics, ..Self::new(store, self.design) };
+        *self = Self { page_limit, statistics, ..Self::new(store, self.design, self.heat_entries) };
         self.set_most_deltas(most_deltas);
     }
 
@@ -551,7 +566,8 @@ impl<N: Nand> Ftl<N> {
         let tag_bytes = self.tag_bytes();
         let Some(stage) = &mut self.delta else { return Ok(()) };
         let Some(&place) = stage.places.get(&lpn) else { return Ok(()) };
-        self.store.stats.work.decoded_deltas += 1;
+        let work = &mut self.store.stats.work;
+        *(if cause == Cause::Host { &mut work.decoded_deltas } else { &mut work.merged_deltas }) += 1;
         let Some(ppn) = place.page else {
             let staged = stage.buffer.get(lpn).expect("a delta without a page is staged");
             let payload = &staged.payload[..staged.payload.len().saturating_sub(tag_bytes)];
@@ -569,18 +585,27 @@ impl<N: Nand> Ftl<N> {
         apply(page, &bytes[range.start..range.end.saturating_sub(tag_bytes).max(range.start)], lpn)
     }
 
-    /// The host read `lpn`, as `page` (empty if nobody wanted the bytes): a page in delta form that became read-hot goes
-    /// back into one piece.
+    /// The host read `lpn`, as `page` (empty if nobody wanted the bytes): a page in delta form that became read-hot is
+    /// merged. The read returns before that: what the merge adds to it is deferred.
     pub(crate) fn note_read(&mut self, lpn: Lpn, page: &[u8]) -> Result<()> {
         let Some(stage) = &mut self.delta else { return Ok(()) };
         let heat = stage.heat.touch(lpn, Access::Read);
         if !stage.is_read_hot(heat) || !stage.places.contains_key(&lpn) {
             return Ok(());
         }
-        self.merge(lpn, Some(page))
+        self.in_background(|ftl| ftl.merge(lpn, Some(page)))
     }
 
-    /// Looks for pages in delta form that went write-cold, every so many writes.
+    /// Does work that no host request waits for: its flash operations, translation pages and collections among them, are
+    /// deferred.
+    fn in_background(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let deferred = self.store.ops.defer(true);
+        let outcome = work(self);
+        self.store.ops.defer(deferred);
+        outcome
+    }
+
+    /// Scans for pages in delta form that went write-cold, every so many writes, and merges them in the background.
     pub(crate) fn scan_for_cold(&mut self) -> Result<()> {
         let Some(stage) = &mut self.delta else { return Ok(()) };
         if stage.design.scan_interval_writes == 0 {
@@ -591,7 +616,12 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         stage.writes_to_scan = stage.design.scan_interval_writes;
-        for lpn in stage.oldest_deltas() {
+        let oldest = stage.oldest_deltas();
+        self.in_background(|ftl| ftl.merge_cold(&oldest))
+    }
+
+    fn merge_cold(&mut self, lpns: &[Lpn]) -> Result<()> {
+        for &lpn in lpns {
             if self.delta.as_mut().is_some_and(|stage| stage.cools_down(lpn)) {
                 self.merge(lpn, None)?;
             }

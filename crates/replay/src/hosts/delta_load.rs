@@ -1,0 +1,127 @@
+//! A load whose share of delta writes is set: what Delta-FTL does at the share that its paper reports.
+//!
+//! Which writes become deltas is decided by how soon a page is overwritten and how often it is read meanwhile, of which
+//! the paper publishes nothing but the results: the share of delta writes (`EuroSys` 2012, Figure 8) and the share of reads
+//! that meet a delta (Figure 14 and footnote 2). This load is made from these two, so that the paper's other results can
+//! be asked for at its own operating point. It is no substitute for a trace.
+//!
+//! - `hot` of all pages are hot at a time. A share `deltas` of the writes overwrites hot pages, equally often each; the
+//!   other writes are uniform over all pages.
+//! - A hot page stays hot for `life` of such writes on average; then another page takes its place. The first write of a
+//!   page that became hot is no delta, and pages that cooled down have to be found and merged.
+//! - A share `hot_reads` of the reads goes to hot pages, the other reads are uniform over all pages.
+//! - Requests are single pages; with a `rate`, arrivals are Poisson.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::Model;
+use super::keys::Keys;
+use super::script::Script;
+use crate::workload::draw::{Chance, below, exponential};
+use crate::workload::options::{Key, Kind, SpecError};
+use crate::workload::permutation::Permutation;
+
+pub(super) const KIND: Kind = Kind {
+    name: "delta-load",
+    meaning: "a load whose share of delta writes is set (Delta-FTL)",
+    keys: &[
+        Key { name: "pages", default: "262144", meaning: "pages of the volume, 16 to 2^32 - 1" },
+        Key { name: "requests", default: "1000000", meaning: "how many requests" },
+        Key { name: "write", default: "0.7", meaning: "share of requests that write, 0 to 1" },
+        Key { name: "deltas", default: "0.84", meaning: "share of writes to hot pages, 0 to 1" },
+        Key { name: "hot", default: "0.03", meaning: "share of pages that are hot at a time, 0 to 1" },
+        Key { name: "life", default: "64", meaning: "overwrites of a page while it is hot, on average, from 1 on" },
+        Key { name: "hot_reads", default: "0.05", meaning: "share of reads to hot pages, 0 to 1" },
+        Key { name: "rate", default: "0", meaning: "requests per second, 0 to 1e9; 0: all at once" },
+    ],
+};
+
+/// The model.
+#[derive(Debug)]
+pub(super) struct DeltaLoad {
+    random: Xoshiro256PlusPlus,
+    pages: u64,
+    requests_left: u64,
+    writes: Chance,
+    writes_hot: Chance,
+    reads_hot: Chance,
+    gap_ns: f64,
+    time_ns: f64,
+    /// The hot pages; the next one to be replaced.
+    hot: Vec<u64>,
+    oldest: usize,
+    /// Pages in the order in which they become hot, and how many did.
+    order: Permutation,
+    heated: u64,
+    life: u64,
+    hot_writes: u64,
+}
+
+impl DeltaLoad {
+    pub(super) fn new(keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
+        let pages = keys.integer("pages", 16..=u64::from(u32::MAX))?;
+        let rate = keys.number("rate", 0.0..=1e9)?;
+        let hot_pages = ((pages as f64 * keys.number("hot", 0.0..=1.0)?) as u64).clamp(1, pages);
+        let order = Permutation::new(pages, keys.integer("seed", 0..=u64::MAX)?);
+        Ok(Self {
+            hot: (0..hot_pages).map(|rank| order.apply(rank)).collect(),
+            heated: hot_pages,
+            oldest: 0,
+            order,
+            pages,
+            requests_left: keys.integer("requests", 0..=u64::MAX)?,
+            writes: Chance::new(keys.number("write", 0.0..=1.0)?),
+            writes_hot: Chance::new(keys.number("deltas", 0.0..=1.0)?),
+            reads_hot: Chance::new(keys.number("hot_reads", 0.0..=1.0)?),
+            gap_ns: if rate > 0.0 { 1e9 / rate } else { 0.0 },
+            time_ns: 0.0,
+            life: keys.integer("life", 1..=u64::MAX)?,
+            hot_writes: 0,
+            random,
+        })
+    }
+
+    fn page(&mut self, is_hot: bool) -> u64 {
+        if is_hot {
+            self.hot[below(&mut self.random, self.hot.len() as u64) as usize]
+        } else {
+            below(&mut self.random, self.pages)
+        }
+    }
+
+    /// Lets the page that has been hot for longest cool down, once per `life` overwrites.
+    fn note_hot_write(&mut self) {
+        self.hot_writes += 1;
+        if self.hot_writes % self.life != 0 {
+            return;
+        }
+        self.hot[self.oldest] = self.order.apply(self.heated % self.pages);
+        self.heated += 1;
+        self.oldest = (self.oldest + 1) % self.hot.len();
+    }
+}
+
+impl Model for DeltaLoad {
+    fn advance(&mut self, script: &mut Script) {
+        if self.requests_left == 0 {
+            return;
+        }
+        self.requests_left -= 1;
+        if self.gap_ns > 0.0 {
+            self.time_ns += exponential(&mut self.random, self.gap_ns);
+        }
+        script.at(self.time_ns as u64);
+        if self.writes.happens(&mut self.random) {
+            let is_hot = self.writes_hot.happens(&mut self.random);
+            let page = self.page(is_hot);
+            script.write(page, 1);
+            if is_hot {
+                self.note_hot_write();
+            }
+        } else {
+            let is_hot = self.reads_hot.happens(&mut self.random);
+            let page = self.page(is_hot);
+            script.read(page, 1);
+        }
+    }
+}

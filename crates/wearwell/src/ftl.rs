@@ -32,7 +32,7 @@ use crate::reverse_map::ReverseMap;
 use crate::stats::Stats;
 use crate::store::{Store, Stream};
 use crate::timing::Cause;
-use crate::validity::{AnyValidity, Validity};
+use crate::validity::{AnyValidity, RamBitmap, Validity};
 
 /// A flash translation layer over a medium, assembled from parts.
 #[derive(Clone, Debug)]
@@ -55,6 +55,8 @@ pub struct Ftl<N> {
     pub(crate) counts_lag: bool,
     /// Counts of valid pages may be too high where a recovery could not know better.
     pub(crate) has_recovered: bool,
+    /// Power failed, the battery has written what was in RAM, and recovery has not ended since.
+    pub(crate) battery_has_saved: bool,
 }
 
 /// What makes the validity store write its buffer before it is full: asked at every host write.
@@ -109,6 +111,7 @@ impl<N: Nand> Ftl<N> {
             logical_pages,
             counts_lag: false,
             has_recovered: false,
+            battery_has_saved: false,
         };
         ftl.flush_limits =
             FlushLimits { held_pages: ftl.held_limit(), programs: ftl.longest_without_flush() };
@@ -161,7 +164,7 @@ impl<N: Nand> Ftl<N> {
             + u64::from(self.mapping.pages_per_update() > 1)
             + u64::from(self.delta.is_some())
             + 2 * u64::from(self.chunks.is_some())
-            + u64::from(self.validity.is_on_flash());
+            + u64::from(self.validity.is_on_flash() || self.saves_bitmap());
         let pools = self.store.pools() as u64;
         let kept_blocks = pools * (RESERVE_BLOCKS as u64 + open_blocks);
         let reserve = (kept_blocks * block_pages + metadata + 1).min(good * block_pages);
@@ -177,7 +180,9 @@ impl<N: Nand> Ftl<N> {
     pub fn metadata_pages(&self) -> u64 {
         let log = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse.metadata_pages());
         let held = if self.persistence.compares_versions() { self.held_limit() as u64 } else { 0 };
-        self.mapping.metadata_pages() + log + self.validity.metadata_pages() + held
+        let bitmap =
+            if self.saves_bitmap() { RamBitmap::saved_pages(self.store.geometry()).into() } else { 0 };
+        self.mapping.metadata_pages() + log + self.validity.metadata_pages() + held + bitmap
     }
 
     /// Pages the host sees.

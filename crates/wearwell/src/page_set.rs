@@ -113,6 +113,24 @@ impl PageSet {
         (0..self.words.len()).map(|at| self.words.get(at).count_ones() as u64).sum()
     }
 
+    /// Copies the bits from byte `from` of the set on into `page`, zeros beyond the end. `from` and the page are multiples of
+    /// 8 bytes.
+    pub(crate) fn copy_to(&self, from: usize, page: &mut [u8]) {
+        for (at, bytes) in (from / 8..).zip(page.chunks_exact_mut(8)) {
+            let word = if at < self.words.len() { self.words.get(at) } else { 0 };
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+
+    /// Sets the bits from byte `from` of the set on to what [`PageSet::copy_to`] wrote.
+    pub(crate) fn copy_from(&mut self, from: usize, page: &[u8]) {
+        let words =
+            page.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")));
+        for (at, word) in (from / 8..self.words.len()).zip(words) {
+            self.words.set(at, word);
+        }
+    }
+
     /// Bytes of the bits.
     pub(crate) fn bytes(&self) -> u64 {
         self.words.len() as u64 * 8

@@ -301,7 +301,11 @@ fn merges_keep_no_host_request_waiting() {
         let before = drive.statistics();
         drive.device.ftl_mut().store_mut().ops.clear();
         let lpn = (step / 4 + step % 3) % 30;
-        if step % 5 == 0 { drive.expect_anything(lpn) } else { drive.write_sized(lpn as u32, step + 1, 900) }
+        if step % 5 == 0 {
+            drive.expect_anything(lpn)
+        } else {
+            drive.write_sized(lpn as u32, step + 1, 900)
+        }
         let merges = drive.statistics().read_hot_merges + drive.statistics().write_cold_merges
             - before.read_hot_merges
             - before.write_cold_merges;
@@ -571,7 +575,8 @@ fn deltas_outlive_their_cached_entries() {
 /// that was served into an error.
 #[test]
 fn a_full_device_serves_without_merging() {
-    let design = DeltaDesign { heat_entries: Some(8), scan_interval_writes: 1, scan_entries: 8, ..unscanned() };
+    let design =
+        DeltaDesign { heat_entries: Some(8), scan_interval_writes: 1, scan_entries: 8, ..unscanned() };
     let nand = SimNand::new(flat_geometry([1, 8, 4, PAGE as u32]), Retain::ALL);
     let parts = delta(GcOptions::default(), design, None);
     let most = (1..32)

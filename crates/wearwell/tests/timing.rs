@@ -183,7 +183,10 @@ fn deltas_pending_on_one_chip_take_the_longest_phase_each() {
             assert!((per_delta / longest - 1.0).abs() < 0.005, "{mode:?}: {per_delta} us for {longest}");
             assert!(ends_us(0, encode_us) / (count as f64) < 40.2, "{mode:?}: bus-bound without a limit");
             let two = ends_us(2, encode_us) / count as f64;
-            assert!((two / f64::max(40.0, encode_us / 2.0) - 1.0).abs() < 0.005, "{mode:?}: {two} us with two");
+            assert!(
+                (two / f64::max(40.0, encode_us / 2.0) - 1.0).abs() < 0.005,
+                "{mode:?}: {two} us with two"
+            );
         }
     }
 }

@@ -287,6 +287,11 @@ fn recovered_log<N: Nand>(log: &mut ValidityLog, io: &mut Store<N>, opened_at: &
     let mut scanned = vec![false; pages];
     log.scan(io, |block, words| set_pages(block, words, block_pages, &mut scanned)).expect("no fault");
     assert_eq!(told, scanned);
+    let reads = io.stats.reads[Cause::Validity as usize] - before;
+    assert_eq!(reads, u64::from(log.pages_held()), "the scan after a recovery does not read the log again");
+    let mut read_again = vec![false; pages];
+    log.scan(io, |block, words| set_pages(block, words, block_pages, &mut read_again)).expect("no fault");
+    assert_eq!(told, read_again);
     assert_eq!(told, queried(log, io));
     told
 }

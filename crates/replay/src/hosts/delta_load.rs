@@ -30,7 +30,11 @@ pub(super) const KIND: Kind = Kind {
         Key { name: "write", default: "0.7", meaning: "share of requests that write, 0 to 1" },
         Key { name: "deltas", default: "0.84", meaning: "share of writes to hot pages, 0 to 1" },
         Key { name: "hot", default: "0.03", meaning: "share of pages that are hot at a time, 0 to 1" },
-        Key { name: "life", default: "64", meaning: "overwrites of a page while it is hot, on average, from 1 on" },
+        Key {
+            name: "life",
+            default: "64",
+            meaning: "overwrites of a page while it is hot, on average, from 1 on",
+        },
         Key { name: "hot_reads", default: "0.05", meaning: "share of reads to hot pages, 0 to 1" },
         Key { name: "rate", default: "0", meaning: "requests per second, 0 to 1e9; 0: all at once" },
     ],

@@ -45,7 +45,7 @@ impl Run<'_> {
         let spare_reads = stats.total_spare_reads() - before.total_spare_reads();
         let total = StepCost {
             spare_reads,
-            page_reads: stats.total_reads() - before.total_reads() - spare_reads,
+            page_reads: stats.total_reads() - before.total_reads() - spare_reads - report.battery_reads,
             programs: stats.total_programs() - before.total_programs() - report.battery_programs,
         };
         let steps = report.steps.by_name().into_iter().filter(|(_, cost)| *cost != StepCost::default());

@@ -8,8 +8,8 @@ use crate::validity::ValidityPart;
 pub(super) const DESIGN: Design = Design {
     name: "dftl",
     source: "Gupta, Kim, Urgaonkar, DFTL: A Flash Translation Layer Employing Demand-based Selective Caching of Page-level Address Mappings, ASPLOS 2009",
-    modelled: "cached mapping table (LRU), translation pages on flash, global mapping directory, fetch on a miss, batched synchronisation, GC over data and translation blocks",
-    not_modelled: "segmented LRU; page validity is a RAM bitmap; a battery is assumed that writes dirty entries at power loss",
+    modelled: "cached mapping table (plain LRU), translation pages on flash, global mapping directory, fetch on a miss, batched synchronisation, GC over data and translation blocks, page validity bitmap in RAM; a battery that writes dirty entries and the bitmap when power fails, and recovery from what it wrote, as GeckoFTL describes its competitor (SIGMOD 2016, section 5.3)",
+    not_modelled: "the segmented LRU of the original: the cache is plain LRU, as in GeckoFTL's comparison",
 };
 
 /// Options of [`dftl`].
@@ -19,7 +19,7 @@ pub struct DftlOptions {
     pub cache_entries: u32,
 }
 
-/// Demand-paged map with validity in RAM; dirty entries survive power loss by battery.
+/// Demand-paged map with validity in RAM; dirty entries and the validity bitmap survive power loss by battery.
 pub fn dftl(gc: GcOptions, options: DftlOptions) -> Parts {
     Parts {
         mapping: MappingPart::Cached(CachedOptions::of_entries(options.cache_entries)),

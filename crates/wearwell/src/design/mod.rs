@@ -89,7 +89,8 @@ pub enum Persistence {
     OobScan,
     /// A battery keeps the map, history and access counts in RAM; the fingerprint store is rebuilt.
     BatteryRam,
-    /// A battery lasts long enough to write the dirty map entries; the rest is rebuilt from translation pages.
+    /// A battery lasts long enough to write the dirty map entries and page validity; directories are rebuilt from the spare
+    /// areas of metadata. A design with content stages has validity rebuilt from all translation pages instead.
     BatteryFlush,
     /// Nothing but flash: the newest data pages, read backwards, tell which map entries were changed last (GeckoFTL,
     /// section 4.3 and appendix C). Trims are durable.

@@ -1,7 +1,7 @@
 //! The demand-paged map: the table lives on flash in translation pages, RAM holds a cache of entries.
 //!
 //! Source of the frame: Gupta, Kim, Urgaonkar, "DFTL: A Flash Translation Layer Employing Demand-based Selective Caching
-//! of Page-level Address Mappings", ASPLOS 2009. Kept: cached mapping table with LRU replacement, directory of the
+//! of Page-level Address Mappings", ASPLOS 2009. Kept: cached mapping table with plain LRU replacement, directory of the
 //! translation pages, fetch on a miss, lazy copying and batch updates: evicting a dirty entry writes all dirty entries of
 //! its translation page at once. A page moved by GC becomes a dirty entry like any write. Not kept: the segmented LRU;
 //! plain LRU is what the closed form of its translation traffic describes.

@@ -162,12 +162,30 @@ impl<N: Nand> Ftl<N> {
         Ok(steps)
     }
 
-    /// After a battery has written everything: directories from the spare areas of metadata, counts from validity.
+    /// After a battery has written everything: directories from the spare areas of metadata, validity from its pages, counts
+    /// from validity.
     pub(super) fn rebuild_directories(&mut self) -> Result<RecoverySteps> {
         let mut steps = RecoverySteps::default();
-        self.survey(&mut steps)?;
-        self.restore_victims(&mut steps)?;
+        let survey = self.survey(&mut steps)?;
+        if self.saves_bitmap() {
+            self.metered(&mut steps.counts, |ftl| ftl.load_bitmap(&survey))?;
+            self.set_victim_policy(self.collector.options.policy);
+        } else {
+            self.restore_victims(&mut steps)?;
+        }
         Ok(steps)
+    }
+
+    /// The bitmap as the battery saved it, and the counts that follow from it.
+    fn load_bitmap(&mut self, survey: &Survey) -> Result<()> {
+        self.validity = AnyValidity::Ram(RamBitmap::load(&mut self.store, &survey.validity_pages)?);
+        let block_pages = self.store.geometry().block_pages();
+        for data in &survey.data {
+            let first = self.store.geometry().first_page(data.block);
+            let valid = self.validity.count_valid(first, block_pages);
+            self.store.set_valid(data.block, valid);
+        }
+        Ok(())
     }
 
     /// Steps 1 to 3: blocks, the directory of the map, and page validity as it is on flash.

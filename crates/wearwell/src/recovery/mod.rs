@@ -31,6 +31,8 @@ pub struct RecoveryReport {
     pub erases: u64,
     /// Pages the battery programmed.
     pub battery_programs: u64,
+    /// Pages the battery read: those of the table that it updated. They are part of `reads`.
+    pub battery_reads: u64,
     /// Logical pages that are mapped afterwards; 0 where the map survived in RAM or is left on flash.
     pub mapped_pages: u64,
     /// Step by step, where recovery has steps.
@@ -97,13 +99,15 @@ impl<N: Nand> Ftl<N> {
             Persistence::NvramMap => report.mapped_pages = self.rebuild_from_nvram_map(&mut report.steps)?,
             Persistence::BatteryRam => self.resume()?,
             Persistence::BatteryFlush => {
-                self.write_back_on_battery()?;
+                self.save_on_battery()?;
                 report.battery_programs = self.store.stats.total_programs() - before.total_programs();
-                if self.validity.is_on_flash() {
-                    report.steps = self.rebuild_directories()?;
-                } else {
+                report.battery_reads = self.store.stats.total_reads() - before.total_reads();
+                if self.looks_at_content() {
                     report.mapped_pages = self.rebuild_from_translation_pages(&mut report.steps)?;
+                } else {
+                    report.steps = self.rebuild_directories()?;
                 }
+                self.battery_has_saved = false;
             }
             Persistence::BackwardScan { synchronises } => {
                 report.steps = self.rebuild_backward(synchronises)?;
@@ -126,7 +130,38 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// The battery's work: what it writes is counted like any other write.
+    /// The battery's work: what it writes is counted like any other write. If power fails again while recovery reads, RAM
+    /// holds nothing new, and what was saved is still on flash.
+    fn save_on_battery(&mut self) -> Result<()> {
+        if !self.battery_has_saved {
+            self.write_back_on_battery()?;
+            if self.saves_bitmap() {
+                self.despite_failures(Self::save_bitmap)?;
+            }
+            self.battery_has_saved = true;
+        }
+        Ok(())
+    }
+
+    /// Whether the battery saves page validity beside the map (DFTL, as GeckoFTL describes it): it does where validity is in RAM
+    /// and no content stage keeps state of its own, which only a scan of all spare areas brings back.
+    pub(crate) fn saves_bitmap(&self) -> bool {
+        let by_battery = self.persistence == Persistence::BatteryFlush;
+        by_battery && !self.validity.is_on_flash() && !self.looks_at_content()
+    }
+
+    /// Makes room for the copy first, because collection changes what it says, and the map.
+    fn save_bitmap(&mut self) -> Result<()> {
+        self.require_metadata(Stream::Validity, RamBitmap::saved_pages(self.store.geometry()))?;
+        while self.mapping.has_unwritten() {
+            self.write_back()?;
+            self.require_metadata(Stream::Validity, RamBitmap::saved_pages(self.store.geometry()))?;
+        }
+        let Self { validity, store, .. } = self;
+        let Some(bitmap) = validity.ram_mut() else { unreachable!("only a bitmap in RAM is saved") };
+        bitmap.save(store)
+    }
+
     fn write_back_on_battery(&mut self) -> Result<()> {
         self.store.reconcile()?;
         if self.validity.is_on_flash() {

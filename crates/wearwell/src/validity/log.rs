@@ -115,6 +115,9 @@ pub struct ValidityLog {
     waiting: VecDeque<Ppn>,
     durable_since: u64,
     page: Vec<u8>,
+    /// Pages that entries in force on flash name, as a recovery met them: the first scan after it takes them instead of
+    /// reading the log again. Nothing is written in between.
+    recovered: Option<PageSet>,
     counts: LogCounts,
 }
 
@@ -159,6 +162,7 @@ impl ValidityLog {
             waiting: VecDeque::new(),
             durable_since: 0,
             page,
+            recovered: None,
             counts: LogCounts::default(),
         })
     }
@@ -234,25 +238,36 @@ impl ValidityLog {
             number = number.wrapping_sub(1);
         }
         self.tell(&dead, invalid);
+        self.recovered = Some(dead);
         Ok(())
     }
 
     /// Tells `invalid` each block with invalid pages and which they are: bit `k` of the words is page `k`. Reads every
-    /// page of the log once, and takes one bit per page of the device meanwhile.
+    /// page of the log once, or none if [`ValidityLog::recover`] has just done so, and takes one bit per page of the device
+    /// meanwhile.
     ///
     /// # Errors
     /// Whatever the flash answers.
     pub fn scan<N: Nand>(&mut self, io: &mut Store<N>, invalid: impl FnMut(BlockId, &[u64])) -> Result<()> {
+        let mut dead = match self.recovered.take() {
+            Some(dead) => dead,
+            None => self.read_all(io)?,
+        };
+        let buffered = self.buffer.iter().filter(|entry| self.is_in_force(entry)).map(|entry| entry.page);
+        buffered.chain(self.waiting.iter().copied()).for_each(|ppn| dead.insert(ppn));
+        self.tell(&dead, invalid);
+        Ok(())
+    }
+
+    /// The pages that entries in force on flash name.
+    fn read_all<N: Nand>(&mut self, io: &mut Store<N>) -> Result<PageSet> {
         let mut dead = PageSet::new(self.pages);
         for index in self.cleaned as usize..self.directory.len() {
             io.read(self.directory[index], &mut self.page, Cause::Validity)?;
             let entries = (0..self.page_entries).map(|slot| Entry::read(&self.page, slot));
             entries.filter(|entry| self.is_in_force(entry)).for_each(|entry| dead.insert(entry.page));
         }
-        let buffered = self.buffer.iter().filter(|entry| self.is_in_force(entry)).map(|entry| entry.page);
-        buffered.chain(self.waiting.iter().copied()).for_each(|ppn| dead.insert(ppn));
-        self.tell(&dead, invalid);
-        Ok(())
+        Ok(dead)
     }
 
     /// Whether a report exists only in RAM. Entries that cleaning inserted again do not count: their page is kept until
@@ -295,6 +310,7 @@ impl ValidityLog {
         self.waiting.clear();
         (self.in_force, self.durable_since, self.oldest) = (0, 0, FIRST_NUMBER);
         (self.cleaned, self.cursor, self.moved) = (0, 0, false);
+        self.recovered = None;
     }
 
     /// Takes over the entries of the oldest page so far, which is in `page` and was first programmed at `flushed_at`.
@@ -437,6 +453,7 @@ impl ValidityLog {
         self.moved = false;
         self.durable_since = durable_since;
         self.counts.written_pages += 1;
+        self.recovered = None;
         for _ in 0..std::mem::take(&mut self.cleaned) {
             self.discard_oldest(io);
         }
@@ -451,6 +468,7 @@ impl ValidityLog {
 
     /// Inserts the entries of the oldest page that are in force again, as many as the buffer takes. One read per page.
     fn clean<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        self.recovered = None;
         if self.cursor == 0 {
             io.read(self.directory[self.cleaned as usize], &mut self.cleaning, Cause::Validity)?;
             self.moved = false;
@@ -529,6 +547,9 @@ impl Validity for ValidityLog {
         self.lives[index] = self.lives[index].wrapping_add(1);
         self.heads[index] = NIL;
         self.in_force -= std::mem::take(&mut self.counts_in_force[index]) as u64;
+        if let Some(dead) = &mut self.recovered {
+            dead.remove_range(Ppn(block.0 * self.block_pages), self.block_pages);
+        }
         self.waiting.retain(|&ppn| self.divider.quotient(ppn.0) != block.0);
     }
 

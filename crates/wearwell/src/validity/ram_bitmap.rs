@@ -1,10 +1,19 @@
 //! Page-level validity of data: which pages of a victim does GC have to move?
 //!
 //! One bit per physical page in RAM. Valid *counts* live in the block table; pages of metadata answer for
-//! themselves (their owner knows where each of them is). Flash-resident validity stores join this seam later.
+//! themselves (their owner knows where each of them is).
+//!
+//! A battery can save the bitmap when power fails ([`RamBitmap::save`]): page `k` of the copy holds the bits of the `k`-th
+//! stretch of physical pages, and `k` is the owner in its spare area. The copy is garbage as soon as it has been read back,
+//! because the device programs pages then and the copy does not follow.
 
-use crate::address::Ppn;
+use crate::address::{Address, Ppn};
+use crate::content::{Content, Fingerprint};
+use crate::error::Result;
+use crate::nand::{Geometry, Nand, Oob};
 use crate::page_set::PageSet;
+use crate::store::{Store, Stream};
+use crate::timing::Cause;
 
 /// One bit per physical page: 1 = holds data that is needed.
 #[derive(Clone, Debug)]
@@ -54,6 +63,60 @@ impl RamBitmap {
     /// Number of valid pages in `first .. first + count`.
     pub fn count_valid(&self, first: Ppn, count: u32) -> u32 {
         (first.0..first.0 + count).filter(|&ppn| self.is_valid(Ppn(ppn))).count() as u32
+    }
+
+    /// Flash pages that a copy of the bitmap takes: [`RamBitmap::save`].
+    pub(crate) fn saved_pages(geometry: &Geometry) -> u32 {
+        geometry.pages().div_ceil(8 * u64::from(geometry.page_bytes)) as u32
+    }
+
+    /// Writes the whole bitmap to flash, as a battery does when power fails. There must be room for
+    /// [`RamBitmap::saved_pages`]; nobody may collect before [`RamBitmap::load`], because the pages count as garbage at once.
+    ///
+    /// # Errors
+    /// A full device, if a program failed and took the room.
+    pub(crate) fn save<N: Nand>(&self, io: &mut Store<N>) -> Result<()> {
+        let page_bytes = io.geometry().page_bytes as usize;
+        let (mut page, mut places) = (vec![0; page_bytes], Vec::new());
+        let mut outcome = Ok(());
+        for id in 0..Self::saved_pages(io.geometry()) {
+            self.valid.copy_to(id as usize * page_bytes, &mut page);
+            let (pool, content) = (io.richest_pool(Stream::Validity), Content::Bytes(&page));
+            match io.append(Stream::Validity, pool, id, content, Fingerprint::default(), Cause::Validity) {
+                Ok(place) => places.push(place),
+                Err(error) => {
+                    outcome = Err(error);
+                    break;
+                }
+            }
+        }
+        places.into_iter().for_each(|place| io.discard(place));
+        outcome
+    }
+
+    /// Reads the copy that [`RamBitmap::save`] wrote last. `pages` are all pages of validity that a scan found. One read per
+    /// page of the copy.
+    ///
+    /// # Errors
+    /// Whatever the flash answers.
+    ///
+    /// # Panics
+    /// If a page of the copy is missing: the battery writes all of them before power is gone.
+    pub(crate) fn load<N: Nand>(io: &mut Store<N>, pages: &[(Ppn, Oob)]) -> Result<Self> {
+        let mut newest = vec![(0, Ppn::NONE); Self::saved_pages(io.geometry()) as usize];
+        for &(ppn, oob) in pages {
+            let known = &mut newest[oob.owner as usize];
+            *known = (*known).max((oob.sequence, ppn));
+        }
+        let page_bytes = io.geometry().page_bytes as usize;
+        let mut page = vec![0; page_bytes];
+        let mut bitmap = Self::new(io.geometry().pages());
+        for (id, &(sequence, place)) in newest.iter().enumerate() {
+            assert!(sequence > 0, "page {id} of the bitmap that the battery saved is not on flash");
+            io.read(place, &mut page, Cause::Recovery)?;
+            bitmap.valid.copy_from(id * page_bytes, &page);
+        }
+        Ok(bitmap)
     }
 
     /// Bytes a controller holds.

@@ -1,0 +1,116 @@
+//! What the recoveries of the metadata designs read, counted: the battery of DFTL saves the page validity bitmap, so that
+//! nobody reads the spare areas of data (GeckoFTL, SIGMOD 2016, sections 2 and 5.3, Figure 13), and the log of IB-FTL is
+//! read once.
+
+mod common;
+
+use common::{Random, flat_geometry};
+use wearwell::Ftl;
+use wearwell::address::Lpn;
+use wearwell::content::{Content, Descriptor, Fingerprint};
+use wearwell::design::{DftlOptions, Parts, UFtlOptions, dftl, ibftl, lazyftl};
+use wearwell::gc::GcOptions;
+use wearwell::nand::{Retain, SimNand};
+use wearwell::recovery::{RecoveryReport, StepCost};
+use wearwell::validity::AnyValidity;
+
+const BLOCKS: u32 = 512;
+const BLOCK_PAGES: u32 = 64;
+const PAGE_BYTES: u32 = 2048;
+const LOGICAL: u32 = BLOCKS * BLOCK_PAGES / 10 * 7;
+const CACHE: u32 = 64;
+/// Pages that hold one bit for every page of the device.
+const BITMAP_PAGES: u64 = (BLOCKS * BLOCK_PAGES / 8 / PAGE_BYTES) as u64;
+
+/// A device in use: every page written, then as many random overwrites as it has pages.
+fn used(parts: &Parts) -> Ftl<SimNand> {
+    let nand = SimNand::new(flat_geometry([1, BLOCKS, BLOCK_PAGES, PAGE_BYTES]), Retain::ALL);
+    let mut ftl = Ftl::new(nand, LOGICAL, parts).expect("the device is large enough");
+    let mut random = Random::new(7);
+    (0..LOGICAL).for_each(|lpn| write(&mut ftl, lpn));
+    overwrite(&mut ftl, &mut random, BLOCKS * BLOCK_PAGES);
+    ftl
+}
+
+fn write(ftl: &mut Ftl<SimNand>, lpn: u32) {
+    let content = Content::Descriptor(Descriptor::of(Fingerprint(u64::from(lpn) + 1)));
+    ftl.write(Lpn(lpn), content).expect("there is room");
+}
+
+fn overwrite(ftl: &mut Ftl<SimNand>, random: &mut Random, writes: u32) {
+    (0..writes).for_each(|_| write(ftl, random.below(u64::from(LOGICAL)) as u32));
+}
+
+fn recover(ftl: &mut Ftl<SimNand>) -> RecoveryReport {
+    let report = ftl.recover().expect("a healthy medium recovers");
+    ftl.check().expect("the invariants hold");
+    report
+}
+
+fn of_dftl() -> Parts {
+    dftl(GcOptions::default(), DftlOptions { cache_entries: CACHE })
+}
+
+/// Seconds, one operation after the other, at the paper's times.
+fn seconds(report: &RecoveryReport) -> f64 {
+    let steps = report.steps.by_name();
+    let sum = |of: fn(&StepCost) -> u64| steps.iter().map(|(_, cost)| of(cost)).sum::<u64>() as f64;
+    sum(|cost| cost.spare_reads) * 3e-6
+        + sum(|cost| cost.page_reads) * 1e-4
+        + sum(|cost| cost.programs) * 1e-3
+}
+
+/// Found by an outside audit: the recovery of DFTL read the spare area of every page of the device, because its battery
+/// saved map entries only.
+#[test]
+fn the_battery_of_dftl_saves_the_bitmap() {
+    let mut ftl = used(&of_dftl());
+    let report = recover(&mut ftl);
+    let steps = report.steps;
+    assert!(report.battery_programs >= BITMAP_PAGES, "{} battery programs", report.battery_programs);
+    assert_eq!(steps.counts.page_reads, BITMAP_PAGES, "the bitmap is read once");
+    let device_pages = u64::from(BLOCKS * BLOCK_PAGES);
+    let spare_reads: u64 = steps.by_name().iter().map(|(_, cost)| cost.spare_reads).sum();
+    // One per block and per page of metadata, and the halving of open blocks.
+    assert!(spare_reads < device_pages / 10, "{spare_reads} spare areas of {device_pages} pages");
+    let by_recovery = report.reads - report.battery_reads;
+    assert_eq!(by_recovery, spare_reads + BITMAP_PAGES, "nothing else is read");
+    assert_eq!(steps.synchronisation.programs, 0);
+}
+
+#[test]
+fn dftl_works_after_each_of_many_recoveries() {
+    let mut ftl = used(&of_dftl());
+    let mut random = Random::new(11);
+    for _ in 0..20 {
+        overwrite(&mut ftl, &mut random, 3000);
+        let report = recover(&mut ftl);
+        assert!(report.battery_programs >= BITMAP_PAGES, "every loss of power saves the bitmap anew");
+        let again = ftl.recover().expect("a healthy medium recovers");
+        assert!(again.battery_programs >= BITMAP_PAGES, "a device that works has a bitmap to save");
+        ftl.check().expect("the invariants hold");
+    }
+}
+
+/// Figure 13: DFTL reads back what its battery wrote, LazyFTL rebuilds the bitmap from the table and synchronises.
+#[test]
+fn dftl_recovers_faster_than_lazyftl() {
+    let of_dftl = seconds(&recover(&mut used(&of_dftl())));
+    let of_lazy = seconds(&recover(&mut used(&lazyftl(GcOptions::default(), CACHE))));
+    assert!(of_dftl < of_lazy, "DFTL {of_dftl} s, LazyFTL {of_lazy} s");
+}
+
+/// Found by an outside audit: the log was read when its chains were restored, and again for the valid counts.
+#[test]
+fn ibftl_reads_its_log_once() {
+    let options = UFtlOptions { cache_entries: CACHE, cached_nodes: 4 };
+    let mut ftl = used(&ibftl(GcOptions::default(), options));
+    let report = recover(&mut ftl);
+    let AnyValidity::Log(log) = ftl.validity() else { panic!("IB-FTL has a log") };
+    let log_pages = u64::from(log.pages_held());
+    assert!(log_pages > 20, "{log_pages} pages of the log");
+    assert_eq!(report.steps.counts.page_reads, 0, "the counts follow from what was read before");
+    // The synchronisation that follows may write pages of the log.
+    let written = report.steps.synchronisation.programs;
+    assert!(report.steps.validity.page_reads <= log_pages + written, "{:?} of {log_pages}", report.steps);
+}

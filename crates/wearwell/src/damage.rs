@@ -63,6 +63,7 @@ impl<N: Nand> Ftl<N> {
             PageKind::Translation => Stream::Translation,
             PageKind::RemapLog => Stream::RemapLog,
             PageKind::Validity => Stream::Validity,
+            PageKind::Head | PageKind::Tail => unreachable!("they describe blocks of other pages"),
         };
         Ok(self.owns_metadata(stream, self.store.owner(ppn).0, ppn))
     }

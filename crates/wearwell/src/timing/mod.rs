@@ -84,7 +84,7 @@ pub enum Cause {
 
 impl Cause {
     /// Number of causes: the length of a per-cause table.
-    pub const COUNT: usize = 10;
+    pub const COUNT: usize = 11;
     /// All causes, in table order.
     pub const ALL: [Cause; Cause::COUNT] = [
         Cause::Host,

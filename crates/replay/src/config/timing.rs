@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use wearwell::stats::Work;
-use wearwell::timing::{ControllerWork, Suspend, TimingMode, TimingOptions};
+use wearwell::timing::{ControllerWork, NVRAM_LINE_BYTES, Suspend, TimingMode, TimingOptions};
 
 /// How time is modelled.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -92,16 +92,14 @@ pub enum Mode {
 }
 
 impl TimingConfig {
-    /// What the controller's own work takes a request.
+    /// What the controller's own work takes a request. Scans of NVRAM are operations that the timing engine prices.
     pub fn price(&self, work: &Work) -> ControllerWork {
-        const LINE_BYTES: f64 = 64.0;
         let hash_us = if work.hashed_pages > 0 { self.hash_us } else { 0.0 };
         let codec_us = work.encoded_deltas as f64 * self.delta_encode_us
             + work.decoded_deltas as f64 * self.delta_decode_us
             + work.compressed_pages as f64 * self.compress_us
             + work.decompressed_pages as f64 * self.decompress_us;
-        let nvram_ns = work.nvram_read_bytes as f64 / LINE_BYTES * self.nvram_read_ns
-            + work.nvram_written_bytes as f64 / LINE_BYTES * self.nvram_write_ns;
+        let nvram_ns = work.nvram_written_bytes as f64 / f64::from(NVRAM_LINE_BYTES) * self.nvram_write_ns;
         ControllerWork { own_ns: ((hash_us + codec_us) * 1000.0) as u64, nvram_ns: nvram_ns as u64 }
     }
 
@@ -128,6 +126,7 @@ impl TimingConfig {
             multi_plane: self.multi_plane,
             independent_planes: self.independent_planes,
             controller_overhead_ns: ns(self.controller_overhead_us),
+            nvram_line_read_ps: ns(self.nvram_read_ns),
             buffered_writes: self.buffered_writes as usize,
             ..TimingOptions::default()
         }

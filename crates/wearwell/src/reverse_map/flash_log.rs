@@ -379,7 +379,9 @@ impl ReverseMap for FlashLog {
         for &place in &self.directory {
             io.read(place, &mut [], Cause::RemapLog)?;
         }
-        io.charge_nvram_scan(self.buffered as u64 * ENTRY_BYTES);
+        if self.used() > 0 {
+            io.charge_referrer_scan(block, self.buffered as u64 * ENTRY_BYTES);
+        }
         out.extend(self.groups[block.index()].entries.iter().map(|&(_, entry)| entry));
         Ok(())
     }

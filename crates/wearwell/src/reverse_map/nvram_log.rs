@@ -141,8 +141,8 @@ impl NvramLog {
         Entry::decode_in_log(Self::words(io, slot)).expect("a slot in use holds an entry")
     }
 
-    fn charge_scan<N: Nand>(&self, io: &mut Store<N>) {
-        io.charge_nvram_scan(self.used as u64 * ENTRY_BYTES);
+    fn used_bytes(&self) -> u64 {
+        self.used as u64 * ENTRY_BYTES
     }
 
     fn append<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry) -> Result<()> {
@@ -187,7 +187,7 @@ impl NvramLog {
 
     /// Goes round the log once: needed entries are stored again behind the youngest, everything before them is zeroed.
     fn clean<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<()> {
-        self.charge_scan(io);
+        io.charge_nvram_scan(self.used_bytes());
         let run: Vec<u32> = (0..self.used).map(|k| self.slot(k)).collect();
         let live: Vec<u32> = run.iter().copied().filter(|&slot| self.is_live[slot as usize]).collect();
         let entries: Vec<Entry> = live.iter().map(|&slot| Self::entry(io, slot)).collect();
@@ -279,7 +279,9 @@ impl ReverseMap for NvramLog {
     }
 
     fn entries_of<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Entry>) -> Result<()> {
-        self.charge_scan(io);
+        if self.used > 0 {
+            io.charge_referrer_scan(block, self.used_bytes());
+        }
         out.extend(self.groups[block.index()].slots.iter().map(|&slot| Self::entry(io, slot)));
         Ok(())
     }

@@ -521,7 +521,7 @@ fn agrees_with_the_naive_simulator_on_devices_that_are_behind() {
 /// Copies wait for the scan of their log, and scans for each other and for the collections before them.
 #[test]
 fn agrees_with_the_naive_simulator_on_scans() {
-    (0..500).for_each(|seed| compare_with_reference(seed, random_scans));
+    (0..300).for_each(|seed| compare_with_reference(seed, random_scans));
 }
 
 #[test]

@@ -20,7 +20,7 @@
 //! entries of the block's next life; they are older than its pages, so the engine ignores them.
 
 use super::{
-    BlockId, ENTRY_BYTES, Entry, Lpn, MAX_LOG_PAGES, Needed, Ppn, ReverseMap, Sizes, WATERMARK_PERCENT,
+    BlockId, ENTRY_BYTES, Entry, Lpn, Needed, Ppn, ReverseMap, Sizes, WATERMARK_PERCENT, require_log_pages,
     still_needed,
 };
 use crate::error::{Error, Result};
@@ -64,7 +64,7 @@ impl NvramLog {
     ///
     /// # Errors
     /// [`Error::Options`] if the medium has less NVRAM, the log is too small, or the device has more than
-    /// [`MAX_LOG_PAGES`] pages.
+    /// [`MAX_LOG_PAGES`](super::MAX_LOG_PAGES) pages.
     pub fn new<N: Nand>(io: &Store<N>, nvram_bytes: u64) -> Result<Self> {
         let (present, pages) = (io.nvram().len() as u64 * 8, io.geometry().pages());
         let slots = nvram_bytes / ENTRY_BYTES;
@@ -73,10 +73,10 @@ impl NvramLog {
                 format!("the reverse map needs {nvram_bytes} bytes of NVRAM, the medium has {present}");
             return Err(Error::Options(sentence));
         }
-        if !(MIN_SLOTS..=u32::MAX as u64).contains(&slots) || pages > MAX_LOG_PAGES {
+        require_log_pages(pages)?;
+        if !(MIN_SLOTS..=u32::MAX as u64).contains(&slots) {
             return Err(Error::Options(format!(
-                "an NVRAM log of {nvram_bytes} bytes for {pages} pages; it takes {} bytes to 64 GiB and at most \
-                 {MAX_LOG_PAGES} pages",
+                "an NVRAM log of {nvram_bytes} bytes; it takes {} bytes to 64 GiB",
                 MIN_SLOTS * ENTRY_BYTES
             )));
         }

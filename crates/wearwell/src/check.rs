@@ -211,19 +211,18 @@ impl<N: Nand> Ftl<N> {
         (first.0..first.0 + pages).map(Ppn).filter(current).count() as u32
     }
 
-    /// Host writes are programs, recycled pages and deduplicated ones.
+    /// Host writes and trims that became writes are programs, recycled pages and deduplicated ones.
     fn check_counters(&self) -> Result<(), String> {
         let stats = &self.store.stats;
         let host_programs = stats.programs[crate::timing::Cause::Host as usize];
         let without_program =
             stats.recycled_writes + stats.deduplicated_writes + stats.delta_writes + stats.packed_writes;
-        let wasted = stats.wasted_programs;
-        if stats.host_page_writes > host_programs + without_program
-            || host_programs + without_program > stats.host_page_writes + wasted
-        {
+        let (wasted, writes) = (stats.wasted_programs, stats.host_page_writes + stats.zeroed_trims);
+        if writes > host_programs + without_program || host_programs + without_program > writes + wasted {
             return Err(format!(
-                "{} host page writes, {host_programs} host programs ({wasted} without effect), {} recycled, {} deduplicated, {} deltas, {} packed",
+                "{} host page writes, {} trims of zeros, {host_programs} host programs ({wasted} without effect), {} recycled, {} deduplicated, {} deltas, {} packed",
                 stats.host_page_writes,
+                stats.zeroed_trims,
                 stats.recycled_writes,
                 stats.deduplicated_writes,
                 stats.delta_writes,

@@ -624,7 +624,10 @@ impl<N: Nand> Ftl<N> {
     fn overwrite_with_zeros(&mut self, lpn: Lpn) -> Result<()> {
         let pool = self.make_room_for_write()?;
         let zeros = self.blank_page();
-        self.write_page(lpn, pool, Content::of_page(&zeros, Fingerprint::ZERO_PAGE), Fingerprint::ZERO_PAGE)
+        self.write_page(lpn, pool, Content::of_page(&zeros, Fingerprint::ZERO_PAGE), Fingerprint::ZERO_PAGE)?;
+        self.store.stats.host_page_writes -= 1;
+        self.store.stats.zeroed_trims += 1;
+        Ok(())
     }
 
     /// A page of zeros, or of no bytes where the medium keeps none.

@@ -28,6 +28,9 @@ pub struct Stats {
     pub demoted_saturated: u64,
     /// Binds that became writes (or trims that became writes of zeros) because no entry could be recorded.
     pub demoted_full: u64,
+    /// Trimmed pages that were written with zeros because the trim could not be recorded. They are host programs, and no
+    /// host page writes.
+    pub zeroed_trims: u64,
     /// Page programs.
     pub programs: ByCause,
     /// Page reads, spare-area reads included.

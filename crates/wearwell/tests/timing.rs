@@ -11,8 +11,8 @@ use reference::Reference;
 use wearwell::address::PlaneId;
 use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::timing::{
-    Cause, ControllerWork, FlashOp, LatencySummary, OpKind, RequestKind, Suspend, Timing, TimingMode,
-    TimingOptions,
+    Cause, ControllerWork, FlashOp, LatencySummary, NVRAM_LINE_BYTES, OpKind, RequestKind, Suspend, Timing,
+    TimingMode, TimingOptions,
 };
 
 const R: u64 = 45_000;
@@ -456,6 +456,30 @@ fn random_backlog(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     ops
 }
 
+/// Collections that look for referrers first: some in NVRAM, some also in a log on flash; and one more read of a log, with
+/// its program, as cleaning does it.
+fn random_scans(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
+    let mut ops = random_list(rng, planes);
+    for _ in 0..rng.random_range(0..3) {
+        let victim = rng.random_range(0..planes);
+        if rng.random_bool(0.3) {
+            let log_read = |_| op(OpKind::Read, Cause::RemapLog, rng.random_range(0..planes));
+            ops.extend((0..4).map(log_read).collect::<Vec<_>>());
+        }
+        let bytes = rng.random_range(0..2_000_000);
+        ops.push(FlashOp::scan(rng.random_bool(0.9).then_some(PlaneId(victim)), bytes));
+        if rng.random_bool(0.8) {
+            ops.extend(random_copies(rng, planes));
+            ops.push(gc(OpKind::Erase, victim));
+        }
+        if rng.random_bool(0.3) {
+            ops.extend([op(OpKind::Read, Cause::RemapLog, 0), after(1, op(OpKind::Program, Cause::RemapLog, 0))]);
+        }
+        ops.push(program(rng.random_range(0..planes)));
+    }
+    ops
+}
+
 fn random_options(rng: &mut Xoshiro256PlusPlus) -> TimingOptions {
     let read_priority = rng.random_bool(0.7);
     let suspend = Suspend { overhead_ns: rng.random_range(0..30_000), max_per_op: rng.random_range(0..4) };
@@ -466,6 +490,7 @@ fn random_options(rng: &mut Xoshiro256PlusPlus) -> TimingOptions {
         suspend: (read_priority && rng.random_bool(0.6)).then_some(suspend),
         multi_plane: rng.random_bool(0.4),
         independent_planes: rng.random_bool(0.2),
+        nvram_line_read_ps: 50_000,
         ..keeping()
     }
 }
@@ -525,6 +550,100 @@ fn agrees_with_the_naive_simulator_on_series_of_copies() {
 #[test]
 fn agrees_with_the_naive_simulator_on_devices_that_are_behind() {
     (0..2000).for_each(|seed| compare_with_reference(seed, random_backlog));
+}
+
+/// Copies wait for the scan of their log, and scans for each other and for the collections before them.
+#[test]
+fn agrees_with_the_naive_simulator_on_scans() {
+    (0..300).for_each(|seed| compare_with_reference(seed, random_scans));
+}
+
+#[test]
+fn copies_wait_for_the_scan_of_their_log() {
+    let lines = 20_000;
+    let scan_ns = lines * 50;
+    let scan = FlashOp::scan(Some(PlaneId(0)), lines * u64::from(NVRAM_LINE_BYTES));
+    let copies = FlashOp { count: 3, ..gc(OpKind::Copies, 0) };
+    let collection = [scan, copies, gc(OpKind::Erase, 0)];
+    let copied_ns = 3 * (R + 2 * X + P) + E;
+    for mode in [TimingMode::Timeline, TimingMode::Event] {
+        let mut timing = Timing::new(mode, &geometry(1, 1, 1), FLASH, keeping());
+        timing.submit(RequestKind::Write, 0, &collection);
+        assert_eq!(timing.complete_one(), Some(scan_ns), "{mode:?}: the request waits for the scan alone");
+        assert_eq!(timing.drain(), scan_ns + copied_ns, "{mode:?}: the copies start when the scan has ended");
+        assert_eq!(timing.array_busy_ns(), [copied_ns], "{mode:?}: the array is free while NVRAM is scanned");
+        let more = timing.completed_ops();
+        assert_eq!(more, 7, "{mode:?}: a scan is no operation of the flash");
+    }
+    let mut timing = Timing::new(TimingMode::None, &geometry(1, 1, 1), FLASH, keeping());
+    timing.submit(RequestKind::Write, 0, &collection);
+    assert_eq!(timing.drain(), 0, "without timing a scan takes no time");
+}
+
+/// The pages of a log on flash are read side by side, then its buffer in NVRAM, then the victim is copied.
+#[test]
+fn copies_wait_for_the_pages_of_a_log_on_flash() {
+    let page = |plane| op(OpKind::Read, Cause::RemapLog, plane);
+    let scan = FlashOp::scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES));
+    let list = [page(0), page(1), page(1), scan, FlashOp { count: 2, ..gc(OpKind::Copies, 0) }];
+    let read_ns = 2 * (R + X) + 50;
+    for mode in [TimingMode::Timeline, TimingMode::Event] {
+        let mut timing = Timing::new(mode, &geometry(2, 1, 1), FLASH, keeping());
+        timing.submit(RequestKind::Write, 0, &list);
+        assert_eq!(timing.drain(), read_ns + 2 * (R + 2 * X + P), "{mode:?}");
+    }
+}
+
+/// With blocking collection the host's program follows the copies, which follow the scan, which follows reads of the log;
+/// two collections of one request do not wait for each other in a circle.
+#[test]
+fn blocking_collections_scan_before_they_copy() {
+    let options = TimingOptions { blocking_gc: true, ..keeping() };
+    let scan = FlashOp::scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES) * 1000);
+    let log_read = op(OpKind::Read, Cause::RemapLog, 0);
+    let collection = [log_read, scan, FlashOp { count: 2, ..gc(OpKind::Copies, 0) }, gc(OpKind::Erase, 0)];
+    let list = [&collection[..], &collection[..], &[program(1)]].concat();
+    for mode in [TimingMode::Timeline, TimingMode::Event] {
+        let done = times_in(mode, &geometry(2, 1, 1), options.clone(), &[(0, &list)]);
+        // The log may be read for the second collection while the first waits for its scan.
+        let busy_ns = 2 * (R + X + 50_000 + 2 * (R + 2 * X + P) + E) + X + P;
+        assert!((busy_ns - (R + X)..=busy_ns).contains(&done[0]), "{mode:?}: {} of {busy_ns}", done[0]);
+    }
+}
+
+/// There is one NVRAM: scans of two victims take turns, and so does a store behind them.
+#[test]
+fn a_scan_holds_up_scans_and_stores() {
+    let scan = |plane| FlashOp::scan(Some(PlaneId(plane)), u64::from(NVRAM_LINE_BYTES) * 10_000);
+    let store = ControllerWork { own_ns: 0, nvram_ns: 125 };
+    for mode in [TimingMode::Timeline, TimingMode::Event] {
+        let mut timing = Timing::new(mode, &geometry(2, 1, 1), FLASH, keeping());
+        timing.submit(RequestKind::Write, 0, &[scan(0)]);
+        timing.submit(RequestKind::Write, 0, &[scan(1)]);
+        timing.submit_with_work(RequestKind::Write, 10, store, &[]);
+        timing.drain();
+        let mut done = timing.take_completions();
+        done.sort_by_key(|completion| completion.request);
+        let times: Vec<u64> = done.iter().map(|completion| completion.at_ns).collect();
+        assert_eq!(times, [500_000, 1_000_000, 1_000_125], "{mode:?}");
+    }
+}
+
+/// A pool collects one victim at a time: what is left of the collection before is done first, ahead of host work.
+#[test]
+fn a_scan_waits_for_the_collection_before_it() {
+    let copies = FlashOp { count: 4, ..gc(OpKind::Copies, 0) };
+    let scan = FlashOp::scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES) * 1000);
+    let mut timing = Timing::new(TimingMode::Event, &geometry(1, 1, 1), FLASH, keeping());
+    timing.submit(RequestKind::Write, 0, &[copies, gc(OpKind::Erase, 0)]);
+    timing.submit(RequestKind::Write, 10, &[scan]);
+    timing.submit(RequestKind::Write, 20, &[program(0)]);
+    timing.drain();
+    let mut done = timing.take_completions();
+    done.sort_by_key(|completion| completion.request);
+    let collected_ns = 4 * (R + 2 * X + P) + E;
+    assert_eq!(done[1].at_ns, collected_ns + 50_000, "the scan starts behind the erase");
+    assert_eq!(done[2].at_ns, collected_ns + X + P, "the host's program is done while NVRAM is scanned");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use wearwell::stats::Work;
-use wearwell::timing::{ControllerWork, Suspend, TimingMode, TimingOptions};
+use wearwell::timing::{ControllerWork, NVRAM_LINE_BYTES, Suspend, TimingMode, TimingOptions};
 
 /// How time is modelled.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -95,17 +95,16 @@ pub enum Mode {
 }
 
 impl TimingConfig {
-    /// What the controller's own work takes a request. Deltas that merges apply are not priced: no request waits for them,
-    /// and they yield the processor to those that requests wait for.
+    /// What the controller's own work takes a request. Scans of NVRAM are operations that the timing engine prices. Deltas
+    /// that merges apply are not priced: no request waits for them, and they yield the processor to those that requests
+    /// wait for.
     pub fn price(&self, work: &Work) -> ControllerWork {
-        const LINE_BYTES: f64 = 64.0;
         let hash_us = if work.hashed_pages > 0 { self.hash_us } else { 0.0 };
         let delta_us = work.encoded_deltas as f64 * self.delta_encode_us
             + work.decoded_deltas as f64 * self.delta_decode_us;
         let compression_us = work.compressed_pages as f64 * self.compress_us
             + work.decompressed_pages as f64 * self.decompress_us;
-        let nvram_ns = work.nvram_read_bytes as f64 / LINE_BYTES * self.nvram_read_ns
-            + work.nvram_written_bytes as f64 / LINE_BYTES * self.nvram_write_ns;
+        let nvram_ns = work.nvram_written_bytes as f64 / f64::from(NVRAM_LINE_BYTES) * self.nvram_write_ns;
         ControllerWork {
             own_ns: ((hash_us + delta_us + compression_us) * 1000.0) as u64,
             codec_ns: (delta_us * 1000.0) as u64,
@@ -137,6 +136,7 @@ impl TimingConfig {
             independent_planes: self.independent_planes,
             controller_overhead_ns: ns(self.controller_overhead_us),
             codec_units: self.delta_codec_units as usize,
+            nvram_line_read_ps: ns(self.nvram_read_ns),
             buffered_writes: self.buffered_writes as usize,
             ..TimingOptions::default()
         }

@@ -112,13 +112,16 @@ impl Run<'_> {
         let since_ns = since_ns.max(timing.now_ns());
         let mut idle_ns = until_ns.saturating_sub(since_ns);
         let flash = self.plan.resolved.timing;
+        let dies = self.plan.resolved.geometry.dies() as u64;
+        let line_read_ps = self.plan.config.timing.options().nvram_line_read_ps;
         let cost = |op: &FlashOp| match op.kind {
             OpKind::Read => flash.read_ns,
             OpKind::Program => flash.program_ns,
             OpKind::Erase => flash.erase_ns,
             OpKind::Copies => u64::from(op.count) * (flash.read_ns + flash.program_ns),
+            // All dies wait for a scan.
+            OpKind::Scan => u64::from(op.count) * line_read_ps / 1000 * dies,
         };
-        let dies = self.plan.resolved.geometry.dies() as u64;
         while idle_ns > flash.erase_ns && self.device.ftl_mut().collect_in_background()? {
             let busy_ns: u64 = self.device.ops().iter().map(cost).sum();
             if let Some(timing) = &mut self.timing {

@@ -30,7 +30,7 @@ use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
 use super::{
-    BlockId, ENTRY_BYTES, Entry, Lpn, MAX_LOG_PAGES, Need, Needed, Ppn, ReverseMap, Sizes, WATERMARK_PERCENT,
+    BlockId, ENTRY_BYTES, Entry, Lpn, Need, Needed, Ppn, ReverseMap, Sizes, WATERMARK_PERCENT, require_log_pages,
     still_needed,
 };
 use crate::content::{Content, Fingerprint};
@@ -82,7 +82,7 @@ impl FlashLog {
     ///
     /// # Errors
     /// [`Error::Options`] if the medium has no NVRAM for a page and a word, the log has fewer than two pages or more
-    /// than the device, or the device has more than [`MAX_LOG_PAGES`] pages.
+    /// than the device, or the device has more than [`MAX_LOG_PAGES`](super::MAX_LOG_PAGES) pages.
     pub fn new<N: Nand>(io: &Store<N>, log_bytes: u64) -> Result<Self> {
         let (page_bytes, pages) = (io.geometry().page_bytes, io.geometry().pages());
         let (present, wanted) = (io.nvram().len() as u64 * 8, page_bytes as u64 + 8);
@@ -92,10 +92,10 @@ impl FlashLog {
                 "the flash log needs {wanted} bytes of NVRAM for a page and its state, the medium has {present}"
             )));
         }
-        if !(MIN_PAGES..pages).contains(&log_pages) || pages > MAX_LOG_PAGES {
+        require_log_pages(pages)?;
+        if !(MIN_PAGES..pages).contains(&log_pages) {
             return Err(Error::Options(format!(
-                "a flash log of {log_pages} pages on {pages}; it takes {MIN_PAGES} or more, fewer than the device, \
-                 which may have {MAX_LOG_PAGES}"
+                "a flash log of {log_pages} pages on {pages}; it takes {MIN_PAGES} or more, fewer than the device"
             )));
         }
         Ok(Self {
@@ -379,7 +379,9 @@ impl ReverseMap for FlashLog {
         for &place in &self.directory {
             io.read(place, &mut [], Cause::RemapLog)?;
         }
-        io.charge_nvram_scan(self.buffered as u64 * ENTRY_BYTES);
+        if self.used() > 0 {
+            io.charge_referrer_scan(block, self.buffered as u64 * ENTRY_BYTES);
+        }
         out.extend(self.groups[block.index()].entries.iter().map(|&(_, entry)| entry));
         Ok(())
     }

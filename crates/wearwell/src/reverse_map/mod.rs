@@ -43,7 +43,7 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use crate::address::{BlockId, Lpn, Ppn};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::nand::Nand;
 use crate::store::Store;
 
@@ -132,8 +132,21 @@ const LOW_PLACE_BITS: u32 = 21;
 /// Where the LPN begins in the second word: after the torn bit and the rest of the place.
 const LOG_LPN_AT: u32 = 1 + PAGE_BITS - LOW_PLACE_BITS;
 
-/// The most pages of a device whose entries lie in one log: 1 TiB of 4-KiB pages.
+/// The most pages of a device whose entries lie in one log: 1 TiB of 4-KiB pages. An entry of a log names its page by a
+/// number for the whole device, where the paper's layout has an offset in a superblock; within 16 bytes that leaves 28 bits
+/// for each of three page numbers. The paper compares logs on 36 and 288 GiB.
 pub const MAX_LOG_PAGES: u64 = NO_PAGE;
+
+/// Refuses a device that is too large for one log.
+fn require_log_pages(pages: u64) -> Result<()> {
+    if pages <= MAX_LOG_PAGES {
+        return Ok(());
+    }
+    Err(Error::Options(format!(
+        "one log of mappings serves a device of at most {MAX_LOG_PAGES} pages (1 TiB of 4-KiB pages), because its 16-byte \
+         entries number pages with 28 bits; this device has {pages} pages: use remap.reverse_map=segments"
+    )))
+}
 
 /// The layout of logs for the whole device, also 16 bytes. A place cannot be relative there, so page numbers share
 /// their bits evenly: torn bit, low place (21), sequence (42); torn bit, high place (7), LPN (28), source (28).

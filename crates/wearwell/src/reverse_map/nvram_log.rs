@@ -20,7 +20,7 @@
 //! entries of the block's next life; they are older than its pages, so the engine ignores them.
 
 use super::{
-    BlockId, ENTRY_BYTES, Entry, Lpn, MAX_LOG_PAGES, Needed, Ppn, ReverseMap, Sizes, WATERMARK_PERCENT,
+    BlockId, ENTRY_BYTES, Entry, Lpn, Needed, Ppn, ReverseMap, Sizes, WATERMARK_PERCENT, require_log_pages,
     still_needed,
 };
 use crate::error::{Error, Result};
@@ -64,7 +64,7 @@ impl NvramLog {
     ///
     /// # Errors
     /// [`Error::Options`] if the medium has less NVRAM, the log is too small, or the device has more than
-    /// [`MAX_LOG_PAGES`] pages.
+    /// [`MAX_LOG_PAGES`](super::MAX_LOG_PAGES) pages.
     pub fn new<N: Nand>(io: &Store<N>, nvram_bytes: u64) -> Result<Self> {
         let (present, pages) = (io.nvram().len() as u64 * 8, io.geometry().pages());
         let slots = nvram_bytes / ENTRY_BYTES;
@@ -73,10 +73,10 @@ impl NvramLog {
                 format!("the reverse map needs {nvram_bytes} bytes of NVRAM, the medium has {present}");
             return Err(Error::Options(sentence));
         }
-        if !(MIN_SLOTS..=u32::MAX as u64).contains(&slots) || pages > MAX_LOG_PAGES {
+        require_log_pages(pages)?;
+        if !(MIN_SLOTS..=u32::MAX as u64).contains(&slots) {
             return Err(Error::Options(format!(
-                "an NVRAM log of {nvram_bytes} bytes for {pages} pages; it takes {} bytes to 64 GiB and at most \
-                 {MAX_LOG_PAGES} pages",
+                "an NVRAM log of {nvram_bytes} bytes; it takes {} bytes to 64 GiB",
                 MIN_SLOTS * ENTRY_BYTES
             )));
         }
@@ -141,8 +141,8 @@ impl NvramLog {
         Entry::decode_in_log(Self::words(io, slot)).expect("a slot in use holds an entry")
     }
 
-    fn charge_scan<N: Nand>(&self, io: &mut Store<N>) {
-        io.charge_nvram_scan(self.used as u64 * ENTRY_BYTES);
+    fn used_bytes(&self) -> u64 {
+        self.used as u64 * ENTRY_BYTES
     }
 
     fn append<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry) -> Result<()> {
@@ -187,7 +187,7 @@ impl NvramLog {
 
     /// Goes round the log once: needed entries are stored again behind the youngest, everything before them is zeroed.
     fn clean<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<()> {
-        self.charge_scan(io);
+        io.charge_nvram_scan(self.used_bytes());
         let run: Vec<u32> = (0..self.used).map(|k| self.slot(k)).collect();
         let live: Vec<u32> = run.iter().copied().filter(|&slot| self.is_live[slot as usize]).collect();
         let entries: Vec<Entry> = live.iter().map(|&slot| Self::entry(io, slot)).collect();
@@ -279,7 +279,9 @@ impl ReverseMap for NvramLog {
     }
 
     fn entries_of<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Entry>) -> Result<()> {
-        self.charge_scan(io);
+        if self.used > 0 {
+            io.charge_referrer_scan(block, self.used_bytes());
+        }
         out.extend(self.groups[block.index()].slots.iter().map(|&slot| Self::entry(io, slot)));
         Ok(())
     }

@@ -354,10 +354,9 @@ impl Segments {
         Ok(())
     }
 
-    /// Appends the entries of a group to `out`; charged as a scan of its segments.
-    fn scan<N: Nand>(&self, io: &mut Store<N>, index: usize, out: &mut Vec<Entry>) {
-        io.charge_nvram_scan(self.size(index) as u64 * self.segment_bytes as u64);
-        self.read(io, index, out);
+    /// Bytes that a scan of a group reads.
+    fn group_bytes(&self, index: usize) -> u64 {
+        self.size(index) as u64 * self.segment_bytes as u64
     }
 
     fn read<N: Nand>(&self, io: &Store<N>, index: usize, out: &mut Vec<Entry>) {
@@ -441,7 +440,8 @@ impl Segments {
         self.tombstones_may_expire &= index != tombstones;
         let old = self.groups[index];
         let mut entries = Vec::new();
-        self.scan(io, index, &mut entries);
+        io.charge_nvram_scan(self.group_bytes(index));
+        self.read(io, index, &mut entries);
         let needed_entries: Vec<Entry> = still_needed(&entries, needed).into_iter().flatten().collect();
         let superseded = old.entries - needed_entries.len() as u32;
         let (kept, buried): (Vec<_>, Vec<_>) =
@@ -545,7 +545,11 @@ impl ReverseMap for Segments {
     }
 
     fn entries_of<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Entry>) -> Result<()> {
-        self.scan(io, block.index(), out);
+        let bytes = self.group_bytes(block.index());
+        if bytes > 0 {
+            io.charge_referrer_scan(block, bytes);
+        }
+        self.read(io, block.index(), out);
         Ok(())
     }
 

@@ -676,10 +676,23 @@ impl<N: Nand> Store<N> {
         Ok(self.nand.store_word(index, word)?)
     }
 
-    /// Charges a scan of NVRAM: the words themselves are read through [`Store::nvram`].
-    #[inline]
+    /// Charges a scan of NVRAM on behalf of no victim (cleaning, recovery): the words themselves are read through
+    /// [`Store::nvram`].
     pub fn charge_nvram_scan(&mut self, bytes: u64) {
+        self.note_scan(None, bytes);
+    }
+
+    /// Charges a scan of NVRAM for the referrers of `victim`: its copies wait for the scan, and for the log pages that were
+    /// read just before.
+    pub fn charge_referrer_scan(&mut self, victim: BlockId, bytes: u64) {
+        self.note_scan(Some(self.geometry.plane_of(victim, 0)), bytes);
+    }
+
+    fn note_scan(&mut self, plane: Option<PlaneId>, bytes: u64) {
         self.stats.work.nvram_read_bytes += bytes;
+        if self.ops.is_listening() {
+            self.ops.push(FlashOp::scan(plane, bytes));
+        }
     }
 
     /// Takes the next number of the sequence of programs and entries.

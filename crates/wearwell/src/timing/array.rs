@@ -63,6 +63,8 @@ pub(super) struct Array {
     pub(super) suspended: Group,
     pub(super) queues: [OpQueue; 3],
     ahead: Ahead,
+    /// Background operations that may wait before they go first: 0 while a scan waits for this array.
+    backlog_bound_ops: u32,
     pub(super) channel: u32,
     /// Suspensions of the program or erase that runs or is suspended.
     pub(super) suspensions: u32,
@@ -78,12 +80,13 @@ pub(super) struct Array {
 }
 
 impl Array {
-    pub(super) fn new(channel: u32) -> Self {
+    pub(super) fn new(channel: u32, options: &TimingOptions) -> Self {
         Self {
             running: Group::NONE,
             suspended: Group::NONE,
             queues: std::array::from_fn(|_| OpQueue::new()),
             ahead: Ahead::default(),
+            backlog_bound_ops: options.gc_backlog_ops,
             channel,
             suspensions: 0,
             must_finish: false,
@@ -152,7 +155,7 @@ impl Array {
     #[inline(always)]
     pub(super) fn dispatch<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared) {
         debug_assert!(!self.running.exists(), "one operation at a time");
-        let behind = self.is_behind::<PLAIN>(shared);
+        let behind = self.is_behind::<PLAIN>();
         if !PLAIN && self.suspended.exists() && (behind || self.queues[READS as usize].is_empty()) {
             self.must_finish = behind;
             return self.resume(index, shared);
@@ -165,10 +168,10 @@ impl Array {
 
     /// The backlog bound is exceeded: background work comes first.
     #[inline(always)]
-    fn is_behind<const PLAIN: bool>(&self, shared: &Shared) -> bool {
+    fn is_behind<const PLAIN: bool>(&self) -> bool {
         // Of what waits nothing is suspended, and this is asked between operations.
         let backlog = if PLAIN { self.queues[BACKGROUND as usize].ops() } else { self.backlog() };
-        backlog > shared.options.gc_backlog_ops
+        backlog > self.backlog_bound_ops
     }
 
     #[inline(always)]
@@ -295,7 +298,7 @@ impl Array {
             return self.ask_channel::<PLAIN>(index, shared);
         }
         self.arrive_at_event();
-        if self.stays_in_series_for(2, &shared.options) {
+        if self.stays_in_series_for(2) {
             self.copy_page(index, shared);
         } else {
             self.book_transfer(index, shared);
@@ -309,7 +312,7 @@ impl Array {
         let FlashTiming { read_ns, program_ns, .. } = shared.flash;
         let channel = &mut shared.channels[self.channel as usize];
         let begins_at = channel.book_copy(index, ns, moment, &mut shared.events);
-        let may_give_way = |steps| !self.is_far_behind(steps, &shared.options);
+        let may_give_way = |steps| !self.is_far_behind(steps);
         self.ahead = Ahead { program: may_give_way(1), read: may_give_way(2) };
         self.queues[BACKGROUND as usize].pop_copy();
         shared.completed_ops += 2;
@@ -340,8 +343,8 @@ impl Array {
     #[inline(always)]
     fn program_from(&mut self, start: u64, index: u32, shared: &mut Shared) {
         let end = start + shared.flash.program_ns;
-        if self.stays_in_series_for(1, &shared.options) {
-            self.ahead.read = !self.is_far_behind(1, &shared.options);
+        if self.stays_in_series_for(1) {
+            self.ahead.read = !self.is_far_behind(1);
             self.pass(shared);
             shared.events.set(index, EventClass::ReadSensed, end + shared.flash.read_ns);
         } else {
@@ -351,17 +354,17 @@ impl Array {
 
     /// Whether the next `steps` operations after the one that runs are, as things are, of the same series.
     #[inline(always)]
-    fn stays_in_series_for(&self, steps: u32, options: &TimingOptions) -> bool {
+    fn stays_in_series_for(&self, steps: u32) -> bool {
         let [reads, writes, background] = &self.queues;
         self.running.queue == BACKGROUND
             && background.front().more() >= steps
-            && ((reads.is_empty() && writes.is_empty()) || self.is_far_behind(steps, options))
+            && ((reads.is_empty() && writes.is_empty()) || self.is_far_behind(steps))
     }
 
     /// Whether the next `steps` operations are background work, whatever arrives.
     #[inline(always)]
-    fn is_far_behind(&self, steps: u32, options: &TimingOptions) -> bool {
-        self.queues[BACKGROUND as usize].ops() - steps > options.gc_backlog_ops
+    fn is_far_behind(&self, steps: u32) -> bool {
+        self.queues[BACKGROUND as usize].ops() - steps > self.backlog_bound_ops
     }
 
     /// Moves on to the next operation of a series ahead of the clock: nobody waits for the one that ends.
@@ -377,6 +380,18 @@ impl Array {
         self.queues[BACKGROUND as usize].unpop();
         shared.completed_ops -= 1;
         self.running.kind = self.queues[BACKGROUND as usize].front().kind;
+    }
+
+    /// Puts background work before everything else: a scan waits for it. Steps that were taken ahead of the clock are
+    /// now certain.
+    pub(super) fn hurry(&mut self) {
+        self.backlog_bound_ops = 0;
+        self.ahead = Ahead::default();
+    }
+
+    /// Ends [`Array::hurry`].
+    pub(super) fn stop_hurrying(&mut self, options: &TimingOptions) {
+        self.backlog_bound_ops = options.gc_backlog_ops;
     }
 
     /// What was taken ahead of the clock has happened.
@@ -462,7 +477,7 @@ impl Array {
             && !self.queues[READS as usize].is_empty()
             && self.suspensions < max_per_op
             && !self.must_finish
-            && !self.is_behind::<false>(shared)
+            && !self.is_behind::<false>()
     }
 
     /// A program or erase has all its data: its array phase has begun, or begins at a known time.

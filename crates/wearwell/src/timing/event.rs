@@ -10,6 +10,8 @@
 //! - An operation with `after` joins its queue when its predecessor ends; but at once if that stands in the same
 //!   queue, where order does the rest (a collection thus copies page by page). Groups could break that order, so
 //!   with `multi_plane` it always waits.
+//! - A scan holds back the background operations behind it in its list, but for those with `after`; when it ends, they
+//!   join their queues in order ([`super::scans`]).
 //! - At one event all operations that have become ready are queued before any starts; then arrays start: the one
 //!   that has fallen free, and the others in the order in which they got work that
 //!   they can act on.
@@ -43,8 +45,10 @@ use super::channel::{Channel, Moment};
 use super::codec::Codec;
 use super::event_queue::{Event, EventClass, EventQueue, LATEST_ARRIVAL};
 use super::latency::Ledger;
-use super::op_queue::{NONE, Op, Role, Waiter, WaiterSlab};
-use super::{FlashOp, FlashTiming, Layout, OpKind, RequestKind, TimingOptions};
+use super::nvram::Nvram;
+use super::op_queue::{NONE, Op, Role, SCANS, Waiter, WaiterSlab};
+use super::scans::{Scan, Scans};
+use super::{ControllerWork, FlashOp, FlashTiming, Layout, OpKind, RequestKind, TimingOptions};
 use std::collections::VecDeque;
 
 /// A list with the read and the program of each copy.
@@ -72,6 +76,10 @@ enum Listed {
     Queued { array: u32, queue: u8, index: u32 },
     /// Into the slab.
     Waiting(u32),
+    /// Into the slab, until a scan has ended, on the way to a queue.
+    Held { id: u32, array: u32, queue: u8 },
+    /// A scan, which nothing names.
+    Scan,
 }
 
 /// A host request that is not finished with both host and flash.
@@ -96,6 +104,10 @@ struct Request {
 #[derive(Clone, Debug)]
 pub(super) struct EventEngine {
     layout: Layout,
+    nvram: Nvram,
+    scans: Scans,
+    /// The last scan of the list being admitted.
+    scan_in_front: Option<u32>,
     /// Neither suspension nor groups: see [`super::array`].
     plain: bool,
     shared: Shared,
@@ -129,7 +141,10 @@ impl EventEngine {
         Self {
             real_arrays,
             plain: options.suspend.is_none() && !options.multi_plane,
-            arrays: layout.channel_of_array.iter().map(|&channel| Array::new(channel)).collect(),
+            arrays: layout.channel_of_array.iter().map(|&channel| Array::new(channel, &options)).collect(),
+            nvram: Nvram::new(&options),
+            scans: Scans::default(),
+            scan_in_front: None,
             ledger: Ledger::new(options.keep_completions),
             codec: Codec::new(options.codec_units),
             shared: Shared {
@@ -159,14 +174,16 @@ impl EventEngine {
         &mut self,
         kind: RequestKind,
         arrival_ns: u64,
-        [overhead_ns, codec_ns]: [u64; 2],
+        work: ControllerWork,
         ops: &[FlashOp],
     ) -> u64 {
         let arrival_ns = arrival_ns.min(LATEST_ARRIVAL);
         self.advance(arrival_ns);
         let number = self.ledger.number();
-        let overhead = self.shared.options.controller_overhead_ns + overhead_ns;
-        let slot = self.open_request(kind, arrival_ns, number, [overhead, codec_ns]);
+        let overhead = self.shared.options.controller_overhead_ns
+            + work.own_ns
+            + self.nvram.book_stores(self.shared.now(), work.nvram_ns);
+        let slot = self.open_request(kind, arrival_ns, number, [overhead, work.codec_ns]);
         self.outstanding += 1;
         self.admit(ops, Some(slot));
         if self.requests[slot as usize].pending == 0 {
@@ -284,6 +301,7 @@ impl EventEngine {
             EventClass::Programmed | EventClass::Erased => self.group_ended(subject),
             EventClass::ChannelFree => self.channel_freed(subject),
             EventClass::Acknowledged => self.acknowledged(subject),
+            EventClass::Scanned => self.scan_ended(subject),
         }
     }
 }
@@ -294,7 +312,10 @@ impl EventEngine {
     fn admit(&mut self, ops: &[FlashOp], request: Option<u32>) {
         match ops {
             // Most lists: the program of a write, the read of a read.
-            [op] if op.after == 0 && !op.is_background() && op.kind != OpKind::Copies => {
+            [op] if op.after == 0
+                && !op.is_background()
+                && !matches!(op.kind, OpKind::Copies | OpKind::Scan) =>
+            {
                 self.admit_one(op, request);
             }
             _ => self.admit_list(ops, request),
@@ -323,17 +344,29 @@ impl EventEngine {
         for op in ops {
             let listed = match op.kind {
                 OpKind::Copies => self.admit_copies(op),
-                _ => self.admit_one(op, request),
+                OpKind::Scan => self.admit_scan(op, &ops[..self.listed.len()], request),
+                OpKind::Read | OpKind::Program | OpKind::Erase => self.admit_one(op, request),
             };
             self.listed.push(listed);
         }
+        self.scan_in_front = None;
     }
 
     /// Admits copies that nobody waits for, as one entry of a queue.
     fn admit_copies(&mut self, copies: &FlashOp) -> Listed {
         let array = self.layout.planes[copies.plane.index()].array;
         let queue = self.queue_of(OpKind::Read, true);
-        self.enqueue(Op::copies(copies.count, self.transfer_ns(copies)), array, queue)
+        let op = Op::copies(copies.count, self.transfer_ns(copies));
+        self.enqueue_behind_scan(op, array, queue)
+    }
+
+    /// Queues a background operation, or holds it back for the scan that stands before it in its list.
+    #[inline(always)]
+    fn enqueue_behind_scan(&mut self, op: Op, array: u32, queue: u8) -> Listed {
+        match self.scan_in_front {
+            None => self.enqueue(op, array, queue),
+            Some(scan) => self.hold_for_scan(scan, op, array, queue),
+        }
     }
 
     #[inline(always)]
@@ -346,7 +379,8 @@ impl EventEngine {
         let background = request.is_none() || flash_op.is_background();
         let place = self.layout.planes[flash_op.plane.index()];
         let (array, queue) = (place.array, self.queue_of(flash_op.kind, background));
-        let role = self.role_of(background, request);
+        let role = self.role_of(background || flash_op.reads_log(), request);
+        let role = if role == Role::Background && !background { Role::Awaited } else { role };
         let op = Op {
             waiters: NONE,
             request_or_more: if role == Role::Background { 0 } else { request.unwrap_or(NONE) },
@@ -362,6 +396,9 @@ impl EventEngine {
         if held {
             return self.hold(Waiter { op, array, queue, next: NONE });
         }
+        if background && !flash_op.reads_log() {
+            return self.enqueue_behind_scan(op, array, queue);
+        }
         self.enqueue(op, array, queue)
     }
 
@@ -375,6 +412,12 @@ impl EventEngine {
         {
             return self.enqueue(waiter.op, array, queue);
         }
+        if let (Listed::Held { array, queue, .. }, Some(scan)) = (predecessor, self.scan_in_front)
+            && (array, queue) == (waiter.array, waiter.queue)
+            && !self.shared.options.multi_plane
+        {
+            return self.hold_for_scan(scan, waiter.op, array, queue);
+        }
         waiter.next = *self.waiters_of(predecessor);
         let id = self.waiters.insert(waiter);
         *self.waiters_of(predecessor) = id;
@@ -387,7 +430,8 @@ impl EventEngine {
             Listed::Queued { array, queue, index } => {
                 &mut self.arrays[array as usize].queues[queue as usize].at_mut(index).waiters
             }
-            Listed::Waiting(id) => &mut self.waiters.op_mut(id).waiters,
+            Listed::Waiting(id) | Listed::Held { id, .. } => &mut self.waiters.op_mut(id).waiters,
+            Listed::Scan => unreachable!("nothing names a scan"),
         }
     }
 
@@ -437,7 +481,8 @@ impl EventEngine {
         self.follows_host.clear();
         for (index, op) in ops.iter().enumerate() {
             let inherits = op.after > 0 && self.follows_host[index - op.after as usize];
-            self.follows_host.push(inherits || !op.is_background());
+            // With blocking collection the reads of a log block the host like the copies that wait for them.
+            self.follows_host.push(inherits || !(op.is_background() || op.reads_log()));
         }
     }
 
@@ -464,7 +509,11 @@ impl EventEngine {
         let mut id = self.waiters.reversed(list);
         while id != NONE {
             let Waiter { op, array, queue, next } = self.waiters.remove(id);
-            self.enqueue(op, array, queue);
+            if queue == SCANS {
+                self.scan_waits_for_one_less(array);
+            } else {
+                self.enqueue(op, array, queue);
+            }
             id = next;
         }
     }
@@ -488,6 +537,88 @@ impl EventEngine {
             }
         }
         self.woken.clear();
+    }
+}
+
+// Scans.
+impl EventEngine {
+    /// Admits a scan, which waits for the reads of its log among the operations `before` it.
+    #[inline(never)]
+    fn admit_scan(&mut self, scan: &FlashOp, before: &[FlashOp], request: Option<u32>) -> Listed {
+        let arrays = self.layout.arrays_of_block(scan.plane);
+        let number = self.scans.push(*scan, arrays, request.unwrap_or(NONE));
+        if let Some(slot) = request {
+            self.requests[slot as usize].pending += 1;
+        }
+        let since_last = before.iter().rposition(|op| op.kind == OpKind::Scan).map_or(0, |last| last + 1);
+        for at in (since_last..before.len()).filter(|&at| before[at].reads_log()) {
+            self.let_scan_wait(number, self.listed[at]);
+        }
+        self.scan_in_front = Some(number);
+        self.advance_scan(number);
+        Listed::Scan
+    }
+
+    /// Has a scan wait for an operation.
+    fn let_scan_wait(&mut self, scan: u32, predecessor: Listed) {
+        let next = *self.waiters_of(predecessor);
+        let id = self.waiters.insert(Waiter { op: Op::SCAN, array: scan, queue: SCANS, next });
+        *self.waiters_of(predecessor) = id;
+        self.scans.get_mut(scan).pending += 1;
+    }
+
+    fn hold_for_scan(&mut self, scan: u32, op: Op, array: u32, queue: u8) -> Listed {
+        let held = &mut self.scans.get_mut(scan).held;
+        let id = self.waiters.insert(Waiter { op, array, queue, next: *held });
+        *held = id;
+        Listed::Held { id, array, queue }
+    }
+
+    /// An operation that a scan waited for has completed.
+    #[inline(never)]
+    fn scan_waits_for_one_less(&mut self, scan: u32) {
+        self.scans.get_mut(scan).pending -= 1;
+        self.advance_scan(scan);
+    }
+
+    /// Has a scan wait for the background work of its arrays, if it is its turn; books it on the NVRAM if there is none.
+    fn advance_scan(&mut self, number: u32) {
+        if !self.scans.is_next(number) {
+            return;
+        }
+        let Scan { op, arrays, .. } = self.scans.get_mut(number).clone();
+        for &array in &arrays {
+            let queue = &self.arrays[array as usize].queues[BACKGROUND as usize];
+            if !queue.is_empty() {
+                let index = queue.last();
+                self.let_scan_wait(number, Listed::Queued { array, queue: BACKGROUND, index });
+            }
+        }
+        let waits = self.scans.get_mut(number).pending > 0;
+        for array in arrays {
+            let array = &mut self.arrays[array as usize];
+            if waits { array.hurry() } else { array.stop_hurrying(&self.shared.options) }
+        }
+        if waits {
+            return;
+        }
+        self.scans.get_mut(number).is_booked = true;
+        let end = self.nvram.book_scan(&op, self.shared.now());
+        self.shared.events.push_scan_end(number, end);
+    }
+
+    /// NVRAM has been read to its end: what was held back may start, and the next scan of the same arrays has its turn.
+    #[inline(never)]
+    fn scan_ended(&mut self, number: u32) {
+        let Scan { arrays, request, held, .. } = self.scans.remove(number);
+        self.release(held);
+        if request != NONE {
+            self.awaited_done(request);
+        }
+        if let Some(next) = self.scans.first_of(arrays.first().copied()) {
+            self.advance_scan(next);
+        }
+        self.wake_all();
     }
 }
 

@@ -39,6 +39,8 @@ pub(super) enum EventClass {
     Erased,
     /// The controller overhead of a finished request is over. Subject: request.
     Acknowledged,
+    /// NVRAM has been read to its end. Subject: scan.
+    Scanned,
 }
 
 impl EventClass {
@@ -66,9 +68,12 @@ pub(super) struct Event {
     /// When, in nanoseconds.
     pub(super) time: u64,
     pub(super) class: EventClass,
-    /// Index of the array, channel or request concerned.
+    /// Index of the array, channel, request or scan concerned.
     pub(super) subject: u32,
 }
+
+/// Added to the number of a scan among those of requests.
+const SCAN_BIT: u32 = 1 << 31;
 
 /// Bits of a key below the time: class, and the place within an eight.
 pub(super) const KEY_BITS: u32 = 5;
@@ -234,7 +239,7 @@ pub(super) struct EventQueue {
     arrays: Tournament,
     /// When each channel falls free that somebody waits for.
     channels: Tournament,
-    /// Time and request of answers.
+    /// Time and request of answers; time and scan of ends of scans, which are as rare.
     answers: BinaryHeap<Reverse<(u64, u32)>>,
     /// Events of channels and answers go before those of arrays with this key, or a greater one.
     aside_before: u64,
@@ -313,6 +318,11 @@ impl EventQueue {
         self.look_aside();
     }
 
+    /// NVRAM has been read to its end.
+    pub(super) fn push_scan_end(&mut self, scan: u32, time: u64) {
+        self.push_answer(scan | SCAN_BIT, time);
+    }
+
     /// Channels go before, answers behind all arrays of the instant.
     fn look_aside(&mut self) {
         let answer = self.answers.peek().map_or(u64::MAX, |answer| (answer.0.0 + 1) << KEY_BITS);
@@ -352,7 +362,9 @@ impl EventQueue {
             Event { time: free_at, class: EventClass::ChannelFree, subject: self.channels.pop() }
         } else {
             self.answers.pop();
-            Event { time: answer.0, class: EventClass::Acknowledged, subject: answer.1 }
+            let is_scan = answer.1 & SCAN_BIT != 0;
+            let class = if is_scan { EventClass::Scanned } else { EventClass::Acknowledged };
+            Event { time: answer.0, class, subject: answer.1 & !SCAN_BIT }
         };
         self.look_aside();
         Some(event)

@@ -16,6 +16,23 @@
 //! ([`TimingOptions::open_loop`]). Closed loop with queue depth `qd`:
 //! `while timing.outstanding() >= qd { timing.complete_one(); }`, then submit at [`Timing::now_ns`].
 //!
+//! # Scans come before the copies
+//!
+//! A collection must know the referrers of its victim before it copies a page (Remap-SSD, section 4.2: "before the
+//! migrations, valid P2L mappings of the victim superblock need to be retrieved"). The search for them is one
+//! [`OpKind::Scan`] in the list of operations:
+//!
+//! - Background operations that stand behind a scan in its list start only after the scan has ended. An operation that
+//!   names another (`after`) follows that one alone.
+//! - A scan starts after the flash reads of its own log, and when the arrays of its victim have finished the collections
+//!   before it: one victim is collected at a time. While a scan waits, background work goes first on those arrays.
+//! - There is one NVRAM. Scans and stores ([`ControllerWork::nvram_ns`]) take turns in the order in which they are ready,
+//!   so a log that is being scanned holds up stores to it, and other scans.
+//! - The request whose list contains the scan waits for it.
+//!
+//! The event engine takes this literally. On timelines bookings are never moved, so a scan waits for everything that
+//! is booked on the arrays of its victim, host work included.
+//!
 //! Invariants:
 //! - A request completes when every operation it waits for ([`FlashOp::is_background`] is false) has completed.
 //! - The latency of a read on an idle device is exactly tR + transfer + controller overhead.
@@ -27,7 +44,9 @@ mod codec;
 mod event;
 mod event_queue;
 mod latency;
+mod nvram;
 mod op_queue;
+mod scans;
 mod timeline;
 mod unfinished;
 
@@ -37,7 +56,7 @@ use hdrhistogram::Histogram;
 pub use latency::{Completion, LatencySummary};
 use timeline::TimelineEngine;
 
-use crate::address::PlaneId;
+use crate::address::{Address, PlaneId};
 
 /// What the flash does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,7 +71,13 @@ pub enum OpKind {
     /// Pages of a plane read and programmed again in the same plane, [`FlashOp::count`] of them: read, program, read,
     /// program, .., each program after its read.
     Copies,
+    /// NVRAM is read from end to end: [`FlashOp::count`] lines of [`NVRAM_LINE_BYTES`]. No plane executes it;
+    /// [`FlashOp::plane`] is the first plane of the victim whose referrers are looked for, or none.
+    Scan,
 }
+
+/// Bytes of NVRAM that are read at once.
+pub const NVRAM_LINE_BYTES: u32 = 64;
 
 /// Why a flash operation was done. Every reported figure is a sum over causes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -134,11 +159,11 @@ pub struct FlashOp {
     /// Why.
     pub cause: Cause,
     /// How many places back in the same list the operation stands whose result this one needs (a GC program
-    /// needs its read); 0 = it can start when the request arrives. Nothing can name copies.
+    /// needs its read); 0 = it can start when the request arrives. Nothing can name copies or a scan.
     pub after: u16,
     /// Bytes over the channel (0 for an erase; a spare-area read moves only the spare bytes).
     pub bytes: u32,
-    /// How many copies; 1 of anything else.
+    /// How many copies, or lines of NVRAM; 1 of anything else.
     pub count: u32,
 }
 
@@ -154,8 +179,28 @@ impl FlashOp {
     pub fn operations(&self) -> u64 {
         match self.kind {
             OpKind::Copies => 2 * u64::from(self.count),
-            _ => 1,
+            OpKind::Scan => 0,
+            OpKind::Read | OpKind::Program | OpKind::Erase => 1,
         }
+    }
+
+    /// A scan of `bytes` of NVRAM on behalf of a victim whose first plane is `plane`, or of nobody.
+    pub fn scan(plane: Option<PlaneId>, bytes: u64) -> FlashOp {
+        let lines = bytes.div_ceil(u64::from(NVRAM_LINE_BYTES));
+        FlashOp {
+            plane: plane.unwrap_or(PlaneId::NONE),
+            kind: OpKind::Scan,
+            cause: Cause::RemapLog,
+            after: 0,
+            bytes: NVRAM_LINE_BYTES,
+            count: u32::try_from(lines).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// True for a read of a log of mappings on flash: the next scan of the list waits for it.
+    #[inline]
+    fn reads_log(&self) -> bool {
+        (self.kind, self.cause) == (OpKind::Read, Cause::RemapLog)
     }
 
     /// The read and the program of each of its copies.
@@ -200,7 +245,8 @@ pub struct Suspend {
 }
 
 /// How a device schedules. The timeline engine knows neither queues nor priorities: of these options it uses
-/// `independent_planes`, `blocking_gc`, `controller_overhead_ns`, `codec_units`, `keep_completions` and `open_loop` only.
+/// `independent_planes`, `blocking_gc`, `controller_overhead_ns`, `codec_units`, `nvram_line_read_ps`, `keep_completions`
+/// and `open_loop` only.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches; any combination means something")]
 pub struct TimingOptions {
@@ -224,6 +270,8 @@ pub struct TimingOptions {
     pub controller_overhead_ns: u64,
     /// Units that make and apply deltas ([`ControllerWork::codec_ns`]); 0 = as many as there are requests.
     pub codec_units: usize,
+    /// Reading [`NVRAM_LINE_BYTES`] of NVRAM in a scan, in picoseconds.
+    pub nvram_line_read_ps: u64,
     /// Writes acknowledged before they are programmed: the number that may be unfinished; 0 = acknowledge when
     /// programmed. When full, one more write is acknowledged per write whose flash operations finish.
     pub buffered_writes: usize,
@@ -247,6 +295,7 @@ impl Default for TimingOptions {
             independent_planes: false,
             controller_overhead_ns: 0,
             codec_units: 0,
+            nvram_line_read_ps: 50_000,
             buffered_writes: 0,
             keep_completions: false,
             open_loop: false,
@@ -270,6 +319,8 @@ struct Layout {
     /// Channel of each array.
     channel_of_array: Vec<u32>,
     channels: usize,
+    /// Planes that a block lies on.
+    planes_per_block: usize,
 }
 
 impl Layout {
@@ -284,7 +335,17 @@ impl Layout {
             planes: (0..geometry.planes()).map(place).collect(),
             channel_of_array: (0..geometry.planes() / planes_per_array).map(channel).collect(),
             channels: geometry.channels as usize,
+            planes_per_block: geometry.superblock_planes as usize,
         }
+    }
+
+    /// The arrays that hold the block whose first plane is `plane`, each once; none for no plane.
+    fn arrays_of_block(&self, plane: PlaneId) -> Vec<u32> {
+        let Some(first) = plane.some() else { return Vec::new() };
+        let planes = &self.planes[first.index()..first.index() + self.planes_per_block];
+        let mut arrays: Vec<u32> = planes.iter().map(|place| place.array).collect();
+        arrays.dedup();
+        arrays
     }
 
     /// The same with so many arrays on every channel that they fill eights, and the numbers of those that there are.
@@ -302,6 +363,7 @@ impl Layout {
                 .flat_map(|channel| std::iter::repeat_n(channel, stride as usize))
                 .collect(),
             channels: self.channels,
+            planes_per_block: self.planes_per_block,
         };
         (layout, numbers)
     }
@@ -316,8 +378,8 @@ impl Layout {
 pub struct ControllerWork {
     /// Work that requests do side by side (hashing, encoding): it delays the request's own answer.
     pub own_ns: u64,
-    /// Reads and stores of NVRAM. There is one NVRAM, and its bandwidth is the limit: requests wait for each other, in the
-    /// order of submission.
+    /// Stores to NVRAM. There is one NVRAM, and its bandwidth is the limit: requests wait for each other, and for a scan
+    /// that is under way.
     pub nvram_ns: u64,
     /// Making and applying deltas, when the flash operations are done: a part of `own_ns` for which requests wait for each
     /// other if [`TimingOptions::codec_units`] is set.
@@ -328,8 +390,6 @@ pub struct ControllerWork {
 #[derive(Clone, Debug)]
 pub struct Timing {
     engine: Engine,
-    /// When the NVRAM has done what was asked of it so far.
-    nvram_free_ns: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -355,7 +415,7 @@ impl Timing {
             TimingMode::Timeline => Engine::Timeline(Box::new(TimelineEngine::new(&layout, flash, &options))),
             TimingMode::Event => Engine::Event(Box::new(EventEngine::new(&layout, flash, options))),
         };
-        Self { engine, nvram_free_ns: 0 }
+        Self { engine }
     }
 
     /// Prices one host request and returns its number: 0, 1, 2, .. in order of submission. Latency counts from
@@ -368,8 +428,8 @@ impl Timing {
         self.submit_with_work(kind, arrival_ns, ControllerWork::default(), ops)
     }
 
-    /// As [`Timing::submit`], for a request that also takes the controller time of its own: its answer comes that much
-    /// later, and the flash is not held up.
+    /// As [`Timing::submit`], for a request that also takes time of the controller: its answer comes that much later, and
+    /// the flash is not held up.
     #[inline]
     pub fn submit_with_work(
         &mut self,
@@ -378,23 +438,11 @@ impl Timing {
         work: ControllerWork,
         ops: &[FlashOp],
     ) -> u64 {
-        let overhead_ns = work.own_ns + self.book_nvram(arrival_ns, work.nvram_ns);
         match &mut self.engine {
             Engine::None(ledger) => ledger.pass(kind, arrival_ns),
-            Engine::Timeline(engine) => engine.submit(kind, arrival_ns, [overhead_ns, work.codec_ns], ops),
-            Engine::Event(engine) => engine.submit(kind, arrival_ns, [overhead_ns, work.codec_ns], ops),
+            Engine::Timeline(engine) => engine.submit(kind, arrival_ns, work, ops),
+            Engine::Event(engine) => engine.submit(kind, arrival_ns, work, ops),
         }
-    }
-
-    /// Time from the start of a request until the NVRAM has done `ns` of work for it.
-    #[inline]
-    fn book_nvram(&mut self, arrival_ns: u64, ns: u64) -> u64 {
-        if ns == 0 {
-            return 0;
-        }
-        let start = arrival_ns.max(self.now_ns());
-        self.nvram_free_ns = self.nvram_free_ns.max(start) + ns;
-        self.nvram_free_ns - start
     }
 
     /// Prices flash work that belongs to no host request (idle GC, checkpoints), whatever its causes.

@@ -15,6 +15,9 @@ use crate::timing::OpKind;
 /// End of a list in the slab.
 pub(super) const NONE: u32 = u32::MAX;
 
+/// Instead of the number of a queue: what waits is no operation but a scan.
+pub(super) const SCANS: u8 = 3;
+
 /// What a request has to do with an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -52,6 +55,9 @@ impl Op {
         role: Role::Background,
         plane: 0,
     };
+
+    /// Stands for a scan in a [`Waiter`].
+    pub(super) const SCAN: Self = Self::EMPTY;
 
     /// Background copies of `count` pages within an array: read, program, read, program, ..
     pub(super) fn copies(count: u32, transfer_ns: u32) -> Self {
@@ -138,6 +144,11 @@ impl OpQueue {
         if index == 0 { &self.front } else { &self.ring[self.place(index)] }
     }
 
+    /// Place of the last entry, which must exist, as [`OpQueue::at`] counts.
+    pub(super) fn last(&self) -> u32 {
+        self.len - 1
+    }
+
     pub(super) fn at_mut(&mut self, index: u32) -> &mut Op {
         if index == 0 {
             return &mut self.front;
@@ -169,9 +180,11 @@ impl OpQueue {
     /// Takes the front operation, which must exist.
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Op {
-        let op = self.front;
+        let mut op = self.front;
         self.ops -= 1;
         if op.more() > 0 {
+            // Whoever waits for a series waits for its last operation.
+            op.waiters = NONE;
             self.front.step();
         } else {
             self.len -= 1;
@@ -217,6 +230,7 @@ impl OpQueue {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiter {
     pub(super) op: Op,
+    /// Number of the scan, if the queue is [`SCANS`].
     pub(super) array: u32,
     pub(super) queue: u8,
     /// Next on the list it is on: waiters of one operation, held back by one request, or free.

@@ -10,8 +10,10 @@
 
 use super::codec::Codec;
 use super::latency::Ledger;
+use super::nvram::Nvram;
 use super::unfinished::Unfinished;
-use super::{FlashOp, FlashTiming, Layout, OpKind, Place, RequestKind, TimingOptions};
+use super::{ControllerWork, FlashOp, FlashTiming, Layout, OpKind, Place, RequestKind, TimingOptions};
+use crate::address::PlaneId;
 
 /// A resource that serves bookings in order.
 #[derive(Clone, Copy, Default, Debug)]
@@ -43,6 +45,7 @@ impl Lane {
 struct Lanes {
     /// Array and channel of each plane.
     of_plane: Vec<[u32; 2]>,
+    layout: Layout,
     flash: FlashTiming,
     arrays: Vec<Lane>,
     channels: Vec<Lane>,
@@ -53,6 +56,7 @@ impl Lanes {
         let lanes_of = |place: &Place| [place.array, layout.channel_of_array[place.array as usize]];
         Self {
             of_plane: layout.planes.iter().map(lanes_of).collect(),
+            layout: layout.clone(),
             flash,
             arrays: vec![Lane::default(); layout.arrays()],
             channels: vec![Lane::default(); layout.channels],
@@ -71,9 +75,16 @@ impl Lanes {
             OpKind::Program => channel.book(start, transfer) + transfer + program_ns,
             OpKind::Erase => start + erase_ns,
             OpKind::Copies => unreachable!("copies are booked one by one"),
+            OpKind::Scan => unreachable!("no array scans NVRAM"),
         };
         array.hold(start, end);
         end
+    }
+
+    /// When everything ends that is booked on the planes of the block whose first plane is `plane`.
+    fn settled_at(&self, plane: PlaneId) -> u64 {
+        let arrays = self.layout.arrays_of_block(plane);
+        arrays.into_iter().map(|array| self.arrays[array as usize].free_at).max().unwrap_or(0)
     }
 
     #[inline]
@@ -104,6 +115,7 @@ impl Lanes {
 #[derive(Clone, Debug)]
 pub(super) struct TimelineEngine {
     lanes: Lanes,
+    nvram: Nvram,
     blocking_gc: bool,
     controller_overhead_ns: u64,
     codec: Codec,
@@ -122,6 +134,7 @@ impl TimelineEngine {
     pub(super) fn new(layout: &Layout, flash: FlashTiming, options: &TimingOptions) -> Self {
         Self {
             lanes: Lanes::new(layout, flash),
+            nvram: Nvram::new(options),
             blocking_gc: options.blocking_gc,
             controller_overhead_ns: options.controller_overhead_ns,
             codec: Codec::new(options.codec_units),
@@ -139,13 +152,14 @@ impl TimelineEngine {
         &mut self,
         kind: RequestKind,
         arrival_ns: u64,
-        [overhead_ns, codec_ns]: [u64; 2],
+        work: ControllerWork,
         ops: &[FlashOp],
     ) -> u64 {
         let number = self.ledger.number();
         self.now = self.now.max(arrival_ns);
+        let overhead_ns = work.own_ns + self.nvram.book_stores(self.now, work.nvram_ns);
         let flash_end = self.book_all(ops);
-        let wait_ns = self.codec.wait_ns(flash_end, codec_ns);
+        let wait_ns = self.codec.wait_ns(flash_end, work.codec_ns);
         let end = flash_end + self.controller_overhead_ns + overhead_ns + wait_ns;
         self.ledger.complete(kind, number, arrival_ns, end);
         self.answered_at = self.answered_at.max(end);
@@ -175,7 +189,7 @@ impl TimelineEngine {
     fn book_all(&mut self, ops: &[FlashOp]) -> u64 {
         if let [op] = ops
             && op.after == 0
-            && op.kind != OpKind::Copies
+            && !matches!(op.kind, OpKind::Copies | OpKind::Scan)
         {
             self.completed_ops += 1;
             let end = self.lanes.book(op, self.now);
@@ -187,17 +201,31 @@ impl TimelineEngine {
     fn book_list(&mut self, ops: &[FlashOp]) -> u64 {
         self.ends.clear();
         let (mut host_end, mut gc_end) = (self.now, self.now);
+        // The end of the reads of a log on flash, and that of the last scan.
+        let (mut log_end, mut scan_end) = (self.now, self.now);
         for op in ops {
             let ready = match op.after as usize {
                 0 => self.now,
                 back => self.ends[self.ends.len() - back],
             };
             let background = op.is_background();
-            let ready = if self.blocking_gc && !background { ready.max(gc_end) } else { ready };
+            let ready = match background {
+                true if op.after == 0 => ready.max(scan_end),
+                false if self.blocking_gc && !op.reads_log() => ready.max(gc_end),
+                _ => ready,
+            };
             let end = match op.kind {
                 OpKind::Copies => self.lanes.book_copies(op, ready),
-                _ => self.lanes.book(op, ready),
+                OpKind::Scan => {
+                    let ready = ready.max(log_end).max(self.lanes.settled_at(op.plane));
+                    scan_end = self.nvram.book_scan(op, ready);
+                    scan_end
+                }
+                OpKind::Read | OpKind::Program | OpKind::Erase => self.lanes.book(op, ready),
             };
+            if op.reads_log() {
+                log_end = log_end.max(end);
+            }
             let last = if background { &mut gc_end } else { &mut host_end };
             *last = end.max(*last);
             self.ends.push(end);

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use wearwell::nand::{FlashTiming, Geometry};
-use wearwell::timing::{FlashOp, OpKind, TimingOptions};
+use wearwell::timing::{Cause, FlashOp, OpKind, TimingOptions};
 
 /// Classes of events, in the order of simultaneous ones.
 const FREE: u8 = 0;
@@ -14,6 +14,7 @@ const SENSED: u8 = 1;
 const MOVED: u8 = 2;
 const PROGRAMMED: u8 = 3;
 const ERASED: u8 = 4;
+const SCANNED: u8 = 5;
 
 struct Op {
     flash: FlashOp,
@@ -22,6 +23,9 @@ struct Op {
     array: usize,
     /// Joined its queue; until then it waits for its predecessor.
     queued: bool,
+    /// A scan that has to end before it joins its queue.
+    held_by: Option<usize>,
+    done: bool,
     followers: Vec<usize>,
 }
 
@@ -54,6 +58,10 @@ pub struct Reference {
     heap: BinaryHeap<Reverse<(u64, u8, usize, u64)>>,
     now: u64,
     left: Vec<usize>,
+    /// Operations that are scans and have not ended, in the order of admission.
+    scans: Vec<usize>,
+    /// The scan that reads NVRAM, and those that wait for it, in order.
+    reading: VecDeque<usize>,
     /// Arrays that got work at this event.
     touched: Vec<usize>,
     /// Completion time per request.
@@ -92,6 +100,8 @@ impl Reference {
             heap: BinaryHeap::new(),
             now: 0,
             left: Vec::new(),
+            scans: Vec::new(),
+            reading: VecDeque::new(),
             touched: Vec::new(),
             completed: Vec::new(),
         }
@@ -106,14 +116,96 @@ impl Reference {
         self.left.push(awaited);
         self.completed.push((awaited == 0).then_some(arrival));
         let base = self.ops.len();
+        let mut scan = None;
         for (index, flash) in list.iter().enumerate() {
             let op = self.op(*flash, request);
+            let held_by = scan.filter(|_| op.flash.is_background());
             self.ops.push(op);
-            match flash.after as usize {
-                0 => self.join(base + index),
-                back => self.follow(base + index, base + index - back),
+            let id = base + index;
+            if flash.kind == OpKind::Scan {
+                scan = Some(id);
+                self.scans.push(id);
+                self.consider_scans();
+                continue;
+            }
+            match (flash.after as usize, held_by) {
+                (0, None) => self.join(id),
+                (0, Some(scan)) => self.hold(id, scan),
+                (back, _) => self.follow(id, id - back),
             }
         }
+        self.consider_touched();
+    }
+
+    fn hold(&mut self, op: usize, scan: usize) {
+        self.ops[op].held_by = Some(scan);
+        self.ops[scan].followers.push(op);
+    }
+
+    /// The arrays of the victim that a scan is for.
+    fn arrays_of(&self, scan: usize) -> Vec<usize> {
+        let first = self.ops[scan].flash.plane.0;
+        if first == u32::MAX {
+            return vec![];
+        }
+        let per_array = if self.options.independent_planes { 1 } else { self.geometry.planes_per_die };
+        (first..first + self.geometry.superblock_planes).map(|plane| (plane / per_array) as usize).collect()
+    }
+
+    /// Log reads of the same list before a scan, and behind the scan before it.
+    fn log_is_read(&self, scan: usize) -> bool {
+        let request = self.ops[scan].request;
+        let before = self.ops[..scan].iter().rev();
+        let own = before.take_while(|op| op.request == request && op.flash.kind != OpKind::Scan);
+        let is_log = |op: &&Op| (op.flash.kind, op.flash.cause) == (OpKind::Read, Cause::RemapLog);
+        own.filter(is_log).all(|op| op.done)
+    }
+
+    /// A scan waits for its arrays if its log has been read and no other scan of the same arrays was admitted before.
+    fn waits_for_arrays(&self, scan: usize) -> bool {
+        let arrays = self.arrays_of(scan);
+        let first = self.scans.iter().find(|&&other| self.arrays_of(other) == arrays);
+        !self.reading.contains(&scan) && first == Some(&scan) && self.log_is_read(scan)
+    }
+
+    fn is_hurried(&self, array: usize) -> bool {
+        let waits = |&&scan: &&usize| self.waits_for_arrays(scan) && self.arrays_of(scan).contains(&array);
+        self.scans.iter().any(|scan| waits(&scan))
+    }
+
+    /// Background work of an array: queued, running or suspended.
+    fn has_background(&self, array: usize) -> bool {
+        let Array { queues, running, suspended, .. } = &self.arrays[array];
+        let yields = |&op: &usize| self.ops[op].queue == 2;
+        !queues[2].is_empty() || running.iter().any(yields) || suspended.iter().any(yields)
+    }
+
+    fn consider_scans(&mut self) {
+        for scan in self.scans.clone() {
+            let idle = |&array: &usize| !self.has_background(array);
+            if self.waits_for_arrays(scan) && self.arrays_of(scan).iter().all(idle) {
+                self.reading.push_back(scan);
+                if self.reading.len() == 1 {
+                    self.read_nvram();
+                }
+            }
+        }
+    }
+
+    fn read_nvram(&mut self) {
+        let scan = self.reading[0];
+        let lines = self.ops[scan].flash.count as u64;
+        self.at(lines * self.options.nvram_line_read_ps / 1000, SCANNED, scan);
+    }
+
+    fn nvram_read(&mut self) {
+        let scan = self.reading.pop_front().unwrap();
+        if !self.reading.is_empty() {
+            self.read_nvram();
+        }
+        self.scans.retain(|&other| other != scan);
+        self.complete(scan);
+        self.consider_scans();
         self.consider_touched();
     }
 
@@ -122,17 +214,22 @@ impl Reference {
         let per_array = if self.options.independent_planes { 1 } else { self.geometry.planes_per_die };
         let urgent = flash.kind == OpKind::Read && self.options.read_priority;
         let queue = match flash.is_background() {
+            _ if flash.kind == OpKind::Scan => usize::MAX,
             true if self.options.gc_yields => 2,
             false if urgent => 0,
             _ => 1,
         };
-        Op { flash, request, queue, array: (plane / per_array) as usize, queued: false, followers: vec![] }
+        let array = (plane / per_array) as usize;
+        Op { flash, request, queue, array, queued: false, held_by: None, done: false, followers: vec![] }
     }
 
     fn follow(&mut self, op: usize, predecessor: usize) {
         let (a, b) = (&self.ops[op], &self.ops[predecessor]);
-        if b.queued && a.array == b.array && a.queue == b.queue && !self.options.multi_plane {
+        let same_queue = a.array == b.array && a.queue == b.queue && !self.options.multi_plane;
+        if same_queue && b.queued {
             self.join(op);
+        } else if let (true, Some(scan)) = (same_queue, b.held_by) {
+            self.hold(op, scan);
         } else {
             self.ops[predecessor].followers.push(op);
         }
@@ -160,7 +257,7 @@ impl Reference {
                 return;
             }
             self.heap.pop();
-            if class >= PROGRAMMED && self.arrays[subject].version != version {
+            if matches!(class, PROGRAMMED | ERASED) && self.arrays[subject].version != version {
                 continue;
             }
             self.now = time;
@@ -168,18 +265,21 @@ impl Reference {
                 FREE => self.channel_free(subject),
                 SENSED => self.want_channel(subject),
                 MOVED => self.moved(subject),
+                SCANNED => self.nvram_read(),
                 _ => self.array_done(subject),
             }
         }
     }
 
     fn at(&mut self, delay: u64, class: u8, subject: usize) {
-        let version = if class >= PROGRAMMED { self.arrays[subject].version } else { 0 };
+        let of_phase = matches!(class, PROGRAMMED | ERASED);
+        let version = if of_phase { self.arrays[subject].version } else { 0 };
         self.heap.push(Reverse((self.now + delay, class, subject, version)));
     }
 
     fn behind(&self, array: usize) -> bool {
-        self.arrays[array].queues[2].len() > self.options.gc_backlog_ops as usize
+        let bound = if self.is_hurried(array) { 0 } else { self.options.gc_backlog_ops as usize };
+        self.arrays[array].queues[2].len() > bound
     }
 
     /// Something changed at an array: start or suspend what the rules say.
@@ -243,7 +343,7 @@ impl Reference {
             OpKind::Read => self.at(self.flash.read_ns, SENSED, index),
             OpKind::Program => self.want_channel(index),
             OpKind::Erase => self.begin_phase(index, self.flash.erase_ns),
-            OpKind::Copies => unreachable!("taken apart"),
+            OpKind::Copies | OpKind::Scan => unreachable!("taken apart, or no work of an array"),
         }
     }
 
@@ -290,6 +390,7 @@ impl Reference {
                 self.want_channel(index);
             }
             self.complete(op);
+            self.consider_scans();
             self.consider(index);
             return self.consider_touched();
         }
@@ -306,11 +407,13 @@ impl Reference {
         for op in std::mem::take(&mut self.arrays[index].running) {
             self.complete(op);
         }
+        self.consider_scans();
         self.consider(index);
         self.consider_touched();
     }
 
     fn complete(&mut self, id: usize) {
+        self.ops[id].done = true;
         for follower in std::mem::take(&mut self.ops[id].followers) {
             self.join(follower);
         }

@@ -1,0 +1,62 @@
+//! What the scan of a log costs (Remap-SSD, section 5.2): a collection copies nothing before it knows the referrers of its
+//! victim, so on a saturated drive the time of all scans is added to the time of the run.
+
+mod common;
+
+use common::{config_of, generated, measure};
+use wearwell_replay::record::RunRecord;
+
+/// A 64th of the paper's 36 GiB: a quarter of the superblocks, a sixteenth of the pages in each. Logs shrink alike.
+const DRIVE: [&str; 5] = [
+    "device.preset=rm-36g",
+    "device.blocks_per_plane=144",
+    "device.pages_per_block=64",
+    "precondition.mode=aged",
+    "replay.arrival=closed",
+];
+const LOAD: &str = "uniform:pages=117964,requests=524288,seed=1";
+const CONTENT: &str = "content.model=zipf:a=0.2,contents=91750";
+
+fn run(mode: &str, read_ns: u32, map: &str) -> RunRecord {
+    let timing = [format!("timing.mode={mode}"), format!("timing.nvram_read_ns={read_ns}")];
+    let settings = [&DRIVE[..], &[&timing[0], &timing[1], CONTENT, map, "remap.size_mib=1.875"]].concat();
+    let record = measure(&config_of(&settings), &generated(LOAD), "remap");
+    assert!(!record.partial, "{:?}", record.partial_reason);
+    record
+}
+
+fn device_s(record: &RunRecord) -> f64 {
+    record.timing.as_ref().expect("the run was timed").device_s
+}
+
+#[track_caller]
+fn assert_scans_cost_their_time(mode: &str) {
+    for read_ns in [50, 500] {
+        let [opt, log] = ["remap.reverse_map=ideal", "remap.reverse_map=nvram-log"].map(|map| run(mode, read_ns, map));
+        let same = |of: fn(&RunRecord) -> u64| assert_eq!(of(&opt), of(&log), "the runs differ in scans alone");
+        same(|record| record.programs);
+        same(|record| record.erases);
+        let scans_s = log.parts["referrer_scan_bytes"] / 64.0 * f64::from(read_ns) * 1e-9;
+        let cost_s = device_s(&log) - device_s(&opt);
+        assert!(scans_s > 0.01 * device_s(&opt), "{scans_s} s of scans are too few to measure");
+        assert!(cost_s >= 0.9 * scans_s, "{mode}, {read_ns} ns: scans of {scans_s} s cost {cost_s} s");
+    }
+}
+
+#[test]
+fn log_scans_cost_device_time_on_events() {
+    assert_scans_cost_their_time("event");
+}
+
+#[test]
+fn log_scans_cost_device_time_on_timelines() {
+    assert_scans_cost_their_time("timeline");
+}
+
+/// A victim's own segments are scanned in a thousandth of the time.
+#[test]
+fn segments_cost_what_opt_costs() {
+    let [opt, segments] = ["remap.reverse_map=ideal", "remap.reverse_map=segments"].map(|map| run("event", 50, map));
+    let cost = device_s(&segments) / device_s(&opt) - 1.0;
+    assert!((-0.01..0.01).contains(&cost), "Remap-SSD costs {cost} of the time of Opt");
+}

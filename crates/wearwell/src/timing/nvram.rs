@@ -1,0 +1,33 @@
+//! The NVRAM of a device as a resource of time: one, which does one thing at a time.
+
+use super::{FlashOp, TimingOptions};
+
+/// When the NVRAM is free. Stores and scans take turns in the order in which they are ready.
+#[derive(Clone, Debug)]
+pub(super) struct Nvram {
+    free_at: u64,
+    line_read_ps: u64,
+}
+
+impl Nvram {
+    pub(super) fn new(options: &TimingOptions) -> Self {
+        Self { free_at: 0, line_read_ps: options.nvram_line_read_ps }
+    }
+
+    /// Books a scan that is ready at `ready`; returns when it ends.
+    pub(super) fn book_scan(&mut self, scan: &FlashOp, ready: u64) -> u64 {
+        self.book(ready, u64::from(scan.count).saturating_mul(self.line_read_ps) / 1000)
+    }
+
+    /// Books stores that take `ns` together for a request that starts at `now`; returns how long the request waits for
+    /// them.
+    #[inline]
+    pub(super) fn book_stores(&mut self, now: u64, ns: u64) -> u64 {
+        if ns == 0 { 0 } else { self.book(now, ns) - now }
+    }
+
+    fn book(&mut self, ready: u64, ns: u64) -> u64 {
+        self.free_at = self.free_at.max(ready) + ns;
+        self.free_at
+    }
+}

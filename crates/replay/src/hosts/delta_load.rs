@@ -6,10 +6,10 @@
 //! be asked for at its own operating point. It is no substitute for a trace.
 //!
 //! - `hot` of all pages are hot at a time. A share `deltas` of the writes overwrites hot pages, equally often each; the
-//!   other writes are uniform over all pages.
+//!   other writes are uniform over the other pages.
 //! - A hot page stays hot for `life` of such writes on average; then another page takes its place. The first write of a
 //!   page that became hot is no delta, and pages that cooled down have to be found and merged.
-//! - A share `hot_reads` of the reads goes to hot pages, the other reads are uniform over all pages.
+//! - A share `hot_reads` of the reads goes to hot pages, the other reads are uniform over the other pages.
 //! - Requests are single pages; with a `rate`, arrivals are Poisson.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -29,7 +29,7 @@ pub(super) const KIND: Kind = Kind {
         Key { name: "requests", default: "1000000", meaning: "how many requests" },
         Key { name: "write", default: "0.7", meaning: "share of requests that write, 0 to 1" },
         Key { name: "deltas", default: "0.84", meaning: "share of writes to hot pages, 0 to 1" },
-        Key { name: "hot", default: "0.03", meaning: "share of pages that are hot at a time, 0 to 1" },
+        Key { name: "hot", default: "0.03", meaning: "share of pages that are hot at a time, 0 to 0.9" },
         Key {
             name: "life",
             default: "64",
@@ -51,9 +51,10 @@ pub(super) struct DeltaLoad {
     reads_hot: Chance,
     gap_ns: f64,
     time_ns: f64,
-    /// The hot pages; the next one to be replaced.
+    /// The hot pages; the next one to be replaced; by page, whether it is hot.
     hot: Vec<u64>,
     oldest: usize,
+    is_hot: Vec<bool>,
     /// Pages in the order in which they become hot, and how many did.
     order: Permutation,
     heated: u64,
@@ -65,10 +66,14 @@ impl DeltaLoad {
     pub(super) fn new(keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
         let pages = keys.integer("pages", 16..=u64::from(u32::MAX))?;
         let rate = keys.number("rate", 0.0..=1e9)?;
-        let hot_pages = ((pages as f64 * keys.number("hot", 0.0..=1.0)?) as u64).clamp(1, pages);
+        let hot_pages = ((pages as f64 * keys.number("hot", 0.0..=0.9)?) as u64).max(1);
         let order = Permutation::new(pages, keys.integer("seed", 0..=u64::MAX)?);
+        let hot: Vec<u64> = (0..hot_pages).map(|rank| order.apply(rank)).collect();
+        let mut is_hot = vec![false; pages as usize];
+        hot.iter().for_each(|&page| is_hot[page as usize] = true);
         Ok(Self {
-            hot: (0..hot_pages).map(|rank| order.apply(rank)).collect(),
+            hot,
+            is_hot,
             heated: hot_pages,
             oldest: 0,
             order,
@@ -87,9 +92,13 @@ impl DeltaLoad {
 
     fn page(&mut self, is_hot: bool) -> u64 {
         if is_hot {
-            self.hot[below(&mut self.random, self.hot.len() as u64) as usize]
-        } else {
-            below(&mut self.random, self.pages)
+            return self.hot[below(&mut self.random, self.hot.len() as u64) as usize];
+        }
+        loop {
+            let page = below(&mut self.random, self.pages);
+            if !self.is_hot[page as usize] {
+                return page;
+            }
         }
     }
 
@@ -99,7 +108,11 @@ impl DeltaLoad {
         if self.hot_writes % self.life != 0 {
             return;
         }
-        self.hot[self.oldest] = self.order.apply(self.heated % self.pages);
+        // The order is a permutation, so a page that is next can be hot only if nearly all are.
+        let next = self.order.apply(self.heated % self.pages);
+        self.is_hot[self.hot[self.oldest] as usize] = false;
+        self.is_hot[next as usize] = true;
+        self.hot[self.oldest] = next;
         self.heated += 1;
         self.oldest = (self.oldest + 1) % self.hot.len();
     }

@@ -6,9 +6,16 @@
 //! first half ages it; its values stand beside the others. Scaled down, planes have fewer blocks and the buffer fewer pages, in proportion to the
 //! requests. Contents differ from what they replace by Gaussian ratios, as in the paper; the encoder runs at 934 MHz,
 //! where the bus is slower than it.
+//!
+//! How often the originals overwrite and read an address soon again is not published, and it decides the share of delta
+//! writes (Pc). So there is a second family, `set/`: the load `delta-load` whose Pc is set to what the paper reports (its
+//! three means of Figure 6 imply 0.83 to 0.84), on the paper's drive full of data and half full, under a light load and
+//! saturated. Around it one thing at a time is changed: spare space, size and life of the hot set, reads of hot pages, open
+//! pages of the temp buffer. On two traces codec and scan are taken away one by one.
 
 use super::experiment::{Experiment, Run, Runs, Setting, Size, Source};
 use super::verdict::Value;
+use crate::theory;
 
 /// Traces: the paper's name and ours.
 const TRACES: [(&str, &str); 6] =
@@ -22,16 +29,16 @@ const BLOCK: f64 = 64.0;
 /// The paper's drive, scaled down. Every plane has open blocks of its own for pages, copies and deltas, so the number of
 /// planes shrinks first: with all of them, opening the delta log would cost more than a short trace saves.
 fn drive(setting: &Setting, scale: f64) -> Vec<String> {
-    let planes = (64.0 * scale).round().clamp(4.0, 64.0);
-    let channels = (planes / 4.0).ceil();
+    let Chips { channels, blocks_per_plane } = Chips::of(scale);
     vec![
         "device.preset=df-64g".to_owned(),
         format!("device.channels={channels}"),
-        format!("device.blocks_per_plane={}", (4096.0 * scale * 16.0 / channels).round()),
+        format!("device.blocks_per_plane={blocks_per_plane}"),
         format!("buffer.pages={}", (16_384.0 * scale).round()),
         "precondition.mode=steady".to_owned(),
         "timing.mode=event".to_owned(),
         "timing.delta_encode_us=29.1".to_owned(),
+        "timing.delta_decode_us=7.2".to_owned(),
         format!("replay.seed={}", setting.seed),
     ]
 }
@@ -60,6 +67,50 @@ fn content(ratio: &str) -> String {
     format!("content.model=unique:delta={ratio}")
 }
 
+/// Drives of the loads whose Pc is set: spare share of the physical pages.
+const SET_DRIVES: [(&str, &str); 2] = [("full", "0.3"), ("half", "0.5")];
+/// How requests come: Poisson arrivals of so many per second and chip, or so many in flight per chip.
+const LEVELS: [(&str, Level); 3] =
+    [("light", Level::PerSecond(300)), ("busy", Level::PerSecond(2000)), ("saturated", Level::InFlight(32))];
+/// Spare shares of the curve.
+const SPARES: [&str; 6] = ["0.1", "0.2", "0.3", "0.4", "0.5", "0.7"];
+/// What one parameter of the load makes of the result: name, and what it is instead.
+const VARIATIONS: [(&str, &str); 6] = [
+    ("hot 1 %", "hot=0.01"),
+    ("hot 6 %", "hot=0.06"),
+    ("life 8", "life=8"),
+    ("life 32", "life=32"),
+    ("hot reads 0", "hot_reads=0"),
+    ("hot reads 5.5 %", "hot_reads=0.055"),
+];
+/// Logical pages per entry of the table of access counts.
+const HEAT_SHARES: [f64; 4] = [256.0, 64.0, 16.0, 4.0];
+/// What is taken away, and how.
+const TAKEN_AWAY: [(&str, &[&str]); 3] = [
+    ("codec", &[CODEC_FREE[0], CODEC_FREE[1]]),
+    ("scan", &[UNSCANNED]),
+    ("both", &[CODEC_FREE[0], CODEC_FREE[1], UNSCANNED]),
+];
+/// Variants of the runs at Rc = 0.5: name, what it is called in a row, settings.
+const SET_VARIANTS: [(&str, &str, &[&str]); 4] = [
+    ("open4", "four open pages", &["delta.open_pages=4"]),
+    ("codec-free", "codec free", &CODEC_FREE),
+    ("both", "four open pages and codec free", &["delta.open_pages=4", CODEC_FREE[0], CODEC_FREE[1]]),
+    ("unscanned", "no scan", &[UNSCANNED]),
+];
+const CODEC_FREE: [&str; 2] = ["timing.delta_encode_us=0", "timing.delta_decode_us=0"];
+const UNSCANNED: &str = "delta.scan_interval_writes=0";
+/// Ratios of the runs that are examined, and of the variations.
+const ENDS: [&str; 2] = ["0.50", "0.20"];
+/// Traces on which that is done: the one with the most writes, and the one with the most deltas.
+const EXAMINED: [(&str, &str); 2] = [("F1", "f1"), ("C8", "c8")];
+
+#[derive(Clone, Copy)]
+enum Level {
+    PerSecond(u32),
+    InFlight(u32),
+}
+
 /// Everything that the rows need.
 pub fn experiments(setting: &Setting) -> Vec<Experiment> {
     let scale = match setting.size {
@@ -81,6 +132,165 @@ pub fn experiments(setting: &Setting) -> Vec<Experiment> {
         }
     }
     experiments.extend(synthetic(setting));
+    experiments.extend(taken_away(setting, scale));
+    experiments.extend(heat_tables(setting, scale));
+    experiments.extend(set_loads(setting));
+    experiments
+}
+
+/// The traces with the codec, the scan, or both for free.
+fn taken_away(setting: &Setting, scale: f64) -> Vec<Experiment> {
+    let mut experiments = Vec::new();
+    for (trace, name) in EXAMINED {
+        let (counted, size) = setting.traces.source(name, &format!(",seed={}", setting.seed), scale);
+        for (what, without) in TAKEN_AWAY {
+            for ratio in ENDS {
+                let (source, settings) = with_deltas(&counted, ratio, &drive(setting, size));
+                let settings = [settings, strings(without)].concat();
+                let name = format!("{trace}/{ratio}-without-{what}");
+                experiments.push(Experiment::replay(name, (source, size), "delta", settings));
+            }
+        }
+    }
+    experiments
+}
+
+/// F1 with tables of access counts of other sizes.
+fn heat_tables(setting: &Setting, scale: f64) -> Vec<Experiment> {
+    let (counted, size) = setting.traces.source("f1", &format!(",seed={}", setting.seed), scale);
+    let one = |pages_per_entry: &f64| {
+        let (source, mut settings) = with_deltas(&counted, "0.35", &drive(setting, size));
+        let entries = Chips::of(size).logical_pages(0.3) as f64 / pages_per_entry;
+        settings.push(format!("delta.heat_entries={entries:.0}"));
+        Experiment::replay(format!("F1/heat-{pages_per_entry}"), (source, size), "delta", settings)
+    };
+    HEAT_SHARES.iter().map(one).collect()
+}
+
+fn strings(of: &[&str]) -> Vec<String> {
+    of.iter().map(|&text| text.to_owned()).collect()
+}
+
+/// The paper's drive at a scale: [`drive`] has these settings.
+#[derive(Clone, Copy)]
+struct Chips {
+    channels: f64,
+    blocks_per_plane: f64,
+}
+
+impl Chips {
+    fn of(scale: f64) -> Self {
+        let planes = (64.0 * scale).round().clamp(4.0, 64.0);
+        let channels = (planes / 4.0).ceil();
+        Self { channels, blocks_per_plane: (4096.0 * scale * 16.0 / channels).round() }
+    }
+
+    /// Pages of the host if so much of the flash is spare.
+    fn logical_pages(self, spare: f64) -> u64 {
+        let pages = self.channels * 4.0 * self.blocks_per_plane * BLOCK;
+        (pages * (1.0 - spare)) as u64
+    }
+}
+
+/// The load at the Pc that the paper reports, with one key instead of its own.
+fn set_load(setting: &Setting, pages: u64, requests: f64, keys: &str) -> String {
+    let standard = ["deltas=0.98", "hot=0.03", "life=128", "hot_reads=0.02"];
+    let replaced =
+        |key: &&str| !keys.split(',').any(|other| other.split('=').next() == key.split('=').next());
+    let standard: Vec<&str> = standard.into_iter().filter(replaced).collect();
+    let keys = [keys, &standard.join(",")].join(",");
+    format!(
+        "delta-load:pages={pages},requests={requests},write=0.5,seed={},{}",
+        setting.seed,
+        keys.trim_matches(',')
+    )
+}
+
+/// Baseline and the three ratios on one drive.
+struct SetRun<'a> {
+    name: String,
+    spare: &'a str,
+    keys: String,
+    /// For both designs, and for the delta design only.
+    settings: Vec<String>,
+    of_delta: Vec<String>,
+    ratios: &'a [&'a str],
+}
+
+fn set_loads(setting: &Setting) -> Vec<Experiment> {
+    let scale = match setting.size {
+        Size::Quick => 0.02,
+        Size::Full => 0.2,
+    };
+    let channels = Chips::of(scale).channels;
+    let mut runs = Vec::new();
+    for (drive, spare) in SET_DRIVES {
+        for (level, how) in LEVELS {
+            let (keys, mut settings) = match how {
+                Level::PerSecond(rate) => (format!("rate={}", f64::from(rate) * channels), Vec::new()),
+                Level::InFlight(depth) => {
+                    let depth = format!("replay.queue_depth={}", f64::from(depth) * channels);
+                    (String::new(), vec!["replay.arrival=closed".to_owned(), depth])
+                }
+            };
+            settings.push("timing.mode=event".to_owned());
+            let name = format!("set/{drive}-{level}");
+            let of = |name: String, of_delta: Vec<String>, ratios| SetRun {
+                name,
+                spare,
+                keys: keys.clone(),
+                settings: settings.clone(),
+                of_delta,
+                ratios,
+            };
+            runs.push(of(name.clone(), Vec::new(), &RATIOS[..]));
+            if level == "busy" {
+                continue;
+            }
+            for (variant, _, settings) in SET_VARIANTS {
+                runs.push(of(format!("{name}-{variant}"), strings(settings), &RATIOS[..1]));
+            }
+        }
+    }
+    let counted = |name: String, spare, keys: &str, ratios| SetRun {
+        name,
+        spare,
+        keys: keys.to_owned(),
+        settings: vec!["timing.mode=none".to_owned()],
+        of_delta: Vec::new(),
+        ratios,
+    };
+    runs.extend(SPARES.map(|spare| counted(format!("set/spare-{spare}"), spare, "", &RATIOS[..])));
+    runs.extend(VARIATIONS.map(|(name, keys)| counted(format!("set/{name}"), "0.3", keys, &ENDS[..])));
+    runs.iter().flat_map(|run| set_experiments(setting, scale, run)).collect()
+}
+
+fn set_experiments(setting: &Setting, scale: f64, run: &SetRun<'_>) -> Vec<Experiment> {
+    let spare: f64 = run.spare.parse().expect("a share");
+    let pages = Chips::of(scale).logical_pages(spare) - 1;
+    let load = set_load(setting, pages, 10e6 * scale, &run.keys);
+    let mut settings = drive(setting, scale);
+    settings.push(format!("device.over_provisioning={}", run.spare));
+    settings.push("device.over_provisioning_of=physical".to_owned());
+    settings.extend_from_slice(&run.settings);
+    let mut experiments = Vec::new();
+    let is_variant = !run.of_delta.is_empty();
+    if !is_variant {
+        let source = Source::Generated(load.clone());
+        let name = format!("{}/baseline", run.name);
+        experiments.push(Experiment::replay(name, (source, scale), "page-map", settings.clone()));
+    }
+    for ratio in run.ratios {
+        let source = Source::Generated(format!("{load}+unique:delta={ratio}"));
+        let of_delta = [run.of_delta.clone(), vec![COUNTS_DEAD_DELTAS.to_owned()]].concat();
+        let settings = [settings.clone(), of_delta].concat();
+        experiments.push(Experiment::replay(
+            format!("{}/{ratio}", run.name),
+            (source, scale),
+            "delta",
+            settings,
+        ));
+    }
     experiments
 }
 
@@ -152,11 +362,187 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
         }
         "DF-27" => median_of(runs, time_per_collection),
         "DF-28" => {
-            RATIOS.iter().map(|ratio| Ok(Value::new(*ratio, mean(runs, ratio, double_reads)?))).collect()
+            let mut values = Vec::new();
+            for (name, value) in [("", read_latency_added as Compared), ("two pages ", double_reads)] {
+                for ratio in RATIOS {
+                    match mean(runs, ratio, value) {
+                        Ok(mean) => values.push(Value::new(format!("{name}{ratio}"), mean)),
+                        Err(why) => return Some(Err(why)),
+                    }
+                }
+            }
+            Ok(values)
         }
-        "DF-29" => one_of(runs, "F2", "0.50", double_reads),
+        "DF-29" => read_latency_on_f2(runs),
+        "DF-34" => set_collections(runs),
+        "DF-35" => set_latencies(runs),
+        "DF-36" => set_reads(runs),
+        "DF-37" => spare_curve(runs),
+        "DF-38" => variations(runs),
+        "DF-39" => table_sizes(runs),
+        "DF-40" => what_latency_is_made_of(runs),
+        "DF-41" => forms_beside_runs(runs),
         _ => return None,
     })
+}
+
+fn read_latency_on_f2(runs: &Runs) -> Result<Vec<Value>> {
+    let value = compared(runs, "F2", "", "0.50", read_latency_added)?;
+    let two_pages = compared(runs, "F2", "", "0.50", double_reads)?;
+    Ok(vec![Value::new("F2", value), Value::new("two pages F2", two_pages)])
+}
+
+/// A delta run of a load whose Pc is set, and its baseline.
+fn set_pair<'a>(runs: &'a Runs, of: &str, ratio: &str) -> Result<(Run<'a>, Run<'a>)> {
+    Ok((runs.get(&format!("set/{of}/{ratio}"))?, runs.get(&format!("set/{of}/baseline"))?))
+}
+
+/// A variant of a run has the run's baseline.
+fn set_variant<'a>(runs: &'a Runs, of: &str, variant: &str) -> Result<(Run<'a>, Run<'a>)> {
+    Ok((runs.get(&format!("set/{of}-{variant}/0.50"))?, runs.get(&format!("set/{of}/baseline"))?))
+}
+
+fn set_collections(runs: &Runs) -> Result<Vec<Value>> {
+    let mut values = Vec::new();
+    for (drive, _) in SET_DRIVES {
+        let of = format!("{drive}-light");
+        for ratio in RATIOS {
+            let (run, baseline) = set_pair(runs, &of, ratio)?;
+            values.push(Value::new(format!("{drive} {ratio}"), collections_left(run, baseline)));
+        }
+        let (run, baseline) = set_pair(runs, &of, "0.35")?;
+        values.push(Value::new(format!("{drive} Pc %"), 100.0 * delta_share(run)));
+        values.push(Value::new(format!("{drive} invalid pages per victim"), gain(baseline)));
+        for (variant, name, _) in [SET_VARIANTS[0], SET_VARIANTS[3]] {
+            let (run, baseline) = set_variant(runs, &of, variant)?;
+            values.push(Value::new(format!("{drive} 0.50, {name}"), collections_left(run, baseline)));
+        }
+    }
+    Ok(values)
+}
+
+fn set_latencies(runs: &Runs) -> Result<Vec<Value>> {
+    let mut values = Vec::new();
+    for (drive, _) in SET_DRIVES {
+        for (level, _) in LEVELS {
+            let of = format!("{drive}-{level}");
+            for ratio in RATIOS {
+                let (run, baseline) = set_pair(runs, &of, ratio)?;
+                values.push(Value::new(format!("{drive} {level} {ratio}"), latency_saved(run, baseline)));
+            }
+            if level == "busy" {
+                continue;
+            }
+            for (variant, name, _) in SET_VARIANTS {
+                let (run, baseline) = set_variant(runs, &of, variant)?;
+                values
+                    .push(Value::new(format!("{drive} {level} 0.50, {name}"), latency_saved(run, baseline)));
+            }
+        }
+    }
+    Ok(values)
+}
+
+fn set_reads(runs: &Runs) -> Result<Vec<Value>> {
+    let mut values = Vec::new();
+    for (drive, _) in SET_DRIVES {
+        for ratio in RATIOS {
+            let (run, baseline) = set_pair(runs, &format!("{drive}-light"), ratio)?;
+            values.push(Value::new(format!("{drive} light {ratio}"), read_latency_added(run, baseline)));
+            values.push(Value::new(format!("two pages {drive} {ratio}"), double_reads(run, baseline)));
+            let (run, baseline) = set_pair(runs, &format!("{drive}-saturated"), ratio)?;
+            values.push(Value::new(format!("{drive} saturated {ratio}"), read_latency_added(run, baseline)));
+        }
+    }
+    Ok(values)
+}
+
+fn spare_curve(runs: &Runs) -> Result<Vec<Value>> {
+    let mut values = Vec::new();
+    for ratio in RATIOS {
+        for spare in SPARES {
+            let (run, baseline) = set_pair(runs, &format!("spare-{spare}"), ratio)?;
+            values.push(Value::new(format!("Rc {ratio} spare {spare}"), collections_left(run, baseline)));
+        }
+    }
+    Ok(values)
+}
+
+fn variations(runs: &Runs) -> Result<Vec<Value>> {
+    let mut values = Vec::new();
+    for (name, _) in VARIATIONS {
+        for ratio in ENDS {
+            let (run, baseline) = set_pair(runs, name, ratio)?;
+            values.push(Value::new(format!("{name}, Rc {ratio}"), collections_left(run, baseline)));
+        }
+        let (run, baseline) = set_pair(runs, name, "0.20")?;
+        values.push(Value::new(format!("{name}, Pc %"), 100.0 * delta_share(run)));
+        values.push(Value::new(format!("{name}, two pages %"), double_reads(run, baseline)));
+    }
+    Ok(values)
+}
+
+fn table_sizes(runs: &Runs) -> Result<Vec<Value>> {
+    let mut values = Vec::new();
+    for pages in HEAT_SHARES {
+        let run = runs.get(&format!("F1/heat-{pages}"))?;
+        let left = collections_left(run, runs.get("F1/baseline")?);
+        values.push(Value::new(format!("Pc %, 1 of {pages}"), 100.0 * delta_share(run)));
+        values.push(Value::new(format!("collections %, 1 of {pages}"), left));
+    }
+    Ok(values)
+}
+
+/// What the change of write latency and of collections is without the codec's times, without the scan, without both.
+fn what_latency_is_made_of(runs: &Runs) -> Result<Vec<Value>> {
+    let mut values = Vec::new();
+    for (trace, _) in EXAMINED {
+        for ratio in ENDS {
+            let baseline = runs.get(&format!("{trace}/baseline"))?;
+            let whole = runs.get(&format!("{trace}/{ratio}"))?;
+            let all = -latency_saved(whole, baseline);
+            values.push(Value::new(format!("{trace} {ratio}: write latency"), all));
+            for (what, _) in TAKEN_AWAY {
+                let run = runs.get(&format!("{trace}/{ratio}-without-{what}"))?;
+                let without = -latency_saved(run, baseline);
+                values.push(Value::new(format!("{trace} {ratio}: without {what}"), without));
+                if what == "scan" {
+                    let scan = collections_left(whole, baseline) - collections_left(run, baseline);
+                    values.push(Value::new(format!("{trace} {ratio}: collections by the scan"), scan));
+                }
+            }
+        }
+    }
+    Ok(values)
+}
+
+/// Foreground writes of runs beside 1 - Pc + Pc Rc, with the ratio and with the share of a page that a delta takes; and
+/// collections beside expression 4, consumption over gain, each against the baseline.
+fn forms_beside_runs(runs: &Runs) -> Result<Vec<Value>> {
+    let mut values = Vec::new();
+    let drives = SET_DRIVES.map(|(drive, _)| format!("set/{drive}-light"));
+    for of in drives.iter().map(String::as_str).chain(["F1", "C8"]) {
+        let baseline = runs.get(&format!("{of}/baseline"))?;
+        let name = of.trim_start_matches("set/").trim_end_matches("-light");
+        for ratio in RATIOS {
+            let run = runs.get(&format!("{of}/{ratio}"))?;
+            // A run without writes has no share.
+            let (share, rate) = (delta_share(run).max(0.0), ratio.parse().expect("a ratio"));
+            let packed = run.figure("parts.delta_pages_committed") / run.figure("parts.deltas_committed");
+            let merged = run.figure("parts.merges_read_hot") + run.figure("parts.merges_write_cold");
+            let host = run.figure("host_page_writes");
+            let consumed = foreground(run) + merged / host;
+            let mut add =
+                |what: &str, value: f64| values.push(Value::new(format!("{name} {ratio} {what}"), value));
+            add("foreground", foreground(run));
+            add("form", theory::delta_foreground_writes(share, rate));
+            add("form, packed", theory::delta_foreground_writes(share, packed));
+            add("merges", merged / host);
+            add("collections", collections_left(run, baseline) / 100.0);
+            add("expression 4", consumed / gain_ratio(run, baseline));
+        }
+    }
+    Ok(values)
 }
 
 fn table(runs: &Runs, trace: &str) -> Result<Vec<Value>> {
@@ -235,6 +621,12 @@ fn gain_ratio(run: Run<'_>, baseline: Run<'_>) -> f64 {
 fn latency_saved(run: Run<'_>, baseline: Run<'_>) -> f64 {
     let mean = |run: Run<'_>| run.figure("latency_us.write.mean");
     100.0 * (1.0 - mean(run) / mean(baseline))
+}
+
+/// Growth of the mean read latency, decoding and queueing included.
+fn read_latency_added(run: Run<'_>, baseline: Run<'_>) -> f64 {
+    let mean = |run: Run<'_>| run.figure("latency_us.read.mean");
+    100.0 * (mean(run) / mean(baseline) - 1.0)
 }
 
 fn double_reads(run: Run<'_>, _: Run<'_>) -> f64 {

@@ -175,7 +175,20 @@ const fn series(
 const CAPACITIES: &[&str] = &["64 GiB", "128 GiB", "256 GiB", "512 GiB", "1 TiB", "2 TiB", "4 TiB", "8 TiB"];
 const FTLS: &[&str] = &["DFTL", "LazyFTL", "u-FTL", "IB-FTL", "GeckoFTL"];
 
-const OWN_PLANS: [OwnPlan; 12] = [
+const SPARES: &[&str] = &["0.1", "0.2", "0.3", "0.4", "0.5", "0.7"];
+
+const OWN_PLANS: [OwnPlan; 13] = [
+    OwnPlan {
+        name: "df-spare",
+        title: "Delta-FTL: garbage collections by spare share of the flash, Pc set to 0.84",
+        axis: "collections, % of the baseline",
+        labels: SPARES,
+        series: &[
+            series("Rc 0.50", "DF-37", "Rc 0.50 spare ", ""),
+            series("Rc 0.35", "DF-37", "Rc 0.35 spare ", ""),
+            series("Rc 0.20", "DF-37", "Rc 0.20 spare ", ""),
+        ],
+    },
     OwnPlan {
         name: "gk-fig1-ram",
         title: "GeckoFTL, Fig. 1 top: RAM without the cache",

@@ -9,7 +9,7 @@ pub(super) const DESIGN: Design = Design {
     name: "delta",
     source: "Wu, He, Delta-FTL: Improving SSD Lifetime via Exploiting Content Locality, EuroSys 2012",
     modelled: "dispatch of write-hot read-cold pages by two access counts on an SLRU table, delta pages with a header, temp buffer (one page or several), write-overhead test and bypass, merges (read-hot, write-cold, in GC), collection of delta pages; with a cache size: tables on flash",
-    not_modelled: "tables on flash are translation pages synchronised in batches, not journals; a capacitor keeps or writes tables and temp buffer; the encoder's time is a latency, not a pipeline of three resources",
+    not_modelled: "tables on flash are translation pages synchronised in batches, not journals; a capacitor keeps or writes tables and temp buffer; the access counts stand beside the mapping cache, not on its entries",
 };
 
 /// A map in RAM that a capacitor keeps, or (with `cache`) on flash, where a capacitor writes what is not there yet.

@@ -46,7 +46,7 @@ use packing::{StagedDelta, TempBuffer, decode_members, directory, encode_members
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DeltaDesign {
     /// Entries of the table that counts accesses; `None`: those of the mapping cache, on whose entries the paper keeps the
-    /// counts (section 3.5.2), and with a map in RAM one for 16 logical pages (the paper does not give its cache's size).
+    /// counts (section 3.5.2), and with a map in RAM one for 16 logical pages, at least 64 (the paper does not give its cache's size).
     pub heat_entries: Option<u32>,
     /// Accesses that make a page hot, for reads and writes alike.
     pub hot_accesses: u8,
@@ -157,12 +157,14 @@ const FIRST_VERDICT_PAGES: u64 = 64;
 
 /// Logical pages per entry of the table of access counts, with a map in RAM.
 const PAGES_PER_HEAT_ENTRY: u32 = 16;
+/// Entries of that table at least.
+const LEAST_HEAT_ENTRIES: u32 = 64;
 
 /// Entries of the table of access counts: those that the design names, or by [`DeltaDesign::heat_entries`].
 pub(crate) fn heat_entries(design: &DeltaDesign, mapping: MappingPart, logical_pages: u32) -> u32 {
     design.heat_entries.unwrap_or(match mapping {
         MappingPart::Cached(options) => options.entries,
-        MappingPart::Flat => logical_pages.div_ceil(PAGES_PER_HEAT_ENTRY),
+        MappingPart::Flat => (logical_pages / PAGES_PER_HEAT_ENTRY).max(LEAST_HEAT_ENTRIES),
     })
 }
 

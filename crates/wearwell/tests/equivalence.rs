@@ -334,9 +334,43 @@ fn lazy_maps_agree_with_eager_ones_once_everything_is_written() {
     }
 }
 
-/// Without reads every dead page has probability 0, so a block's dirtiness is its number of invalid pages: RC-GC then
-/// takes a block with the fewest valid pages, as greedy does. Among equals it takes the one that closed first, which
-/// greedy does not promise; hence the counts are compared and not the logs.
+/// E3: without reads every dead page has probability 0, so a block's dirtiness is its number of invalid pages. RC-GC and
+/// greedy then do the same, operation for operation, ties included.
+#[test]
+fn recycling_aware_gc_without_reads_is_greedy() {
+    let log_of = |world: &World, victims, entries, seed| {
+        let parts = recycling(gc(victims), StorePolicy::Probability, entries);
+        let mut device = device(world, &parts, BUFFERS[0], Recording::new(full_medium(world)));
+        let mut oracle = Oracle::of(&device, CONTENTS as usize);
+        let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
+        let random = Random::new(seed);
+        let mut mix = Mix { random, sectors, page_sectors, contents: CONTENTS, switches: false };
+        let whole_writes = std::iter::repeat_with(move || mix.draw()).filter(|op| match op {
+            Op::Write { first, sectors, .. } => {
+                first.is_multiple_of(page_sectors) && sectors.is_multiple_of(page_sectors)
+            }
+            Op::Trim { .. } | Op::Flush => true,
+            _ => false,
+        });
+        for op in whole_writes.take(OPERATIONS as usize) {
+            oracle.apply(&mut device, op).expect("there is room");
+        }
+        device.ftl().store().nand().log().to_vec()
+    };
+    let mut erases = 0;
+    for (seed, world) in (0u64..).zip(worlds()) {
+        for entries in [Some(0), Some(6), None] {
+            let greedy = log_of(&world, VictimPolicy::Greedy, entries, seed);
+            let aware = log_of(&world, VictimPolicy::RecycleAware, entries, seed);
+            let first_difference = greedy.iter().zip(&aware).position(|(a, b)| a != b);
+            assert_eq!((first_difference, greedy.len()), (None, aware.len()), "world {}", world.name);
+            erases += greedy.iter().filter(|entry| matches!(entry, Recorded::Erase(_))).count();
+        }
+    }
+    assert!(erases > 10_000, "garbage collection has to be at work: {erases} erases");
+}
+
+/// The same victim by victim: the block has the fewest valid pages of all.
 #[test]
 fn recycling_aware_gc_without_reads_takes_a_greedy_victim() {
     let world = worlds().into_iter().find(|world| world.name == "slc").expect("a known world");

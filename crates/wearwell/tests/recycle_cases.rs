@@ -252,6 +252,76 @@ fn an_urgent_pool_takes_the_emptiest_block() {
     }
 }
 
+/// E3: among blocks of equal weight RC-GC takes the victim of greedy, also where all dead pages have the same probability
+/// above 0.
+#[test]
+fn equal_weights_take_the_greedy_victim() {
+    let victims = |policy| {
+        let mut drive = drive(policy);
+        // Every page is read as often as every other, and dies as the newest of its address.
+        for lpn in 0..16 {
+            drive.write(lpn, 10 + lpn as u64);
+            drive.read(lpn, 3);
+        }
+        for lpn in [5, 14, 1, 10, 4, 2, 9, 8] {
+            drive.trim(lpn);
+        }
+        std::iter::from_fn(|| drive.collect()).take(3).collect::<Vec<_>>()
+    };
+    let greedy = victims(VictimPolicy::Greedy);
+    assert_eq!(greedy.len(), 3);
+    assert_eq!(victims(VictimPolicy::RecycleAware), greedy);
+}
+
+/// R34: beyond its age limit a dead page is not revived. Its content is programmed anew and can be revived again.
+#[test]
+fn an_aged_page_is_programmed_anew() {
+    let refresh_age_programs = Some(6);
+    let options =
+        RecycleOptions { capacity_entries: Some(30), refresh_age_programs, ..RecycleOptions::default() };
+    let mut drive =
+        Drive::new(&recyclable(GcOptions::default(), RecycleDesign { options, verify_on_hit: false }));
+    drive.write(0, 1);
+    drive.write(0, 2);
+    assert!(drive.write(1, 1), "two programs after its own, the page is young");
+    drive.trim(1);
+    drive.pad(2..7);
+    assert!(!drive.write(1, 1), "its block was opened seven programs ago");
+    assert_eq!(drive.recycle().statistics().aged_hits, 1);
+    drive.trim(1);
+    assert!(drive.write(8, 1), "the new page of the content is young");
+    let hits = drive.recycle().statistics().hits;
+    assert_eq!(hits, drive.device.ftl().stats().recycled_writes);
+}
+
+/// R34: aged entries make room for young ones, whatever their probability.
+#[test]
+fn aged_entries_leave_the_store() {
+    let refresh_age_programs = Some(8);
+    let options =
+        RecycleOptions { capacity_entries: Some(2), refresh_age_programs, ..RecycleOptions::default() };
+    let mut drive =
+        Drive::new(&recyclable(GcOptions::default(), RecycleDesign { options, verify_on_hit: false }));
+    for lpn in [0, 1] {
+        drive.write(lpn, 1 + u64::from(lpn));
+        drive.read(lpn, 15);
+        drive.trim(lpn);
+    }
+    let kept = |drive: &Drive| drive.recycle().entries().map(|entry| entry.fingerprint.0).collect::<Vec<_>>();
+    assert_eq!(kept(&drive), [2, 1]);
+    for round in 0..6 {
+        drive.write(5, 100 + round);
+        drive.trim(5);
+    }
+    assert_eq!(kept(&drive), [2, 1], "popular pages keep unpopular ones out");
+    for round in 6..12 {
+        drive.write(5, 100 + round);
+        drive.trim(5);
+    }
+    assert!(kept(&drive).iter().all(|&id| id >= 100), "kept {:?}", kept(&drive));
+    assert_eq!(drive.recycle().statistics().expired, 2);
+}
+
 /// R28: pages that were never read all have probability 0; the version decides which stays, then recency.
 #[test]
 fn among_never_read_pages_the_newer_version_stays() {

@@ -176,6 +176,8 @@ pub struct RecycleConfig {
     pub verify_on_hit: bool,
     /// Count comparisons.
     pub count_comparisons: bool,
+    /// Flash programs after which a page is too old to be revived. Absent: pages do not age.
+    pub refresh_age_programs: Option<u64>,
 }
 
 impl Default for RecycleConfig {
@@ -189,6 +191,7 @@ impl Default for RecycleConfig {
             beta: options.beta,
             verify_on_hit: false,
             count_comparisons: true,
+            refresh_age_programs: None,
         }
     }
 }

@@ -237,6 +237,7 @@ impl Config {
             alpha: config.alpha,
             beta: config.beta,
             count_comparisons: config.count_comparisons,
+            refresh_age_programs: config.refresh_age_programs,
         };
         RecycleDesign { options, verify_on_hit: config.verify_on_hit }
     }

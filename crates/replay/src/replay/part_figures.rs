@@ -48,13 +48,15 @@ fn of_engine(ftl: &Ftl<SimNand>) -> [Figure; 14] {
     ]
 }
 
-fn of_recycling(recycle: &Recycle) -> [Figure; 4] {
+fn of_recycling(recycle: &Recycle) -> [Figure; 6] {
     let counts = recycle.statistics();
     [
         ("store_entries", recycle.store_len() as f64),
         ("store_hits", counts.hits as f64),
         ("store_misses", counts.misses as f64),
         ("mean_comparisons_on_hit", counts.mean_comparisons_on_hit().unwrap_or(0.0)),
+        ("aged_hits", counts.aged_hits as f64),
+        ("expired_entries", counts.expired as f64),
     ]
 }
 

@@ -130,18 +130,25 @@ fn most_dead_bytes(blocks: &BlockTable, pool: u32, dead_pages: impl Fn(BlockId) 
     best.map(|(_, block)| block)
 }
 
+/// The greedy victim, unless a block is strictly dirtier. Dead pages of one weight therefore choose as greedy does, block
+/// for block, whatever the weight.
+///
 /// Blocks come with the most invalid pages first; no later one can beat a dirtiness that reaches its count.
-fn dirtiest(blocks: &BlockTable, pool: u32, dirtiness: impl Fn(BlockId) -> f64) -> Option<BlockId> {
-    let mut best: Option<(f64, BlockId)> = None;
+fn dirtiest(blocks: &mut BlockTable, pool: u32, dirtiness: impl Fn(BlockId) -> f64) -> Option<BlockId> {
+    let invalid = |blocks: &BlockTable, block| f64::from(blocks.block_pages() - blocks.valid(block));
+    let greedy = blocks.least_valid(pool)?;
+    let mut best = (dirtiness(greedy), greedy);
+    if best.0 >= invalid(blocks, greedy) {
+        return Some(greedy);
+    }
     for block in blocks.closed_by_valid(pool) {
-        let invalid = (blocks.block_pages() - blocks.valid(block)) as f64;
-        if invalid == 0.0 || best.is_some_and(|(most, _)| invalid <= most) {
+        if invalid(blocks, block) <= best.0 {
             break;
         }
         let weight = dirtiness(block);
-        if best.is_none_or(|(most, _)| weight > most) {
-            best = Some((weight, block));
+        if weight > best.0 {
+            best = (weight, block);
         }
     }
-    best.map(|(_, block)| block)
+    Some(best.1)
 }

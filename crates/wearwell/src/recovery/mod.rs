@@ -123,7 +123,9 @@ impl<N: Nand> Ftl<N> {
         self.store.reconcile()?;
         let Some(stage) = &mut self.recycle else { return Ok(()) };
         stage.part.power_failed();
-        for ppn in stage.part.reload_candidates() {
+        let mut candidates = stage.part.reload_candidates();
+        candidates.retain(|&ppn| !stage.is_aged(&self.store, ppn));
+        for ppn in candidates {
             let oob = self.store.read_spare(ppn, Cause::Recovery)?;
             stage.part.load(ppn, oob.fingerprint);
         }

@@ -168,6 +168,11 @@ impl BlockTable {
         self.closed_at[block.index()]
     }
 
+    /// Number of the last program or entry before the block was opened.
+    pub fn opened_at(&self, block: BlockId) -> u64 {
+        self.opened_at[block.index()]
+    }
+
     /// The sequence number at which the oldest block in use was opened: nothing on flash is older. The first call costs
     /// O(blocks), later ones O(log blocks) for each block that was opened since.
     pub fn oldest_opened(&mut self) -> u64 {

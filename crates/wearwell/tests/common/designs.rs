@@ -57,6 +57,14 @@ fn leveled_by(wear: WearOptions) -> GcOptions {
 const BY_TABLE: WearOptions = WearOptions { dynamic: true, static_gap: 4, scan: false };
 const BY_SCAN: WearOptions = WearOptions { dynamic: false, static_gap: 1, scan: true };
 
+/// Pages age so fast that some hits are refused.
+fn refreshing(parts: Parts) -> Parts {
+    let mut parts = parts;
+    let recycle = parts.content.recycle.as_mut().expect("the design recycles");
+    recycle.options.refresh_age_programs = Some(150);
+    parts
+}
+
 /// A store of `entries` (`None` = unbounded); few enough that entries are evicted in tiny worlds.
 fn recycling(victims: VictimPolicy, policy: StorePolicy, entries: Option<u32>, verify_on_hit: bool) -> Parts {
     let options = RecycleOptions { capacity_entries: entries, policy, ..RecycleOptions::default() };
@@ -135,6 +143,8 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("recyclable prob+fl rc-gc", recycling(RC_GC, FAST_LOADING, Some(6), true)),
         ("recyclable unbounded greedy", recycling(GREEDY, unbounded, None, true)),
         ("recyclable unbounded rc-gc", recycling(RC_GC, unbounded, None, false)),
+        ("recyclable prob+fl refreshed", refreshing(recycling(RC_GC, FAST_LOADING, Some(6), true))),
+        ("recyclable unbounded refreshed", refreshing(recycling(GREEDY, unbounded, None, false))),
         ("dftl 1 entry", demand_paged(1)),
         ("dftl 4 entries", demand_paged(4)),
         ("dftl 16 entries", demand_paged(16)),

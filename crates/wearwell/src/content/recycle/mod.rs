@@ -91,6 +91,10 @@ pub struct RecycleOptions {
     pub beta: f64,
     /// Whether to compute the rank of every hit: some hundred additions each.
     pub count_comparisons: bool,
+    /// A page whose block was opened more than this many flash programs ago is not revived: cells lose charge, and a
+    /// revived page keeps the charge of its old program. The write that asked for it is programmed, which refreshes the
+    /// content. `None` = pages do not age (the paper says nothing of retention).
+    pub refresh_age_programs: Option<u64>,
 }
 
 impl Default for RecycleOptions {
@@ -101,6 +105,7 @@ impl Default for RecycleOptions {
             alpha: 0.10,
             beta: 0.15,
             count_comparisons: true,
+            refresh_age_programs: None,
         }
     }
 }
@@ -156,6 +161,10 @@ pub struct RecycleStatistics {
     pub raised: u64,
     /// Pages that fast loading offered after a spare-area read.
     pub fast_loaded: u64,
+    /// Look-ups that found a page too old to be revived; they count neither as hits nor as misses.
+    pub aged_hits: u64,
+    /// Entries that were dropped because of the age of their page, those of `aged_hits` among them.
+    pub expired: u64,
 }
 
 impl RecycleStatistics {
@@ -281,6 +290,38 @@ impl Recycle {
             self.relevel_from(older, 1);
         }
         self.offer(Candidate { ppn, fingerprint, accesses: self.accesses.get(ppn) }, 0);
+    }
+
+    /// As [`Recycle::invalidated`] for a page that is too old to be revived: it is not offered to the store.
+    pub fn invalidated_aged(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
+        if let Some(older) = self.history.push(lpn, ppn, successor) {
+            self.relevel_from(older, 1);
+        }
+    }
+
+    /// The page that the last look-up found is too old to be revived: its entry is dropped, the page stays dead.
+    pub fn refuse_aged(&mut self, ppn: Ppn) {
+        self.statistics.hits -= 1;
+        self.statistics.aged_hits += 1;
+        self.drop_entry(ppn);
+    }
+
+    /// Looks at the next entry, round and round, and drops it if its page is too old to be revived. One call per page
+    /// offered visits every entry of a full store once while as many pages die as the store has entries.
+    pub fn expire_next(&mut self, is_aged: impl Fn(Ppn) -> bool) {
+        if let Some(ppn) = self.store.next_in_turn()
+            && is_aged(ppn)
+        {
+            self.drop_entry(ppn);
+        }
+    }
+
+    /// Dead page `ppn` leaves the store and stays in its list.
+    fn drop_entry(&mut self, ppn: Ppn) {
+        let Some(slot) = self.history.slot(ppn) else { return };
+        self.statistics.expired += 1;
+        let heir = self.store.remove(&mut self.history, slot);
+        self.enter_heir(heir);
     }
 
     /// The host read valid page `ppn`.
@@ -552,6 +593,12 @@ impl Recycle {
         } else {
             self.history.unlink(owner, ppn);
         }
+        self.enter_heir(heir);
+    }
+
+    /// The twin of an entry that left is an entry from now on.
+    #[inline]
+    fn enter_heir(&mut self, heir: Option<u32>) {
         if let Some(slot) = heir {
             let candidate = self.store.candidate(slot);
             let level = self.level(candidate, self.history.position(candidate.ppn));

@@ -38,12 +38,36 @@ fn valid_page(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
     mapping.in_ram(lpn).map(|unit| Ppn(unit.0))
 }
 
+/// Whether a page was programmed too long ago to be revived. Its age is that of its block, which is at most a block's
+/// pages more: a controller keeps ages by block.
+fn is_aged<N: Nand>(design: &RecycleDesign, store: &Store<N>, ppn: Ppn) -> bool {
+    design.options.refresh_age_programs.is_some_and(|limit| {
+        let opened_at = store.blocks().opened_at(store.block_of(ppn));
+        store.sequence() - opened_at > limit
+    })
+}
+
+impl RecycleStage {
+    /// Whether dead page `ppn` was programmed too long ago to be revived.
+    pub(crate) fn is_aged<N: Nand>(&self, store: &Store<N>, ppn: Ppn) -> bool {
+        is_aged(&self.options, store, ppn)
+    }
+}
+
 impl<N: Nand> Ftl<N> {
     /// Offers a page that just died to the fingerprint store.
     pub(crate) fn offer_dead(&mut self, lpn: Lpn, dead: Ppn) {
-        let Some(stage) = &mut self.recycle else { return };
-        let fingerprint = self.store.nand().fingerprint(dead);
-        let successor = valid_page(&self.mapping, lpn);
+        let Self { recycle, store, mapping, .. } = self;
+        let Some(stage) = recycle else { return };
+        let successor = valid_page(mapping, lpn);
+        if stage.options.options.refresh_age_programs.is_some() {
+            let RecycleStage { part, options, .. } = &mut **stage;
+            part.expire_next(|ppn| is_aged(options, store, ppn));
+            if is_aged(options, store, dead) {
+                return part.invalidated_aged(lpn, dead, successor);
+            }
+        }
+        let fingerprint = store.nand().fingerprint(dead);
         stage.part.invalidated(lpn, dead, successor, fingerprint);
     }
 
@@ -60,7 +84,13 @@ impl<N: Nand> Ftl<N> {
     #[inline(never)]
     fn look_for_dead(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Ppn>> {
         let Some(stage) = &mut self.recycle else { return Ok(None) };
-        let Some(dead) = stage.part.find(fingerprint) else { return Ok(None) };
+        let found = stage.part.find(fingerprint);
+        let Some(dead) = found.filter(|&dead| !is_aged(&stage.options, &self.store, dead)) else {
+            if let Some(aged) = found {
+                stage.part.refuse_aged(aged);
+            }
+            return Ok(None);
+        };
         if self.store.is_unreadable(dead) {
             return Ok(None);
         }
@@ -92,6 +122,7 @@ impl<N: Nand> Ftl<N> {
         let Some(stage) = &mut self.recycle else { return Ok(()) };
         let mut neighbours = std::mem::take(&mut stage.neighbours);
         stage.part.neighbours(owner, |lpn| valid_page(&self.mapping, lpn), &mut neighbours);
+        neighbours.retain(|&ppn| !is_aged(&stage.options, &self.store, ppn));
         for ppn in neighbours.drain(..) {
             let oob = self.store.read_spare(ppn, Cause::Content)?;
             stage.part.load_fast(ppn, oob.fingerprint);

@@ -98,6 +98,8 @@ pub(super) struct Store {
     order: Order,
     capacity: Option<u32>,
     clock: u32,
+    /// The slot that [`Store::next_in_turn`] visited last.
+    hand: u32,
 }
 
 impl Store {
@@ -111,6 +113,7 @@ impl Store {
             order: Order::new(),
             capacity,
             clock: 0,
+            hand: 0,
         }
     }
 
@@ -155,6 +158,13 @@ impl Store {
     pub(super) fn rank(&self, slot: u32) -> u32 {
         let slot = &self.slots[slot as usize];
         self.order.rank(slot.level, slot.ticket)
+    }
+
+    /// The page of the next slot, round and round; `None` if that slot is free.
+    pub(super) fn next_in_turn(&mut self) -> Option<Ppn> {
+        self.hand = if self.hand + 1 < self.slots.len() as u32 { self.hand + 1 } else { 0 };
+        let slot = self.slots.get(self.hand as usize)?;
+        (slot.standing != Standing::Free).then_some(slot.ppn)
     }
 
     /// All entries, best first.

@@ -139,7 +139,8 @@ fn repeated_rows_exist_and_count_themselves() {
 #[test]
 fn rows_that_repeat_values_say_so() {
     for paper in Paper::ALL {
-        let record = std::fs::read_to_string(papers_folder().join(paper.name()).join("results.json")).unwrap();
+        let record =
+            std::fs::read_to_string(papers_folder().join(paper.name()).join("results.json")).unwrap();
         let (targets, results) = (paper.targets(), Results::from_json(&record).unwrap());
         let judged = |row: &Row| -> Vec<u64> {
             let target = targets.row(&row.id).unwrap();
@@ -268,7 +269,8 @@ fn no_value_is_measured_and_ignored() {
             if let Some(of) = target.forgotten(names()) {
                 panic!("{} measures `{of}` and neither judges it nor sets it beside", target.id);
             }
-            let is_shown = |of: &str| names().any(|name| target.beside(name).is_some() && of_pattern(of, name));
+            let is_shown =
+                |of: &str| names().any(|name| target.beside(name).is_some() && of_pattern(of, name));
             unused.retain(|of| !is_shown(of));
             let own = target.beside.iter().filter(|beside| !targets.beside.contains(beside));
             for pattern in own.flat_map(|beside| &beside.of) {
@@ -291,7 +293,8 @@ fn of_pattern(pattern: &str, name: &str) -> bool {
 #[test]
 fn patterns_of_values_match_what_they_say() {
     let cases = [("a", "a", true), ("a", "ab", false), ("a*", "ab", true), ("* b", "a b", true)];
-    let more = [("*", "", true), ("x *, y", "x 1, y", true), ("x *, y", "x 1, z", false), ("*b*", "abc", true)];
+    let more =
+        [("*", "", true), ("x *, y", "x 1, y", true), ("x *, y", "x 1, z", false), ("*b*", "abc", true)];
     for (pattern, name, is_match) in cases.into_iter().chain(more) {
         assert_eq!(of_pattern(pattern, name), is_match, "{pattern} and {name}");
     }
@@ -438,14 +441,17 @@ fn given_values_are_judged_apart() {
         "values = [{ of = \"free\", value = 10.0 }, { of = \"made\", value = 50.0, given = true }]\n\
          compare = { kind = \"within\", percent = 10.0, given_percent = 2.0 }",
     );
-    let of = |free: f64, made: f64, substitute| verdict_of(&row, &[("free", free), ("made", made)], substitute);
+    let of =
+        |free: f64, made: f64, substitute| verdict_of(&row, &[("free", free), ("made", made)], substitute);
     assert_eq!(of(10.5, 50.5, true), "substitute input; agrees within 5 %; given values within 1 %");
     assert_eq!(of(10.5, 45.0, true), "substitute input; agrees within 5 %; given values missed by 10 %");
-    assert_eq!(of(20.0, 50.0, true), "substitute input; not reproduced: off by 100 %; given values within 0 %");
-    assert_eq!(of(10.5, 45.0, false), "reproduced within 10 %", "an original is judged by all values");
-    let only = target(
-        "values = [{ value = 50.0, given = true }]\ncompare = { kind = \"within\", percent = 10.0 }",
+    assert_eq!(
+        of(20.0, 50.0, true),
+        "substitute input; not reproduced: off by 100 %; given values within 0 %"
     );
+    assert_eq!(of(10.5, 45.0, false), "reproduced within 10 %", "an original is judged by all values");
+    let only =
+        target("values = [{ value = 50.0, given = true }]\ncompare = { kind = \"within\", percent = 10.0 }");
     assert_eq!(verdict_of(&only, &[("", 50.0)], true), "substitute input, made from these figures");
 }
 
@@ -684,7 +690,10 @@ fn a_page_has_a_line_for_every_row() {
         assert_eq!(page.matches(&format!("| {} |", target.id)).count(), 1, "{}", target.id);
     }
     let line = page.lines().find(|line| line.contains("LX-17")).unwrap();
-    assert!(line.contains("| 31.1 % | mail 30 % | 0.965 | substitute input; agrees within 3.6 % |"), "{line}");
+    assert!(
+        line.contains("| 31.1 % | mail 30 % | 0.965 | substitute input; agrees within 3.6 % |"),
+        "{line}"
+    );
     assert!(line.contains("X11") && page.contains("- **X11**: "), "{line}");
     assert!(page.contains("| LX-20 |") && page.contains("not run: experiment homes/64k was not run yet"));
 }

@@ -125,8 +125,9 @@ impl Tally {
             ("Mechanisms executed without a run", self.executed, "reproduced"),
         ];
         let results = results.iter().filter(|(_, compared, _)| compared.rows() > 0);
-        let results = results
-            .map(|(name, compared, agree)| format!("{name}: {} ({}).", rows(compared.rows()), compared.words(agree)));
+        let results = results.map(|(name, compared, agree)| {
+            format!("{name}: {} ({}).", rows(compared.rows()), compared.words(agree))
+        });
         let mut sentences: Vec<String> = results.collect();
         if sentences.is_empty() {
             sentences.push("Nothing was executed.".to_owned());
@@ -143,8 +144,8 @@ impl Tally {
             (self.cannot_fail, "that cannot fail"),
         ];
         let compared = compared.iter().filter(|(compared, _)| compared.rows() > 0);
-        let compared =
-            compared.map(|(compared, name)| format!("{} {name} ({})", compared.rows(), compared.words("agree")));
+        let compared = compared
+            .map(|(compared, name)| format!("{} {name} ({})", compared.rows(), compared.words("agree")));
         let others = [
             (self.unclassified, "without a class of evidence"),
             (self.repeats, "that repeat other rows"),

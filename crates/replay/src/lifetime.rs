@@ -27,6 +27,8 @@ pub(crate) struct Managed {
     held_writes: u64,
     epochs: u64,
     throttled_epochs: u64,
+    /// Time and programs when the second decision was taken.
+    second_epoch: Option<(u64, u64)>,
 }
 
 impl Managed {
@@ -46,6 +48,7 @@ impl Managed {
             held_writes: 0,
             epochs: 0,
             throttled_epochs: 0,
+            second_epoch: None,
         }
     }
 
@@ -64,6 +67,9 @@ impl Managed {
             let counters = self.counters(device);
             if let Some(decision) = self.lifetime.advance(now_ns, &counters) {
                 self.epochs += 1;
+                if self.epochs == 2 {
+                    self.second_epoch = Some((now_ns, device.ftl().stats().total_programs()));
+                }
                 self.throttled_epochs += u64::from(decision.throttle_bytes_per_epoch.is_some());
                 self.switch(device, decision.enabled)?;
             }
@@ -119,8 +125,14 @@ impl Managed {
         self.lifetime.delay_ns(now_ns, self.counters(device).activity.flash_bytes)
     }
 
-    /// Adds what was managed to a record.
-    pub(crate) fn report(&self, record: &mut LifetimeRecord) {
+    /// Adds what was managed to a record of a run of `elapsed_s`.
+    pub(crate) fn report(&self, device: &Device<SimNand>, record: &mut LifetimeRecord) {
+        if let Some((since_ns, programs_before)) = self.second_epoch {
+            let programs = device.ftl().stats().total_programs() - programs_before;
+            let elapsed_s = record.elapsed_s - since_ns as f64 / 1e9;
+            record.years_after_first_epoch =
+                years_by_programs(device, self.endurance_cycles, programs, elapsed_s);
+        }
         record.held_s = self.held_ns as f64 / 1e9;
         record.held_writes = self.held_writes;
         record.epochs = self.epochs;
@@ -135,6 +147,18 @@ fn left_bytes(geometry: &Geometry, endurance_cycles: u32, erases: u64) -> u64 {
     remaining_bytes(blocks, endurance_cycles, erases, block_bytes)
 }
 
+/// Years until the rated cycles of all pages are used, if `programs` take `elapsed_s`.
+fn years_by_programs(
+    device: &Device<SimNand>,
+    endurance_cycles: u32,
+    programs: u64,
+    elapsed_s: f64,
+) -> Option<f64> {
+    let budget = device.ftl().store().geometry().pages() as f64 * endurance_cycles as f64;
+    let used = programs as f64 / budget;
+    (used > 0.0 && elapsed_s > 0.0).then(|| elapsed_s / YEAR_S as f64 / used)
+}
+
 /// Wear of the measured part of a run, extrapolated: `elapsed_s` is the time that it took.
 pub(crate) fn record(device: &Device<SimNand>, endurance_cycles: u32, elapsed_s: f64) -> LifetimeRecord {
     let store = device.ftl().store();
@@ -144,8 +168,6 @@ pub(crate) fn record(device: &Device<SimNand>, endurance_cycles: u32, elapsed_s:
     let stats = device.ftl().stats();
     let mean = stats.total_erases() as f64 / blocks;
     let used = mean / endurance_cycles as f64;
-    let programs = stats.total_programs() as f64;
-    let used_by_programs = programs / (geometry.pages() as f64 * endurance_cycles as f64);
     let host_bytes = stats.host_page_writes as f64 * geometry.page_bytes as f64;
     let years = |used: f64| (used > 0.0 && elapsed_s > 0.0).then(|| elapsed_s / YEAR_S as f64 / used);
     LifetimeRecord {
@@ -155,7 +177,7 @@ pub(crate) fn record(device: &Device<SimNand>, endurance_cycles: u32, elapsed_s:
         endurance_used: used,
         host_tb_written_until_worn: if used > 0.0 { host_bytes / used / 1e12 } else { 0.0 },
         years: years(used),
-        years_by_programs: years(used_by_programs),
+        years_by_programs: years_by_programs(device, endurance_cycles, stats.total_programs(), elapsed_s),
         elapsed_s,
         ..LifetimeRecord::default()
     }

@@ -273,6 +273,12 @@ pub struct LifetimeRecord {
     pub years: Option<f64>,
     /// The same from programs: free of the grain of whole blocks, and right also before the first collection.
     pub years_by_programs: Option<f64>,
+    /// As `years_by_programs`, from what came after the first epoch of lifetime management, in which nothing is known and
+    /// nothing is done: of five years that epoch is a 500,000th, of a short run a large part. Absent without management.
+    pub years_after_first_epoch: Option<f64>,
+    /// Mean response time of host writes until their content is on flash or bound, microseconds. Pages that gather in a chunk
+    /// have the response of the write that completes it. 0 without timing or compression: `latency_us.write` says it then.
+    pub write_until_programmed_us: f64,
     /// Time that the measured part took, seconds: the trace's in open loop, else the device's.
     pub elapsed_s: f64,
     /// Energy of programs, hashing and compression per host page write, microjoules, at IL's powers and times; reads and

@@ -4,15 +4,20 @@ use wearwell_replay::reproduce::Paper;
 use wearwell_replay::reproduce::closed_forms::{chunk_share, packed_pages_per_delta, row};
 use wearwell_replay::reproduce::target::Class;
 
+/// A closed form, or the formula of a row that stands beside what was executed.
+fn formula(id: &str) -> Option<Vec<Value>> {
+    row(id).or_else(|| recovery_row(id))
+}
+
 /// Values of a row whose names contain the filter, as printed.
 fn printed(id: &str, digits: usize) -> Vec<String> {
-    let values = row(id).unwrap_or_else(|| panic!("{id} is a closed form"));
+    let values = formula(id).unwrap_or_else(|| panic!("{id} is a closed form"));
     values.iter().map(|value| format!("{:.digits$}", value.value)).collect()
 }
 
 /// One value of a row, as printed.
 fn value(id: &str, of: &str, digits: usize) -> String {
-    let values = row(id).unwrap_or_else(|| panic!("{id} is a closed form"));
+    let values = formula(id).unwrap_or_else(|| panic!("{id} is a closed form"));
     let value = values.iter().find(|value| value.of == of).unwrap_or_else(|| panic!("{id} has no {of}"));
     format!("{:.digits$}", value.value)
 }

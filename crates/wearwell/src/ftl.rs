@@ -259,6 +259,11 @@ impl<N: Nand> Ftl<N> {
         self.chunks.as_ref().map(|stage| stage.statistics)
     }
 
+    /// Pages that are acknowledged and wait in the chunk buffer.
+    pub fn gathering_pages(&self) -> usize {
+        self.chunks.as_ref().map_or(0, |stage| stage.pending_pages())
+    }
+
     /// What delta encoding did; `None` if it is no part of the design.
     pub fn delta_statistics(&self) -> Option<DeltaStatistics> {
         self.delta.as_ref().map(|stage| stage.statistics)

@@ -518,11 +518,25 @@ fn an_epoch_is_decided_once_at_its_first_request() {
 }
 
 #[test]
-fn without_history_all_schemes_run_and_writes_are_throttled() {
+fn without_history_nothing_runs_and_nothing_is_throttled() {
+    for configuration in [Configuration::Integrated, Configuration::Throttling] {
+        let mut lifetime = manager(configuration);
+        let schemes = vec![Observed::default(); lifetime.options().schemes.len()];
+        let first = lifetime.advance(0, &device(wrote(0), schemes)).unwrap();
+        assert_eq!(first, Decision::default(), "{configuration:?}");
+        assert_eq!(lifetime.delay_ns(0, 1 << 40), 0, "{configuration:?}");
+    }
+}
+
+/// What has never been observed, because no sample came, stays off.
+#[test]
+fn a_scheme_without_observations_stays_off() {
     let mut lifetime = manager(Configuration::Integrated);
-    let first = lifetime.advance(0, &device(wrote(0), vec![Observed::default(); 2])).unwrap();
-    assert_eq!(first.enabled, SchemeSet::first(2));
-    assert_eq!(first.throttle_bytes_per_epoch, Some(1 << 20));
+    let unknown = vec![Observed::default(); 2];
+    lifetime.advance(0, &device(wrote(0), unknown.clone())).unwrap();
+    let second = lifetime.advance(EPOCH_NS, &device(wrote(10 << 20), unknown)).unwrap();
+    assert!(second.enabled.is_empty());
+    assert!(second.throttle_bytes_per_epoch.is_some(), "ten times what an epoch may take");
 }
 
 #[test]
@@ -552,7 +566,7 @@ fn throttling_ends_when_the_demand_falls_and_returns_with_it() {
         throttled.push(decision.throttle_bytes_per_epoch.is_some());
         bytes += if (12..26).contains(&epoch) { 2 << 20 } else { 1 << 19 };
     }
-    assert!(throttled[0], "nothing is known yet");
+    assert!(!throttled[0], "nothing is known yet");
     assert!(!throttled[1] && !throttled[12], "half of the capacity");
     assert!(throttled[16..26].iter().all(|&on| on), "twice the capacity");
     assert!(!throttled[39]);
@@ -581,7 +595,7 @@ fn a_throttled_host_stays_throttled() {
         }
         activity = Activity { held_ns: activity.held_ns, ..wrote(activity.host_bytes + 65_536) };
     }
-    assert_eq!(released, 0);
+    assert_eq!(released, 1, "only the first epoch, of which nothing is known");
     let per_epoch = activity.flash_bytes as f64 / (now_ns as f64 / EPOCH_NS as f64);
     assert!(
         per_epoch <= 1_048_576.0 * 1.001 && per_epoch > 1_048_576.0 * 0.99,
@@ -609,8 +623,8 @@ fn schemes_follow_what_is_observed() {
         let kept = if epoch < 20 { sampled } else { sampled / 2 };
         comp = Observed { offered_bytes: comp.offered_bytes + sampled, kept_bytes: comp.kept_bytes + kept };
     }
-    assert!(enabled.iter().all(|&(dedup, _)| dedup), "half of the pages are duplicates");
-    assert!(enabled[0].1, "nothing is known yet");
+    assert!(enabled[1..].iter().all(|&(dedup, _)| dedup), "half of the pages are duplicates");
+    assert_eq!(enabled[0], (false, false), "nothing is known yet");
     assert!(enabled[1..=20].iter().all(|&(_, comp)| !comp), "incompressible");
     assert!(enabled[39].1, "compressible since epoch 20");
 }
@@ -620,6 +634,8 @@ fn a_worn_out_device_is_slow_and_not_stopped() {
     let mut lifetime = manager(Configuration::Throttling);
     let worn = Counters { activity: wrote(1 << 40), remaining_bytes: 0, schemes: vec![] };
     lifetime.advance(0, &worn);
-    let delay_ns = lifetime.delay_ns(0, (1 << 40) + 4096);
+    let busy = Counters { activity: wrote((1 << 40) + 4096), ..worn };
+    lifetime.advance(EPOCH_NS, &busy);
+    let delay_ns = lifetime.delay_ns(EPOCH_NS, (1 << 40) + 8192);
     assert!((4096 * EPOCH_NS..u64::MAX).contains(&delay_ns));
 }

@@ -16,10 +16,12 @@
 //! | `batch.rs` | which requests of a batch go together |
 //! | `arrival.rs` | when a request starts |
 //! | `perform.rs` | what the device is asked |
+//! | `gathered.rs` | what a write that gathers in a chunk waits for |
 //! | `outcome.rs`, `part_figures.rs` | what is said about it |
 
 mod arrival;
 mod batch;
+mod gathered;
 mod outcome;
 mod part_figures;
 mod perform;
@@ -42,6 +44,7 @@ use crate::precondition;
 use crate::record::{RecoveryRecord, SeriesPoint};
 use crate::trace::{Op, Request, TraceError};
 use arrival::{Clock, Pace};
+use gathered::Gathered;
 pub use plan::Plan;
 
 /// Why a run could not start or had to end without a result.
@@ -111,6 +114,8 @@ struct Run<'a> {
     timing: Option<Timing>,
     /// Lifetime management, if the configuration asks for any.
     managed: Option<Managed>,
+    /// Responses of writes that gather in chunks; `None` where none do.
+    gathered: Option<Gathered>,
     /// Whether the design is the one whose schemes can be switched.
     has_schemes: bool,
     compacts: bool,
@@ -169,6 +174,7 @@ impl<'a> Run<'a> {
             content: ContentModel::new(&plan.content, plan.config.seed()),
             timing: None,
             managed: None,
+            gathered: None,
             has_schemes: design == INTEGRATED,
             compacts: plan.compacts(),
             pace: Pace::new(&plan.config.replay),
@@ -250,7 +256,9 @@ impl<'a> Run<'a> {
         if config.timing.engine() != TimingMode::None {
             let resolved = &self.plan.resolved;
             let open_loop = config.replay.arrival == Arrival::Open;
-            let options = TimingOptions { open_loop, ..config.timing.options() };
+            self.gathered = self.device.ftl().chunk_statistics().map(|_| Gathered::default());
+            let keep_completions = self.gathered.is_some();
+            let options = TimingOptions { open_loop, keep_completions, ..config.timing.options() };
             self.timing =
                 Some(Timing::new(config.timing.engine(), &resolved.geometry, resolved.timing, options));
             self.device.ftl_mut().store_mut().ops.listen(true);
@@ -268,6 +276,9 @@ impl<'a> Run<'a> {
         };
         if let Some(timing) = &mut self.timing {
             timing.drain();
+            if let Some(gathered) = &mut self.gathered {
+                gathered.complete(&timing.take_completions());
+            }
         }
         if !self.phases.is_empty() {
             self.phases.push(self.counters());
@@ -413,17 +424,25 @@ impl<'a> Run<'a> {
         if self.managed.is_some() {
             self.hold_back(request)?;
         }
+        let gathering = self.device.ftl().gathering_pages();
+        let packed = self.device.ftl().stats().packed_writes;
         let kind = self.perform(request)?;
         if let Some(timing) = &mut self.timing {
             let work = self.device.ftl().stats().work;
             let price = || self.plan.config.timing.price(&work.since(&self.work_before));
             let priced = if self.looks_at_content { price() } else { ControllerWork::default() };
             self.work_before = work;
-            timing.submit_with_work(kind, self.clock.arrival_ns, priced, self.device.ops());
+            let number = timing.submit_with_work(kind, self.clock.arrival_ns, priced, self.device.ops());
             if !self.device.deferred_ops().is_empty() {
                 timing.submit_background(self.clock.arrival_ns, self.device.deferred_ops());
             }
             self.device.ftl_mut().store_mut().ops.clear();
+            if let Some(gathered) = &mut self.gathered {
+                let ftl = self.device.ftl();
+                let gathers = ftl.stats().packed_writes > packed;
+                gathered.note(number, (gathering, ftl.gathering_pages()), gathers);
+                gathered.complete(&timing.take_completions());
+            }
         }
         Ok(())
     }

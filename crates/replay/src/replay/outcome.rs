@@ -162,10 +162,17 @@ impl Run<'_> {
         let mut record =
             lifetime::record(&self.device, self.plan.resolved.endurance_cycles, self.elapsed_s());
         if let Some(managed) = &self.managed {
-            managed.report(&mut record);
+            managed.report(&self.device, &mut record);
         }
+        record.write_until_programmed_us = self.write_until_programmed_us();
         record.energy_uj_per_page = self.energy_uj() / record_pages(self.device.ftl().stats());
         record
+    }
+
+    fn write_until_programmed_us(&self) -> f64 {
+        let (Some(timing), Some(gathered)) = (&self.timing, &self.gathered) else { return 0.0 };
+        let answered = LatencySummary::of(timing.latency(RequestKind::Write));
+        gathered.mean_us(answered.mean_ns / 1e3, answered.count)
     }
 
     /// The time that the measured part took: the trace's, or the device's where arrival depends on completions. Writes

@@ -218,14 +218,20 @@ const OWN_PLANS: [OwnPlan; 13] = [
         title: "GeckoFTL, Fig. 10: page validity by block, whole entries (S = 1)",
         axis: "per host write",
         labels: &["B = 32", "B = 64", "B = 128"],
-        series: &[series("write amplification", "GK-24", "", ""), series("writes", "GK-24", "writes, ", "")],
+        series: &[
+            series("write amplification", "GK-24", "", ""),
+            series("without queries", "GK-24", "without queries, ", ""),
+        ],
     },
     OwnPlan {
         name: "gk-fig10-parts-of-32",
         title: "GeckoFTL, Fig. 10: page validity by block, parts of 32 pages",
         axis: "per host write",
         labels: &["B = 64", "B = 128", "B = 256"],
-        series: &[series("write amplification", "GK-25", "", ""), series("writes", "GK-25", "writes, ", "")],
+        series: &[
+            series("write amplification", "GK-25", "", ""),
+            series("without queries", "GK-25", "without queries, ", ""),
+        ],
     },
     OwnPlan {
         name: "gk-fig10-parts",
@@ -263,7 +269,11 @@ const OWN_PLANS: [OwnPlan; 13] = [
         title: "GeckoFTL, Fig. 13 middle: recovery at 2 TiB",
         axis: "s",
         labels: FTLS,
-        series: &[series("ours", "GK-36", "", "")],
+        series: &[
+            series("formula, 2 TiB", "GK-36", "2 TiB, ", ""),
+            series("formula, 128 GiB", "GK-36", "formula, ", ""),
+            series("executed, 128 GiB", "GK-36", "executed, ", ""),
+        ],
     },
     OwnPlan {
         name: "gk-fig13-writes",

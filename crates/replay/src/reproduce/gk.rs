@@ -8,10 +8,14 @@
 //! cost does not depend on the scale then, and Logarithmic Gecko's grows by about a level per doubling. Every measured row
 //! names the capacity that it was measured at.
 //!
+//! Recovery is a formula in the paper. Here the formula at 2 TiB stands beside a recovery that is executed on a device of
+//! 128 GiB, and beside the formula for that device. A full run keeps the sweeps at a size at which the largest block fits:
+//! K is 2^16 there instead of 2^22, since 2^22 blocks of 1024 pages have more pages than page numbers.
+//!
 //! Sections 5.1 and 5.2 look at validity alone; here it is measured inside the whole design, which reports invalid pages
 //! when it writes the map. The rows about the bitmap on flash have it told at once, so that updates can be counted.
 
-use super::closed_forms::metadata::DELTA;
+use super::closed_forms::metadata::{DELTA, Metadata, MetadataScale, recovery_row};
 use super::experiment::{Experiment, Run, Runs, Setting, Size, Source};
 use super::verdict::Value;
 
@@ -27,8 +31,10 @@ const LARGE_CACHE: u64 = 17;
 
 const RATIOS: [u32; 6] = [2, 3, 4, 8, 16, 32];
 const PARTS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
-const WHOLE_ENTRIES: [u64; 3] = [32, 64, 128];
-const BALANCED: [u64; 3] = [64, 128, 256];
+/// Pages per block of Figure 10: the paper's 128 and what larger devices have, and two smaller ones.
+const BLOCK_SIZES: [u64; 6] = [32, 64, 128, 256, 512, 1024];
+/// Pages of a part of the balanced size.
+const PART_PAGES: u64 = 32;
 const UTILISATIONS: [u32; 5] = [50, 70, 80, 85, 90];
 const FTLS: [(&str, &str); 5] = [
     ("DFTL", "dftl"),
@@ -90,6 +96,10 @@ impl Load {
 const CAPACITIES: [u64; 3] = [1 << 12, 1 << 16, 1 << 18];
 /// Host writes per block that take Logarithmic Gecko through all its levels.
 const WRITES_PER_BLOCK: u64 = 10;
+/// Blocks of the devices whose recovery is executed: 128 GiB. Power fails half way through the writes, when every part of
+/// the cache has been replaced several times.
+const RECOVERED_BLOCKS: u64 = 1 << 18;
+const RECOVERED_WRITES: u64 = 2_000_000;
 
 /// Everything that the rows need.
 pub fn experiments(setting: &Setting) -> Vec<Experiment> {
@@ -126,13 +136,7 @@ fn validity_alone(setting: &Setting, load: Load) -> Vec<Experiment> {
     for parts in PARTS.into_iter().filter(|&parts| parts != 4) {
         experiments.push(gecko(load, format!("S={parts}"), &[&format!("gecko.parts={parts}")]));
     }
-    for block_pages in WHOLE_ENTRIES.into_iter().filter(|&pages| pages != BLOCK_PAGES) {
-        let load = Load { block_pages, ..load };
-        experiments.push(gecko(load, format!("S=1,B={block_pages}"), &["gecko.parts=1"]));
-    }
-    for block_pages in BALANCED.into_iter().filter(|&pages| pages != BLOCK_PAGES) {
-        experiments.push(gecko(Load { block_pages, ..load }, format!("B={block_pages}"), &[]));
-    }
+    experiments.extend(block_sizes(setting, load));
     for utilisation in UTILISATIONS.into_iter().filter(|&utilisation| utilisation != UTILISATION) {
         experiments.push(gecko(Load { utilisation, ..load }, format!("R={}", share(utilisation)), &[]));
     }
@@ -142,6 +146,30 @@ fn validity_alone(setting: &Setting, load: Load) -> Vec<Experiment> {
     }
     let small = Load { blocks: 1 << 12, ..load };
     experiments.push(small.experiment(setting, "bitmap/K=4096".into(), "u-ftl", &[at_once]));
+    experiments
+}
+
+/// Blocks of the sweeps over block sizes: in a full run fewer than the paper's, so that 1024 pages per block fit.
+fn sweep_blocks(load: Load) -> u64 {
+    load.blocks.min(1 << 16)
+}
+
+/// Figure 10: entries that are whole, entries in parts of 32 pages, and the latter on a device whose capacity does not grow
+/// with the block, so that neither do the keys.
+fn block_sizes(setting: &Setting, load: Load) -> Vec<Experiment> {
+    let blocks = sweep_blocks(load);
+    let mut experiments = Vec::new();
+    for block_pages in BLOCK_SIZES {
+        let parts = format!("gecko.parts={}", block_pages / PART_PAGES);
+        let mut add = |name: &str, blocks: u64, parts: &str| {
+            let load = Load { blocks, block_pages, ..load };
+            let name = format!("{name}/B={block_pages}");
+            experiments.push(load.experiment(setting, name, "geckoftl", &[parts]));
+        };
+        add("whole", blocks, "gecko.parts=1");
+        add("parts of 32", blocks, &parts);
+        add("parts of 32, same capacity", blocks * BLOCK_PAGES / block_pages, &parts);
+    }
     experiments
 }
 
@@ -162,10 +190,16 @@ fn recoveries(setting: &Setting, load: Load) -> Vec<Experiment> {
     let small = Load { blocks: load.blocks / 4, ..load };
     let invalid = small.pages() * u64::from(100 - UTILISATION) / 100;
     let log = Load { writes: 12 * invalid, ..small };
-    vec![
+    let mut experiments = vec![
         load.experiment(setting, "GeckoFTL/recovered".into(), "geckoftl", &[&cut]),
         log.experiment(setting, "IB-FTL/log".into(), "ib-ftl", &[]),
-    ]
+    ];
+    let executed = Load { blocks: RECOVERED_BLOCKS, writes: RECOVERED_WRITES, ..load };
+    let cut = format!("recovery.after_requests={}", RECOVERED_WRITES / 2);
+    for (name, design) in FTLS {
+        experiments.push(executed.experiment(setting, format!("recovery/{name}"), design, &[&cut]));
+    }
+    experiments
 }
 
 fn share(percent: u32) -> f64 {
@@ -183,11 +217,16 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
         "GK-21" => every_ratio(runs),
         "GK-22" => best_ratio(runs),
         "GK-23" => saved(runs),
-        "GK-24" => blocks(runs, &WHOLE_ENTRIES, ("B = 128 over B = 32", 2, 0), whole_entries),
-        "GK-25" => blocks(runs, &BALANCED, ("B = 256 over B = 64", 2, 0), balanced),
+        "GK-24" => whole_entries(runs),
+        "GK-25" => balanced(runs),
         "GK-26" => parts(runs),
         "GK-27" => growth(runs),
         "GK-29" => over_provisioning(runs),
+        "GK-35" => gecko_recovery(runs),
+        "GK-36" => recoveries_of_all(runs),
+        "GK-37" => log_recovery(runs),
+        "GK-38" => block_scan(runs),
+        "GK-39" => recovery_saved(runs),
         "GK-41" => data_writes(runs),
         "GK-42" => map_alike(runs),
         "GK-43" => map_highest(runs),
@@ -345,29 +384,69 @@ fn saved(runs: &Runs) -> Result<Vec<Value>> {
     ])
 }
 
-fn whole_entries(runs: &Runs, block_pages: u64) -> Result<Run<'_>> {
-    if block_pages == BLOCK_PAGES { runs.get("S=1") } else { runs.get(&format!("S=1,B={block_pages}")) }
+/// Validity's cost and its share without queries, over the block sizes of a sweep.
+struct BlockSweep {
+    all: Vec<f64>,
+    /// Merges alone: what reports and markers cost.
+    updates: Vec<f64>,
 }
 
-fn balanced(runs: &Runs, block_pages: u64) -> Result<Run<'_>> {
-    if block_pages == BLOCK_PAGES { runs.get("GeckoFTL") } else { runs.get(&format!("B={block_pages}")) }
+fn block_sweep(runs: &Runs, name: &str) -> Result<BlockSweep> {
+    let of = |&pages: &u64| runs.get(&format!("{name}/B={pages}"));
+    let all: Vec<Run<'_>> = BLOCK_SIZES.iter().map(of).collect::<Result<_>>()?;
+    let updates = |run: &Run<'_>| {
+        per_write(*run, "programs_by_cause.validity")
+            + merge_reads(*run) / run.figure("host_page_writes") / DELTA
+    };
+    Ok(BlockSweep {
+        all: all.iter().map(|run| validity_cost(*run)).collect(),
+        updates: all.iter().map(updates).collect(),
+    })
 }
 
-/// Cost and writes for some block sizes, and the cost of one over that of another, by their places.
-fn blocks<'a>(
-    runs: &'a Runs,
-    sizes: &[u64],
-    (name, above, below): (&str, usize, usize),
-    run_of: impl Fn(&'a Runs, u64) -> Result<Run<'a>>,
-) -> Result<Vec<Value>> {
-    let of = |&block_pages: &u64| Ok((block_pages, run_of(runs, block_pages)?));
-    let all: Vec<(u64, Run<'_>)> = sizes.iter().map(of).collect::<Result<_>>()?;
-    let mut values = vec![Value::new(name, validity_cost(all[above].1) / validity_cost(all[below].1))];
-    values.extend(all.iter().map(|(pages, run)| Value::new(format!("B = {pages}"), validity_cost(*run))));
-    values.extend(all.iter().map(|(pages, run)| {
-        Value::new(format!("writes, B = {pages}"), per_write(*run, "programs_by_cause.validity"))
-    }));
-    values.push(Value::new("blocks", all[0].1.figure("device.physical_pages") / sizes[0] as f64));
+fn by_block_size<'a>(what: &'a str, costs: &'a [f64]) -> impl Iterator<Item = Value> + 'a {
+    BLOCK_SIZES.iter().zip(costs).map(move |(pages, cost)| Value::new(format!("{what}B = {pages}"), *cost))
+}
+
+/// The costs from the paper's block on.
+fn from_paper_on(costs: &[f64]) -> &[f64] {
+    &costs[BLOCK_SIZES.iter().position(|&pages| pages == BLOCK_PAGES).unwrap_or(0)..]
+}
+
+fn largest_over_smallest(costs: &[f64]) -> f64 {
+    let of = |f: fn(f64, f64) -> f64, start| costs.iter().copied().fold(start, f);
+    of(f64::max, f64::MIN) / of(f64::min, f64::MAX)
+}
+
+/// Growth for each doubling of the block and over all of them.
+fn whole_entries(runs: &Runs) -> Result<Vec<Value>> {
+    let BlockSweep { all, updates } = block_sweep(runs, "whole")?;
+    let mut values: Vec<Value> = BLOCK_SIZES
+        .windows(2)
+        .zip(all.windows(2))
+        .map(|(pages, cost)| Value::new(format!("B = {} over B = {}", pages[1], pages[0]), cost[1] / cost[0]))
+        .collect();
+    let large = from_paper_on(&all);
+    values.push(Value::new("B = 1024 over B = 128", large[large.len() - 1] / large[0]));
+    values.extend(by_block_size("", &all));
+    values.extend(by_block_size("without queries, ", &updates));
+    values.push(Value::new("blocks", runs.get("whole/B=128")?.figure("device.physical_pages") / 128.0));
+    Ok(values)
+}
+
+fn balanced(runs: &Runs) -> Result<Vec<Value>> {
+    let (growing, same) =
+        (block_sweep(runs, "parts of 32")?, block_sweep(runs, "parts of 32, same capacity")?);
+    let spread = |of: &str, costs: &[f64]| Value::new(of, largest_over_smallest(from_paper_on(costs)));
+    let mut values = vec![
+        spread("largest over smallest", &growing.all),
+        spread("without queries", &growing.updates),
+        spread("without queries, same capacity", &same.updates),
+    ];
+    values.extend(by_block_size("", &growing.all));
+    values.extend(by_block_size("without queries, ", &growing.updates));
+    values.extend(by_block_size("without queries, same capacity, ", &same.updates));
+    values.push(Value::new("blocks", runs.get("parts of 32/B=128")?.figure("device.physical_pages") / 128.0));
     Ok(values)
 }
 
@@ -441,6 +520,113 @@ fn of_designs(runs: &Runs, figure: impl Fn(Run<'_>) -> f64) -> Result<Vec<Value>
 fn spread(values: &[Value]) -> f64 {
     let of = |f: fn(f64, f64) -> f64, start| values.iter().map(|value| value.value).fold(start, f);
     of(f64::max, f64::MIN) / of(f64::min, f64::MAX)
+}
+
+fn recovered<'a>(runs: &'a Runs, design: Metadata) -> Result<Run<'a>> {
+    runs.get(&format!("recovery/{}", design.name()))
+}
+
+/// Time of an executed recovery, seconds: flash operations one after the other, without what a battery wrote before.
+fn executed_s(runs: &Runs, design: Metadata) -> Result<f64> {
+    recovered(runs, design)?.required("recovery.total.time_s")
+}
+
+/// Time of a step, seconds; a step that took nothing is absent.
+fn step_s(run: Run<'_>, step: &str) -> f64 {
+    run.figure(&format!("recovery.steps.{step}.time_s"))
+}
+
+const STEPS: [&str; 7] = [
+    "blocks",
+    "directory",
+    "validity directories",
+    "changed entries",
+    "validity buffer",
+    "valid counts",
+    "synchronisation",
+];
+
+fn executed_steps(run: Run<'_>) -> impl Iterator<Item = Value> + '_ {
+    STEPS.into_iter().map(move |step| Value::new(format!("executed, {step}"), step_s(run, step)))
+}
+
+/// The formulas for 2 TiB.
+fn formulas(id: &str) -> Vec<Value> {
+    let values = recovery_row(id).unwrap_or_default();
+    values.into_iter().map(|value| Value::new(format!("2 TiB, {}", value.of), value.value)).collect()
+}
+
+/// The device of the executed recoveries, as the formulas see it.
+fn recovered_scale() -> MetadataScale {
+    let pages = (RECOVERED_BLOCKS * BLOCK_PAGES) as f64;
+    let bytes = pages * 4096.0;
+    MetadataScale { cache_entries: pages / PAGES_PER_ENTRY as f64, ..MetadataScale::of_capacity(bytes) }
+}
+
+fn gecko_recovery(runs: &Runs) -> Result<Vec<Value>> {
+    let run = recovered(runs, Metadata::GeckoFtl)?;
+    let of_formula = recovered_scale().recovery(Metadata::GeckoFtl);
+    let mut values = formulas("GK-35");
+    values.extend(of_formula.into_iter().map(|(step, s)| Value::new(format!("formula, {step}"), s)));
+    values.extend(executed_steps(run));
+    values.push(Value::new("executed, all", executed_s(runs, Metadata::GeckoFtl)?));
+    values.push(at(run));
+    Ok(values)
+}
+
+fn recoveries_of_all(runs: &Runs) -> Result<Vec<Value>> {
+    let of_formula = |design: Metadata| recovered_scale().recovery_s(design);
+    let executed: Vec<(Metadata, f64)> = Metadata::ALL
+        .into_iter()
+        .map(|design| Ok((design, executed_s(runs, design)?)))
+        .collect::<Result<_>>()?;
+    let lazy_over_dftl = executed[0].1 / executed[1].1;
+    let paper = recovery_row("GK-36").unwrap_or_default();
+    let mut values =
+        vec![holds("formula", paper[0].value > paper[1].value), holds("executed", lazy_over_dftl > 1.0)];
+    values.extend(formulas("GK-36"));
+    for (design, time_s) in executed {
+        values.push(Value::new(format!("formula, {}", design.name()), of_formula(design)));
+        values.push(Value::new(format!("executed, {}", design.name()), time_s));
+    }
+    values.push(at(recovered(runs, Metadata::Dftl)?));
+    Ok(values)
+}
+
+fn log_recovery(runs: &Runs) -> Result<Vec<Value>> {
+    let run = recovered(runs, Metadata::IbFtl)?;
+    let all = executed_s(runs, Metadata::IbFtl)?;
+    // The log is read where chains and lives are restored; the counts follow from the same reading.
+    let both = step_s(run, "validity directories") + step_s(run, "synchronisation");
+    let mut values = formulas("GK-37");
+    values.insert(0, holds("executed", both > 0.5 * all));
+    values.extend(executed_steps(run));
+    values.push(Value::new("executed, all", all));
+    values.push(at(run));
+    Ok(values)
+}
+
+fn block_scan(runs: &Runs) -> Result<Vec<Value>> {
+    let run = recovered(runs, Metadata::GeckoFtl)?;
+    let all = executed_s(runs, Metadata::GeckoFtl)?;
+    let blocks = step_s(run, "blocks");
+    let mut values = formulas("GK-38");
+    values.insert(0, holds("executed", STEPS[1..].iter().all(|step| step_s(run, step) < blocks)));
+    values.push(Value::new("executed, share, %", 100.0 * blocks / all));
+    values.push(at(run));
+    Ok(values)
+}
+
+fn recovery_saved(runs: &Runs) -> Result<Vec<Value>> {
+    let (gecko, lazy) = (executed_s(runs, Metadata::GeckoFtl)?, recovered(runs, Metadata::LazyFtl)?);
+    let all = executed_s(runs, Metadata::LazyFtl)?;
+    let others = all - step_s(lazy, "synchronisation") - step_s(lazy, "changed entries");
+    let saved = |of: f64| 100.0 * (1.0 - gecko / of);
+    let mut values = recovery_row("GK-39").unwrap_or_default();
+    values.push(Value::new("executed", saved(all)));
+    values.push(Value::new("executed, without its synchronisation", saved(others)));
+    values.push(at(lazy));
+    Ok(values)
 }
 
 fn data_writes(runs: &Runs) -> Result<Vec<Value>> {

@@ -1,39 +1,119 @@
 //! Experiments of the integrated lifetime management paper (IL, section IV) and what its rows take from them.
 //!
-//! Device: the paper's 64-GiB drive, new, as the substitutes for its traces assume a write amplification of 1. Requests
-//! come their original gap after the previous completion, so that a throttled write moves all later ones: only thus
-//! can throttling lengthen a life. Gaps leave out the time that the baseline takes to serve a request, as those of a
-//! recorded trace do, so that the baseline writes at the rate that Table I implies. Energies are those of the printed
-//! powers; `2x` beside them has twice the energy of compression, with which the paper's break-even comes out. Lifetime is the budget of program/erase cycles over the rate at which pages were
-//! programmed in device time.
+//! Device: the paper's drive, new. A quick run has a 16th of the requests, of their addresses and of the drive's blocks, and 16
+//! times the cycles: the bytes that the drive takes in its life, an epoch's capacity and the share of time that collection
+//! takes stay the paper's. Requests come their original gap after the previous completion, so that a throttled write moves
+//! all later ones: only thus can throttling lengthen a life. Lifetime is the budget of program/erase cycles over the rate at
+//! which pages were programmed in device time; for managed configurations the rate after the first epoch, in which nothing is
+//! known: of five years that epoch is a 500,000th.
+//!
+//! The substitutes write at the rate that Table I implies without write amplification. The drive collects, so gaps are longer by
+//! the baseline's programs per host write ([`Trace::collected`]), and shorter by the time that the baseline takes to serve a
+//! request, as those of a recorded trace are. The baseline's lifetime is given by this.
+//!
+//! Response time needs care, because the chunk buffer acknowledges three of four pages when they come. It is measured twice:
+//! - *Equal buffers*: every configuration acknowledges from a buffer on battery of eight pages. A chunk takes four while it
+//!   gathers and four while it is written; without chunks eight writes may be unfinished.
+//! - *Until programmed*: nothing is acknowledged early; the members of a chunk have the response of its last write.
+//!
+//! A control of incompressible, unique pages runs through the same; a configuration that gains there gains by an artifact.
+//! Energies are those of the printed powers; `2x` beside them has twice the energy of compression, with which the paper's
+//! break-even comes out.
 
 use super::closed_forms::{budget_bytes, rate_of_lifetime};
 use super::experiment::{Experiment, Run, Runs, Setting, Size, Source};
 use super::verdict::Value;
 
-/// The paper's name, ours, and the baseline's lifetime in years (Table I), from which the substitutes have their rate.
-const TRACES: [(&str, &str, f64); 3] =
-    [("WKSN", "wksn", 6.8), ("Media", "media", 3.8), ("DVMT", "dvmt", 3.04)];
-/// Writes that the synthetic load sends per second: 1.97 MB/s, half as much again as the target allows.
-const SYNTHETIC_RATE: f64 = 480.0;
-const SCHEMES: [&str; 5] = ["baseline", "throttling", "compression", "dedup", "integrated"];
+/// A trace of the paper.
+#[derive(Clone, Copy)]
+struct Trace {
+    /// The paper's name, and ours.
+    name: &'static str,
+    substitute: &'static str,
+    /// The baseline's lifetime in years (Table I), from which the substitutes have their rate.
+    years: f64,
+    /// Programs per host write of the baseline, measured here: quick and full.
+    collected: [f64; 2],
+}
 
-/// Share of a trace's time between requests, on a drive that needs 610 us for a write and 60 us for a read, of which
-/// there are `reads` to a write.
-fn idle_share(writes_per_s: f64, reads: f64) -> f64 {
-    1.0 - writes_per_s * (610e-6 + reads * 60e-6)
+const TRACES: [Trace; 3] = [
+    Trace { name: "WKSN", substitute: "wksn", years: 6.8, collected: [1.0, 1.0] },
+    Trace { name: "Media", substitute: "media", years: 3.8, collected: [1.0, 1.08] },
+    Trace { name: "DVMT", substitute: "dvmt", years: 3.04, collected: [1.0, 1.14] },
+];
+const SCHEMES: [&str; 5] = ["baseline", "throttling", "compression", "dedup", "integrated"];
+/// Reads of the substitutes per write.
+const READS_PER_WRITE: f64 = 0.3;
+/// Writes that the synthetic load sends per second: 1.97 MB/s, half as much again as the target allows before collection.
+const SYNTHETIC_RATE: f64 = 480.0;
+/// Writes per second of the control: 0.98 MB/s, below what the target allows.
+const CONTROL_RATE: f64 = 240.0;
+/// Addresses of the synthetic loads, at full size: most of the drive, so that it collects.
+const SYNTHETIC_PAGES: f64 = 14e6;
+
+/// When a write is answered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// From a buffer of eight pages in every configuration.
+    EqualBuffers,
+    /// When it is programmed.
+    UntilProgrammed,
+}
+
+impl Answer {
+    /// Time of a write on an idle drive without schemes, seconds.
+    fn write_s(self) -> f64 {
+        match self {
+            Self::EqualBuffers => 0.0,
+            Self::UntilProgrammed => 610e-6,
+        }
+    }
+
+    /// Writes that may be acknowledged and unfinished: with chunks one, which completes a chunk of four pages, beside the four
+    /// that gather.
+    fn buffered_writes(self, scheme: &str) -> u32 {
+        match (self, scheme) {
+            (Self::UntilProgrammed, _) => 0,
+            (Self::EqualBuffers, "compression" | "integrated") => 1,
+            (Self::EqualBuffers, _) => 8,
+        }
+    }
+
+    fn name(self, trace: &str, variant: &str) -> String {
+        let suffix = if self == Self::UntilProgrammed { ", until programmed" } else { "" };
+        format!("{trace}/{variant}{suffix}")
+    }
+}
+
+/// Factor on the gaps of a load of so many writes per second, so that the drive programs at the load's rate although every
+/// host write takes `collected` programs: what the drive takes to serve requests is no gap.
+fn gap_scale(writes_per_s: f64, collected: f64, (write_s, reads): (f64, f64)) -> f64 {
+    collected - writes_per_s * (write_s + reads * 60e-6)
 }
 
 fn writes_per_s(years: f64) -> f64 {
     rate_of_lifetime(budget_bytes(64.0 * f64::from(1 << 30), 3000.0), years) / 4096.0
 }
 
-fn settings(setting: &Setting, scheme: &str, idle_share: f64) -> Vec<String> {
+/// Share of the paper's drive and day that is run.
+fn scale_of(size: Size) -> f64 {
+    match size {
+        Size::Quick => 1.0 / 16.0,
+        Size::Full => 1.0,
+    }
+}
+
+fn settings(setting: &Setting, scheme: &str, answer: Answer, gap_scale: f64) -> Vec<String> {
+    let scale = scale_of(setting.size);
     vec![
         "device.preset=il-64g".to_owned(),
+        format!("device.blocks_per_plane={}", 8192.0 * scale),
+        format!("device.endurance_cycles={}", 3000.0 / scale),
         "timing.mode=event".to_owned(),
+        "timing.hash_us=8.6".to_owned(),
+        format!("timing.buffered_writes={}", answer.buffered_writes(scheme)),
         "replay.arrival=think".to_owned(),
-        format!("replay.time_scale={idle_share:.4}"),
+        format!("replay.time_scale={gap_scale:.4}"),
         format!("lifetime.schemes={scheme}"),
         format!("replay.seed={}", setting.seed),
     ]
@@ -49,42 +129,77 @@ fn design(scheme: &str) -> &'static str {
 
 /// Everything that the rows need.
 pub fn experiments(setting: &Setting) -> Vec<Experiment> {
-    let scale = match setting.size {
-        Size::Quick => 0.05,
-        Size::Full => 1.0,
-    };
-    let mut experiments = Vec::new();
-    for (trace, name, years) in TRACES {
-        let idle = idle_share(writes_per_s(years), 0.3);
-        let mut add = |variant: String, scheme: &str, extra: &[&str]| {
-            let source = Source::Substitute(format!("{name}:scale={scale},seed={}", setting.seed));
-            let extra = extra.iter().map(|&setting| setting.to_owned());
-            let settings = settings(setting, scheme, idle).into_iter().chain(extra).collect();
-            experiments.push(Experiment::replay(
-                format!("{trace}/{variant}"),
-                (source, scale),
-                design(scheme),
-                settings,
-            ));
-        };
-        for scheme in SCHEMES {
-            add(scheme.to_owned(), scheme, &[]);
-        }
-        if trace != "Media" {
-            add("integrated-2x".to_owned(), "integrated", &["lifetime.fitted_energy=true"]);
-        }
-    }
+    let mut experiments: Vec<Experiment> =
+        TRACES.into_iter().flat_map(|trace| of_trace(setting, trace)).collect();
     for scheme in ["throttling", "integrated"] {
-        let load = format!(
-            "uniform:pages=1000000,requests={},rate={SYNTHETIC_RATE},seed={}+dup:share=0.05,compress=0.95",
-            (40e6 * scale).round(),
-            setting.seed
-        );
-        let settings = settings(setting, scheme, idle_share(SYNTHETIC_RATE, 0.0));
-        let source = (Source::Generated(load), scale);
-        experiments.push(Experiment::replay(format!("synthetic/{scheme}"), source, design(scheme), settings));
+        let load = format!("rate={SYNTHETIC_RATE}+dup:share=0.05,compress=0.95");
+        let gap_scale = gap_scale(SYNTHETIC_RATE, 1.0, (0.0, 0.0));
+        experiments.push(synthetic(
+            setting,
+            "synthetic",
+            scheme,
+            Answer::EqualBuffers,
+            (load, gap_scale, 40e6),
+        ));
+    }
+    for answer in [Answer::EqualBuffers, Answer::UntilProgrammed] {
+        for scheme in SCHEMES {
+            let load = format!("rate={CONTROL_RATE}+unique");
+            let gap_scale = gap_scale(CONTROL_RATE, 1.0, (answer.write_s(), 0.0));
+            experiments.push(synthetic(setting, "control", scheme, answer, (load, gap_scale, 20e6)));
+        }
     }
     experiments
+}
+
+fn of_trace(setting: &Setting, trace: Trace) -> Vec<Experiment> {
+    let scale = scale_of(setting.size);
+    let collected = trace.collected[usize::from(setting.size == Size::Full)];
+    let mut experiments = Vec::new();
+    let mut add = |variant: &str, scheme: &str, answer: Answer, extra: &[&str]| {
+        let load = format!("{}:scale={scale},seed={}", trace.substitute, setting.seed);
+        let times = (answer.write_s(), READS_PER_WRITE);
+        let gap_scale = gap_scale(writes_per_s(trace.years), collected, times);
+        let extra = extra.iter().map(|&setting| setting.to_owned());
+        let settings = settings(setting, scheme, answer, gap_scale).into_iter().chain(extra).collect();
+        let name = answer.name(trace.name, variant);
+        experiments.push(Experiment::replay(
+            name,
+            (Source::Substitute(load), scale),
+            design(scheme),
+            settings,
+        ));
+    };
+    for scheme in SCHEMES {
+        add(scheme, scheme, Answer::EqualBuffers, &[]);
+        if trace.name != "Media" {
+            add(scheme, scheme, Answer::UntilProgrammed, &[]);
+        }
+    }
+    if trace.name != "Media" {
+        add("integrated-2x", "integrated", Answer::EqualBuffers, &["lifetime.fitted_energy=true"]);
+    }
+    experiments
+}
+
+/// Uniform writes over most of the drive, of which `full_requests` are sent at full size.
+fn synthetic(
+    setting: &Setting,
+    name: &str,
+    scheme: &str,
+    answer: Answer,
+    (load, gap_scale, full_requests): (String, f64, f64),
+) -> Experiment {
+    let scale = scale_of(setting.size);
+    let (rate, content) = load.split_once('+').unwrap_or((&load, "unique"));
+    let load = format!(
+        "uniform:write=1.0,pages={},requests={},{rate},seed={}+{content}",
+        (SYNTHETIC_PAGES * scale).round(),
+        (full_requests * scale).round(),
+        setting.seed
+    );
+    let settings = settings(setting, scheme, answer, gap_scale);
+    Experiment::replay(answer.name(name, scheme), (Source::Generated(load), scale), design(scheme), settings)
 }
 
 type Result<T> = std::result::Result<T, String>;
@@ -95,35 +210,50 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
         "IL-01" => lifetimes(runs, "WKSN"),
         "IL-02" => lifetimes(runs, "Media"),
         "IL-03" => lifetimes(runs, "DVMT"),
-        "IL-04" => saved(runs, "WKSN", "integrated", response).map(|saved| vec![Value::new("", saved)]),
+        "IL-04" => responses(runs),
         "IL-05" => energies(runs, "WKSN", 1.0),
         "IL-06" => energies(runs, "DVMT", -1.0),
         "IL-07" => decisions(runs),
-        "IL-08" => ["throttling", "integrated"]
-            .iter()
-            .map(|scheme| Ok(Value::new(*scheme, response(runs.get(&format!("DVMT/{scheme}"))?)?)))
-            .collect(),
-        "IL-16" => ["throttling", "integrated"]
-            .iter()
-            .map(|scheme| Ok(Value::new(*scheme, years(runs.get(&format!("synthetic/{scheme}"))?))))
-            .collect(),
+        "IL-08" => throttled_responses(runs),
+        "IL-16" => target_met(runs),
         "IL-18" => gains(runs),
         _ => return None,
     })
 }
 
-/// Years of 365 days until the budget is used up, by what was programmed.
+/// Years of 365 days until the budget is used up, by what was programmed; what is managed counts from its second epoch on.
 fn years(run: Run<'_>) -> f64 {
-    run.figure("lifetime.years_by_programs")
+    let managed = run.figure("lifetime.years_after_first_epoch");
+    if managed > 0.0 { managed } else { run.figure("lifetime.years_by_programs") }
+}
+
+fn programs_per_write(run: Run<'_>) -> f64 {
+    run.figure("programs") / run.figure("host_page_writes")
 }
 
 fn lifetimes(runs: &Runs, trace: &str) -> Result<Vec<Value>> {
-    let of = |scheme: &&str| Ok(Value::new(*scheme, years(runs.get(&format!("{trace}/{scheme}"))?)));
-    SCHEMES.iter().map(of).collect()
+    let run = |scheme: &str| runs.get(&format!("{trace}/{scheme}"));
+    let of = |name: &str, figure: fn(Run<'_>) -> f64| -> Result<Vec<Value>> {
+        SCHEMES.iter().map(|scheme| Ok(Value::new(format!("{name}{scheme}"), figure(run(scheme)?)))).collect()
+    };
+    let whole_run = |run: Run<'_>| run.figure("lifetime.years_by_programs");
+    let mut values = of("", years)?;
+    values.extend(of("programs per host write, ", programs_per_write)?);
+    values.extend(of("erases per block, ", |run| run.figure("lifetime.mean_erases_per_block"))?);
+    values.push(Value::new("first epoch included, throttling", whole_run(run("throttling")?)));
+    values.push(Value::new("first epoch included, integrated", whole_run(run("integrated")?)));
+    Ok(values)
 }
 
-fn response(run: Run<'_>) -> Result<f64> {
+/// Mean time to the answer, microseconds.
+fn answered(run: Run<'_>) -> Result<f64> {
     run.required("latency_us.write.mean")
+}
+
+/// Mean time until programmed, microseconds, in a run that acknowledges nothing early but what gathers in chunks.
+fn programmed(run: Run<'_>) -> Result<f64> {
+    let charged = run.figure("lifetime.write_until_programmed_us");
+    if charged > 0.0 { Ok(charged) } else { answered(run) }
 }
 
 /// Energy per host page write.
@@ -131,22 +261,69 @@ fn energy(run: Run<'_>) -> Result<f64> {
     run.required("lifetime.energy_uj_per_page")
 }
 
-/// What a variant of the integrated scheme saves of the baseline's, percent.
-fn saved(runs: &Runs, trace: &str, variant: &str, value: impl Fn(Run<'_>) -> Result<f64>) -> Result<f64> {
-    let of = |variant: &str| value(runs.get(&format!("{trace}/{variant}"))?);
-    Ok(100.0 * (1.0 - of(variant)? / of("baseline")?))
+/// What a variant saves of the baseline's, percent.
+fn saved(
+    runs: &Runs,
+    (trace, variant, answer): (&str, &str, Answer),
+    value: impl Fn(Run<'_>) -> Result<f64>,
+) -> Result<f64> {
+    let of = |variant: &str| value(runs.get(&answer.name(trace, variant))?);
+    let baseline = of("baseline")?;
+    Ok(if baseline > 0.0 { 100.0 * (1.0 - of(variant)? / baseline) } else { 0.0 })
+}
+
+fn responses(runs: &Runs) -> Result<Vec<Value>> {
+    let integrated = |answer| ("WKSN", "integrated", answer);
+    let mut values = vec![
+        Value::new("equal buffers", saved(runs, integrated(Answer::EqualBuffers), answered)?),
+        Value::new("until programmed", saved(runs, integrated(Answer::UntilProgrammed), programmed)?),
+        Value::new(
+            "flash time",
+            saved(runs, integrated(Answer::UntilProgrammed), |run| Ok(programs_per_write(run)))?,
+        ),
+    ];
+    for scheme in SCHEMES {
+        let run = |answer: Answer| runs.get(&answer.name("WKSN", scheme));
+        values
+            .push(Value::new(format!("equal buffers, {scheme}, us"), answered(run(Answer::EqualBuffers)?)?));
+        values.push(Value::new(
+            format!("until programmed, {scheme}, us"),
+            programmed(run(Answer::UntilProgrammed)?)?,
+        ));
+    }
+    Ok(values)
+}
+
+fn throttled_responses(runs: &Runs) -> Result<Vec<Value>> {
+    let mut values = Vec::new();
+    for scheme in ["throttling", "integrated"] {
+        values.push(Value::new(scheme, answered(runs.get(&Answer::EqualBuffers.name("DVMT", scheme))?)?));
+    }
+    for scheme in ["throttling", "integrated"] {
+        let run = runs.get(&Answer::UntilProgrammed.name("DVMT", scheme))?;
+        values.push(Value::new(format!("until programmed, {scheme}"), programmed(run)?));
+    }
+    Ok(values)
+}
+
+fn target_met(runs: &Runs) -> Result<Vec<Value>> {
+    let mut values = Vec::new();
+    for scheme in ["throttling", "integrated"] {
+        let run = runs.get(&format!("synthetic/{scheme}"))?;
+        values.push(Value::new(scheme, years(run)));
+        values.push(Value::new(format!("programs per host write, {scheme}"), programs_per_write(run)));
+    }
+    Ok(values)
 }
 
 /// Energy saved at the printed powers, and with twice the energy of compression; `sign` -1 makes it an increase.
 fn energies(runs: &Runs, trace: &str, sign: f64) -> Result<Vec<Value>> {
-    Ok(vec![
-        Value::new("", sign * saved(runs, trace, "integrated", energy)?),
-        Value::new("2x", sign * saved(runs, trace, "integrated-2x", energy)?),
-    ])
+    let of = |variant: &str| saved(runs, (trace, variant, Answer::EqualBuffers), energy);
+    Ok(vec![Value::new("", sign * of("integrated")?), Value::new("2x", sign * of("integrated-2x")?)])
 }
 
 /// What the integrated scheme did about Media, from what came of it: compression is off if at most a tenth of the pages
-/// went through it (the first epoch tries everything), dedup on if it found more than half of what it finds alone.
+/// went through it, dedup on if it found more than half of what it finds alone.
 fn decisions(runs: &Runs) -> Result<Vec<Value>> {
     let (run, dedup) = (runs.get("Media/integrated")?, runs.get("Media/dedup")?);
     let compressed = run.figure("parts.chunk_members") + run.figure("parts.chunk_incompressible_pages");
@@ -160,10 +337,23 @@ fn decisions(runs: &Runs) -> Result<Vec<Value>> {
     ])
 }
 
+/// The largest gains, and those of the control, which are none or an artifact.
 fn gains(runs: &Runs) -> Result<Vec<Value>> {
-    Ok(vec![
-        Value::new("response time", saved(runs, "WKSN", "integrated", response)?),
-        Value::new("energy", saved(runs, "WKSN", "integrated", energy)?),
-        Value::new("energy 2x", saved(runs, "WKSN", "integrated-2x", energy)?),
-    ])
+    let of = |trace, variant, answer, value: fn(Run<'_>) -> Result<f64>| {
+        saved(runs, (trace, variant, answer), value)
+    };
+    let (buffers, programs) = (Answer::EqualBuffers, Answer::UntilProgrammed);
+    let mut values = vec![
+        Value::new("response time", of("WKSN", "integrated", buffers, answered)?),
+        Value::new("response time until programmed", of("WKSN", "integrated", programs, programmed)?),
+        Value::new("energy", of("WKSN", "integrated", buffers, energy)?),
+        Value::new("energy 2x", of("WKSN", "integrated-2x", buffers, energy)?),
+    ];
+    for scheme in &SCHEMES[1..] {
+        let control = |what: &str, gain: f64| Value::new(format!("control, {scheme}, {what}"), gain);
+        values.push(control("response time", of("control", scheme, programs, programmed)?));
+        values.push(control("energy", of("control", scheme, buffers, energy)?));
+        values.push(control("programs", of("control", scheme, buffers, |run| Ok(programs_per_write(run)))?));
+    }
+    Ok(values)
 }

@@ -332,6 +332,10 @@ impl ChunkStage {
         self.pending(lpn).map(|page| page.fingerprint)
     }
 
+    pub(crate) fn pending_pages(&self) -> usize {
+        self.pending.len()
+    }
+
     /// Pages of all chunks.
     pub(crate) fn chunk_pages(&self) -> impl Iterator<Item = Ppn> + '_ {
         self.chunks.iter().flat_map(|chunk| chunk.pages().iter().copied())

@@ -8,8 +8,8 @@
 //! The module has no clock and does no I/O: whoever replays or serves requests says what time it is and what has been
 //! counted. It knows schemes by their place in the pipeline and by their energy ([`energy`]), not by what they do.
 //!
-//! What has no history is taken to be needed: in the first epoch all schemes run and writes are throttled. A throttle
-//! that does not bite costs nothing, while one epoch without it may use up a year's writes.
+//! The first epoch has no history: nothing runs and nothing is throttled, as in the paper, whose schemes are all disabled at
+//! the start. Schemes that are off are sampled ([`sampling`]), so the second epoch has ratios to decide by.
 //!
 //! Invariants:
 //! - Throttled epochs program at most their capacity and one host write each, debts carried over included.
@@ -233,21 +233,16 @@ impl Lifetime {
         decision
     }
 
-    /// Algorithm 1 over the schemes that have been measured; the others run, so that they are.
+    /// Algorithm 1. Without a demand nothing is done; a scheme of which nothing was observed is expected to save nothing.
     fn decide_by_algorithm(&self, demand_bytes: Option<f64>, capacity_bytes: f64) -> Decision {
+        let Some(demand_bytes) = demand_bytes else { return Decision::default() };
         let estimate = |(scheme, ratio): (&Scheme, &RatioEstimate)| match ratio.write_ratio() {
             Some(write_ratio) => SchemeEstimate::new(write_ratio, scheme.overhead),
             None => SchemeEstimate::new(1.0, scheme.overhead),
         };
         let estimates: Vec<SchemeEstimate> =
             self.options.schemes.iter().zip(&self.ratios).map(estimate).collect();
-        let mut decision = decide(&estimates, demand_bytes.unwrap_or(f64::INFINITY), capacity_bytes);
-        for (k, ratio) in self.ratios.iter().enumerate() {
-            if ratio.write_ratio().is_none() {
-                decision.enabled = decision.enabled.with(k);
-            }
-        }
-        decision
+        decide(&estimates, demand_bytes, capacity_bytes)
     }
 
     /// The bucket for an epoch that starts at `start_ns`; one that was throttled before hands on its debt.

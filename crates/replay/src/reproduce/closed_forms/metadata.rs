@@ -204,6 +204,22 @@ pub enum Metadata {
     GeckoFtl,
 }
 
+impl Metadata {
+    /// All of them; LazyFTL first, with which the others are compared.
+    pub const ALL: [Self; 5] = [Self::LazyFtl, Self::Dftl, Self::UFtl, Self::IbFtl, Self::GeckoFtl];
+
+    /// Name in the paper.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Dftl => "DFTL",
+            Self::LazyFtl => "LazyFTL",
+            Self::UFtl => "u-FTL",
+            Self::IbFtl => "IB-FTL",
+            Self::GeckoFtl => "GeckoFTL",
+        }
+    }
+}
+
 /// Factor by which reads of the host are slowed down: the reads of the map that one takes and internal operations leave
 /// so much of the flash's time (GK, section 5).
 pub fn read_slowdown(read_amplification: f64, reads_per_write: f64, write_amplification: f64) -> f64 {
@@ -368,6 +384,18 @@ fn slowdowns() -> Vec<Value> {
     named([("validity in RAM", slowdown(0.0)), ("bitmap on flash", slowdown(1.0 + 1.0 / DELTA))])
 }
 
+/// The formulas of the rows about recovery at 2 TiB, beside which stand executed recoveries.
+pub fn recovery_row(id: &str) -> Option<Vec<Value>> {
+    Some(match id {
+        "GK-35" => by_step(Metadata::GeckoFtl),
+        "GK-36" => Metadata::ALL.map(|design| Value::new(design.name(), paper().recovery_s(design))).to_vec(),
+        "GK-37" => log_dominates(),
+        "GK-38" => scan_dominates(),
+        "GK-39" => recovery_saved(),
+        _ => return None,
+    })
+}
+
 /// Values of a closed-form row of GK.
 pub(super) fn row(id: &str) -> Option<Vec<Value>> {
     let scale = paper();
@@ -417,17 +445,6 @@ pub(super) fn row(id: &str) -> Option<Vec<Value>> {
             ("as built, MiB", gecko_as_built_mib()),
         ]),
         "GK-34" => counters_dominate(),
-        "GK-35" => by_step(Metadata::GeckoFtl),
-        "GK-36" => named([
-            ("LazyFTL", recovery(Metadata::LazyFtl)),
-            ("DFTL", recovery(Metadata::Dftl)),
-            ("u-FTL", recovery(Metadata::UFtl)),
-            ("IB-FTL", recovery(Metadata::IbFtl)),
-            ("GeckoFTL", recovery(Metadata::GeckoFtl)),
-        ]),
-        "GK-37" => log_dominates(),
-        "GK-38" => scan_dominates(),
-        "GK-39" => recovery_saved(),
         "GK-40" => ram_saved(),
         "GK-47" => split(),
         "GK-50" => named([

@@ -1,6 +1,7 @@
 //! The command line. Every setting of the configuration can be given with `--set section.key=value`; the frequent
 //! ones have flags of their own, which are nothing but short forms.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -85,8 +86,8 @@ pub(crate) struct CompareArgs {
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub(crate) struct ReproduceArgs {
     /// Paper: lx (Recyclable SSD), df (Delta-FTL), rm (Remap-SSD), il (integrated lifetime management),
-    /// gk (GeckoFTL)
-    #[arg(value_parser = ["lx", "df", "rm", "il", "gk"])]
+    /// gk (GeckoFTL); all for one after the other
+    #[arg(value_parser = ["lx", "df", "rm", "il", "gk", "all"])]
     pub(crate) paper: String,
     /// Scaled down, minutes for a paper (the default)
     #[arg(long)]
@@ -97,18 +98,24 @@ pub(crate) struct ReproduceArgs {
     /// Folder with original traces, used in place of their substitutes (names: docs/reproduce.md)
     #[arg(long, value_name = "DIR")]
     pub(crate) traces: Option<PathBuf>,
-    /// Folder of results; a folder of the paper's name is made in it
-    #[arg(long, value_name = "DIR", default_value = "papers")]
-    pub(crate) out: PathBuf,
+    /// Folder of results; a folder of the paper's name is made in it [default: papers, or papers/full with --full]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Run again what is finished already
     #[arg(long)]
     pub(crate) fresh: bool,
+    /// Experiments at a time [default: one per core]
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
     /// Only evaluate the rows and make the pages and figures again from results.json
-    #[arg(long, conflicts_with_all = ["quick", "full", "traces", "seed", "fresh"])]
+    #[arg(long, conflicts_with_all = ["traces", "seed", "fresh", "jobs"])]
     pub(crate) render: bool,
+    /// Afterwards write the claims of all papers and what was found into the block for them in this document
+    #[arg(long, value_name = "FILE")]
+    pub(crate) summary: Option<PathBuf>,
     /// No summary, no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,

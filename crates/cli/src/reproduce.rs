@@ -1,9 +1,13 @@
 //! `reproduce`.
 
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use wearwell_replay::replay::Progress;
+use wearwell_replay::reproduce::summary::{self, Records};
 use wearwell_replay::reproduce::tally::Tally;
 use wearwell_replay::reproduce::{self, Observer, Options, Paper, Results, Size, Traces, session};
 
@@ -12,34 +16,77 @@ use crate::progress::Reporter;
 use crate::{Failure, Outcome};
 
 pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
-    let paper: Paper = args.paper.parse().map_err(Failure::of_usage)?;
-    let folder = args.out.join(paper.name());
-    let written = |error: std::io::Error| Failure::of_usage(format!("{}: {error}", folder.display()));
-    if args.render {
-        let path = folder.join("results.json");
-        let describe =
-            |error: &dyn std::fmt::Display| Failure::of_usage(format!("{}: {error}", path.display()));
-        let text = std::fs::read_to_string(&path).map_err(|error| describe(&error))?;
-        let mut results = Results::from_json(&text).map_err(|error| describe(&error))?;
-        results.evaluate(paper);
-        std::fs::write(&path, results.to_json()).map_err(written)?;
-        session::write_views(&results, paper, &folder).map_err(written)?;
-        return Ok(Outcome::Done);
+    let papers = match args.paper.as_str() {
+        "all" => Paper::ALL.to_vec(),
+        name => vec![name.parse().map_err(Failure::of_usage)?],
+    };
+    let out = folder(args);
+    let reporter = Reporter::new(args.quiet);
+    for paper in papers {
+        let folder = out.join(paper.name());
+        if args.render {
+            let described = |error| failed(&folder.join("results.json"), &error);
+            session::render_again(paper, &folder).map_err(described)?;
+        } else if !run(args, paper, &folder, &reporter)? {
+            return Ok(Outcome::Partial);
+        }
     }
+    if let Some(document) = &args.summary {
+        summarise_all(args, document)?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::of_usage(format!("{}: {error}", path.display()))
+}
+
+/// Where results go: full ones apart, since they are compared with the quick ones.
+fn folder(args: &ReproduceArgs) -> PathBuf {
+    let default = if args.full { "papers/full" } else { "papers" };
+    args.out.clone().unwrap_or_else(|| default.into())
+}
+
+/// Runs a paper; false if it was ended before all was run.
+fn run(args: &ReproduceArgs, paper: Paper, folder: &Path, reporter: &Reporter) -> Result<bool, Failure> {
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let options = Options {
         size: if args.full { Size::Full } else { Size::Quick },
         seed: args.seed,
-        folder: folder.clone(),
+        folder: folder.to_owned(),
         traces: traces(args)?,
         fresh: args.fresh,
+        jobs: args.jobs.map_or(cores, NonZeroUsize::get),
     };
-    let mut watch = Watch { reporter: Reporter::new(args.quiet), running: None };
-    let results = reproduce::run(paper, &options, &mut watch).map_err(written)?;
+    let mut watch = Watch { reporter, shows_bars: options.jobs == 1, running: HashMap::new() };
+    let results = reproduce::run(paper, &options, &mut watch).map_err(|error| failed(folder, &error))?;
     if !args.quiet {
         summarise(paper, &results);
         println!("{}: RESULTS.md, RESULTS.html, results.json, figures", folder.display());
     }
-    Ok(if results.partial { Outcome::Partial } else { Outcome::Done })
+    Ok(!results.partial)
+}
+
+/// Writes the summary of all papers, whose quick records lie in `papers` and full ones in `papers/full`.
+fn summarise_all(args: &ReproduceArgs, document: &Path) -> Result<(), Failure> {
+    let out = folder(args);
+    let papers = if args.full { out.parent().unwrap_or(Path::new("")).to_owned() } else { out };
+    let records: Result<Vec<Records>, Failure> =
+        Paper::ALL.into_iter().map(|paper| records(paper, &papers)).collect();
+    let text = std::fs::read_to_string(document).map_err(|error| failed(document, &error))?;
+    let text = summary::in_document(&text, &records?).map_err(|error| failed(document, &error))?;
+    std::fs::write(document, text).map_err(|error| failed(document, &error))
+}
+
+fn records(paper: Paper, papers: &Path) -> Result<Records, Failure> {
+    let read = |folder: PathBuf| {
+        let path = folder.join("results.json");
+        let text = std::fs::read_to_string(&path).map_err(|error| failed(&path, &error))?;
+        Results::from_json(&text).map_err(|error| failed(&path, &error))
+    };
+    let full = papers.join("full").join(paper.name());
+    let of_full = if full.exists() { Some(read(full)?) } else { None };
+    Ok((paper, read(papers.join(paper.name()))?, of_full))
 }
 
 fn traces(args: &ReproduceArgs) -> Result<Traces, Failure> {
@@ -55,34 +102,48 @@ fn traces(args: &ReproduceArgs) -> Result<Traces, Failure> {
     Ok(traces)
 }
 
+/// Claims of the abstract first, then every row, then the count.
 fn summarise(paper: Paper, results: &Results) {
+    let targets = paper.targets();
+    for line in summary::headlines(&targets, results) {
+        println!("{}: reported {}; ours {}: {}", line.claim, line.reported, line.ours, line.verdict);
+    }
     let width = results.rows.iter().map(|row| row.id.len()).max().unwrap_or(0);
     for row in &results.rows {
         println!("{:width$}  {}", row.id, row.verdict);
     }
-    for sentence in Tally::of(&paper.targets(), results).sentences() {
+    for sentence in Tally::of(&targets, results).sentences() {
         println!("{sentence}");
     }
+    println!("{}", summary::tested_reasons(&targets, results));
 }
 
 type OnProgress = Box<dyn FnMut(Progress) -> ControlFlow<()>>;
 
-/// Shows the progress of one experiment after the other.
-struct Watch {
-    reporter: Reporter,
-    running: Option<OnProgress>,
+/// Shows which experiments begin, and how far they are: with bars if one runs at a time.
+struct Watch<'a> {
+    reporter: &'a Reporter,
+    shows_bars: bool,
+    running: HashMap<String, OnProgress>,
 }
 
-impl Observer for Watch {
+impl Observer for Watch<'_> {
     fn begins(&mut self, number: usize, total: usize, name: &str, left: Option<Duration>) -> ControlFlow<()> {
         let left = left.map_or_else(String::new, |left| format!(", about {} s left", left.as_secs() + 1));
         self.reporter.say(&format!("[{number}/{total}] {name}{left}"));
-        self.running = Some(Box::new(self.reporter.of_design(name)));
+        if self.shows_bars {
+            self.running.clear();
+            self.running.insert(name.to_owned(), Box::new(self.reporter.of_design(name)));
+        }
         if self.reporter.is_interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    fn goes_on(&mut self, progress: Progress) -> ControlFlow<()> {
-        self.running.as_mut().map_or(ControlFlow::Continue(()), |running| running(progress))
+    fn goes_on(&mut self, name: &str, progress: Progress) -> ControlFlow<()> {
+        match self.running.get_mut(name) {
+            Some(running) => running(progress),
+            None if self.reporter.is_interrupted() => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
+        }
     }
 
     fn not_run(&mut self, name: &str, why: &str) {

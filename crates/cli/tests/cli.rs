@@ -505,6 +505,7 @@ fn reproduce_refuses_what_it_does_not_know() {
     is_refused(USAGE, &["reproduce", "il", "--out", out, "--render"], &["results.json"]);
     is_refused(USAGE, &["reproduce", "il", "--out", out, "--traces", out], &["docs/reproduce.md"]);
     is_refused(USAGE, &["reproduce", "il", "--quick", "--full"], &["--full"]);
+    is_refused(USAGE, &["reproduce", "il", "--out", out, "--jobs", "0"], &["--jobs"]);
 }
 
 #[test]

@@ -39,6 +39,10 @@ mod warm;
 pub mod write_buffer;
 mod write_run;
 
+/// Digest of this crate's code without comments and layout. Records of results name it, to tell by which code they were
+/// made.
+pub const CODE_DIGEST: &str = env!("CODE_DIGEST");
+
 pub use damage::Scrubbed;
 pub use device::{Device, DeviceOptions};
 pub use error::{Error, Result};

@@ -132,17 +132,25 @@ impl Experiment {
         matches!(self.source, Source::Substitute(_))
     }
 
-    /// Changes whenever the result might: everything that the experiment is made of, the size of a trace file and the
-    /// version of this software.
+    /// Digest of what is run: name, input and its scale, design, settings, and the size of a trace file. With [`code`] it
+    /// says whether a record still is what a run would give.
     pub fn key(&self) -> String {
-        let mut hasher = Sha256::new();
-        let bytes = match &self.source {
-            Source::Original(path) => std::fs::metadata(path).map_or(0, |file| file.len()),
-            _ => 0,
+        let (kind, bytes) = match &self.source {
+            Source::Generated(_) => ("generated", 0),
+            Source::Substitute(_) => ("substitute", 0),
+            Source::Original(path) => ("original", std::fs::metadata(path).map_or(0, |file| file.len())),
         };
-        hasher.update(format!("{} {bytes} {self:?}", env!("CARGO_PKG_VERSION")));
-        let digest = hasher.finalize();
-        format!("{:016x}", u64::from_be_bytes(std::array::from_fn(|k| digest[k])))
+        let work = match &self.work {
+            Work::Replay { design, settings } => format!("{design} {}", settings.join(" ")),
+            Work::Count => "count".to_owned(),
+        };
+        let (name, input, scale, curve) = (&self.name, self.source.name(), self.scale, self.has_curve);
+        digest(&format!("{name}\n{kind} {bytes} {input}\n{scale}\n{work}\n{curve}"))
+    }
+
+    /// Whether the requests are those of a trace file.
+    pub fn is_original(&self) -> bool {
+        matches!(self.source, Source::Original(_))
     }
 
     /// Whether this binary knows the workload, the design and the settings.
@@ -169,6 +177,7 @@ impl Experiment {
         let mut record = Record {
             name: self.name.clone(),
             key: self.key(),
+            code: code(),
             substitute: self.is_substitute(),
             input: self.source.name(),
             scale: self.scale,
@@ -191,6 +200,18 @@ impl Experiment {
         }
         Ok(record)
     }
+}
+
+/// Digest of the code that makes figures: the engine's and this crate's, without comments and layout. Whatever changes it may
+/// have changed every figure.
+pub fn code() -> String {
+    format!("{}-{}", wearwell::CODE_DIGEST, env!("CODE_DIGEST"))
+}
+
+/// The first 64 bits of SHA-256.
+fn digest(text: &str) -> String {
+    let digest = Sha256::digest(text);
+    format!("{:016x}", u64::from_be_bytes(std::array::from_fn(|k| digest[k])))
 }
 
 /// Why there is no record.
@@ -252,6 +273,13 @@ pub struct Record {
     pub name: String,
     /// Its [`Experiment::key`].
     pub key: String,
+    /// The [`code`] that ran it.
+    #[serde(default)]
+    pub code: String,
+    /// Of a run at full size: digest of the figures that the quick experiment of the same name had with the same code.
+    /// As long as quick runs give these figures, the code has changed nothing that this record depends on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quick_digest: Option<String>,
     /// The input stood in for another.
     pub substitute: bool,
     /// Trace file or specification.
@@ -281,6 +309,12 @@ const LEFT_OUT: [&str; 6] = [
 ];
 
 impl Record {
+    /// Digest of all figures, to the last bit.
+    pub fn figures_digest(&self) -> String {
+        let lines = self.figures.iter().map(|(name, value)| format!("{name} {:016x}\n", value.to_bits()));
+        digest(&lines.collect::<String>())
+    }
+
     fn take(&mut self, run: &RunRecord) {
         self.sha256.clone_from(&run.trace.sha256);
         self.notes.clone_from(&run.notes);

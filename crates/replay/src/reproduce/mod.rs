@@ -20,6 +20,7 @@ pub mod results;
 mod rm;
 pub mod session;
 pub mod statistics;
+pub mod summary;
 pub mod tally;
 pub mod target;
 pub mod traces;
@@ -27,7 +28,7 @@ pub mod verdict;
 
 pub use experiment::{Experiment, Setting, Size};
 pub use results::Results;
-pub use session::{Observer, Options, run};
+pub use session::{Job, Observer, Options, run};
 pub use target::Paper;
 pub use traces::Traces;
 

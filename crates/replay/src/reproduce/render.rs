@@ -8,8 +8,9 @@ use std::fmt::Write as _;
 use super::experiment::{Record, Size};
 use super::figures::Figure;
 use super::results::{Results, Row};
+use super::summary;
 use super::tally::Tally;
-use super::target::{Evidence, Reported, Target, Targets};
+use super::target::{Difference, Evidence, Reported, Target, Targets};
 use super::verdict::{Outcome, Value, deviation_percent};
 
 /// First line of every page.
@@ -20,6 +21,7 @@ pub const HEADER: &str =
 struct Page {
     title: String,
     paragraphs: Vec<String>,
+    headlines: Vec<[String; 5]>,
     table: Vec<[String; 7]>,
     differences: Vec<(String, String)>,
     notes: Vec<(String, String)>,
@@ -28,6 +30,8 @@ struct Page {
 }
 
 const COLUMNS: [&str; 7] = ["row", "what", "reported", "ours", "ours / reported", "verdict", "remarks"];
+const HEADLINES: &str = "What the abstract claims";
+const HEADLINE_COLUMNS: [&str; 5] = ["claim", "reported", "ours", "verdict", "why"];
 const DIFFERENCES: &str = "Why rows differ";
 const EXPERIMENT_COLUMNS: [&str; 4] = ["experiment", "design", "input", "settings"];
 
@@ -36,6 +40,10 @@ pub fn markdown(targets: &Targets, results: &Results, figures: &[Figure]) -> Str
     let page = page(targets, results);
     let mut parts = vec![format!("<!-- {HEADER} -->\n\n# {}\n\n", page.title)];
     parts.extend(page.paragraphs.iter().map(|paragraph| format!("{paragraph}\n\n")));
+    if !page.headlines.is_empty() {
+        parts.push(format!("## {HEADLINES}\n\n{}\n", markdown_table(&HEADLINE_COLUMNS, &page.headlines)));
+        parts.push("## All rows\n\n".to_owned());
+    }
     parts.push(markdown_table(&COLUMNS, &page.table));
     parts.extend(
         figures.iter().map(|figure| format!("\n![{}](figures/{})\n", figure.title, figure.file_name())),
@@ -50,7 +58,8 @@ pub fn markdown(targets: &Targets, results: &Results, figures: &[Figure]) -> Str
     parts.concat()
 }
 
-fn markdown_table<const N: usize>(columns: &[&str; N], rows: &[[String; N]]) -> String {
+/// A table with a head.
+pub(super) fn markdown_table<const N: usize>(columns: &[&str; N], rows: &[[String; N]]) -> String {
     let line = |cells: &[String]| {
         let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
         format!("| {} |\n", cells.join(" | "))
@@ -83,6 +92,12 @@ pub fn html(targets: &Targets, results: &Results, figures: &[Figure]) -> String 
          <style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n"
     )];
     parts.extend(page.paragraphs.iter().map(|paragraph| format!("<p>{}</p>\n", escaped(paragraph))));
+    if !page.headlines.is_empty() {
+        let plain = page.headlines.iter().map(|line| line.each_ref().map(|cell| without_marks(cell)));
+        let plain: Vec<[String; 5]> = plain.collect();
+        parts.push(format!("<h2>{HEADLINES}</h2>\n{}", html_table(&HEADLINE_COLUMNS, &plain, &[])));
+        parts.push("<h2>All rows</h2>\n".to_owned());
+    }
     let class = |row: &Row| targets.row(&row.id).map_or("", |target| class_of(target, row));
     let classes: Vec<&str> = results.rows.iter().map(class).collect();
     parts.push(html_table(&COLUMNS, &page.table, &classes));
@@ -103,21 +118,27 @@ pub fn html(targets: &Targets, results: &Results, figures: &[Figure]) -> String 
 
 fn html_table<const N: usize>(columns: &[&str; N], rows: &[[String; N]], classes: &[&str]) -> String {
     let row = |(k, row): (usize, &[String; N])| {
-        let class = classes.get(k).copied().unwrap_or_default();
+        let class = classes.get(k).map(|class| format!(" class=\"{class}\"")).unwrap_or_default();
         let cells = row.each_ref().map(|cell| format!("<td>{}</td>", escaped(cell)));
-        format!("<tr class=\"{class}\">{}</tr>\n", cells.concat())
+        format!("<tr{class}>{}</tr>\n", cells.concat())
     };
     let head = columns.map(|name| format!("<th>{name}</th>")).concat();
     let rows: Vec<String> = rows.iter().enumerate().map(row).collect();
     format!("<table><tr>{head}</tr>\n{}</table>\n", rows.concat())
 }
 
+/// Text without the marks of Markdown.
+fn without_marks(text: &str) -> String {
+    text.replace("**", "").replace('`', "")
+}
+
 fn html_list(title: &str, items: &[(String, String)]) -> String {
     if items.is_empty() {
         return String::new();
     }
-    let item =
-        |(name, text): &(String, String)| format!("<li><b>{}</b>: {}</li>\n", escaped(name), escaped(text));
+    let item = |(name, text): &(String, String)| {
+        format!("<li><b>{}</b>: {}</li>\n", escaped(name), escaped(&without_marks(text)))
+    };
     let items: Vec<String> = items.iter().map(item).collect();
     format!("<h2>{title}</h2>\n<ul>\n{}</ul>\n", items.concat())
 }
@@ -146,6 +167,10 @@ fn page(targets: &Targets, results: &Results) -> Page {
     Page {
         title: format!("{}: reported and ours", targets.paper.title),
         paragraphs: paragraphs(targets, results),
+        headlines: summary::headlines(targets, results)
+            .into_iter()
+            .map(|line| [line.claim, line.reported, line.ours, line.verdict, line.why])
+            .collect(),
         table: rows().map(|(target, row)| cells(target, row)).collect(),
         differences: differences(targets, results),
         notes: targets
@@ -167,7 +192,8 @@ fn differences(targets: &Targets, results: &Results) -> Vec<(String, String)> {
         let rows: Vec<&str> = difference.rows.iter().map(String::as_str).collect();
         let rows: Vec<&str> = rows.into_iter().filter(|row| differing.contains(row)).collect();
         if !rows.is_empty() {
-            reasons.push((rows.join(", "), difference.why.clone()));
+            let text = format!("{} {}", difference.why, summary::tested(difference, results));
+            reasons.push((rows.join(", "), text));
         }
     }
     let explained = |row: &str| targets.differences.iter().any(|of| of.rows.iter().any(|other| other == row));
@@ -176,6 +202,11 @@ fn differences(targets: &Targets, results: &Results) -> Vec<(String, String)> {
         reasons.push((open.join(", "), "no reason is known.".to_owned()));
     }
     reasons
+}
+
+/// Whether one of the reason's rows differs.
+pub(super) fn difference_of(targets: &Targets, results: &Results, difference: &Difference) -> bool {
+    differing_rows(targets, results).any(|row| difference.rows.iter().any(|other| other == row))
 }
 
 /// Rows that are not reproduced, or in the reported direction only.
@@ -204,6 +235,18 @@ fn paragraphs(targets: &Targets, results: &Results) -> Vec<String> {
         ),
         format!("{} rows. {}", results.rows.len(), Tally::of(targets, results).sentences().join(" ")),
     ];
+    let reasons = summary::tested_reasons(targets, results);
+    if !reasons.is_empty() {
+        paragraphs.push(reasons);
+    }
+    if !results.older_code.is_empty() {
+        paragraphs.push(format!(
+            "OLDER CODE: {} of {} experiments are defined otherwise today, or their quick runs give other figures than when \
+             this record was made. Their rows are marked and not counted.",
+            results.older_code.len(),
+            results.experiments.len()
+        ));
+    }
     if results.partial {
         paragraphs.push("PARTIAL: the run was interrupted; run it again to go on.".into());
     }
@@ -224,7 +267,7 @@ fn cells(target: &Target, row: &Row) -> [String; 7] {
         target.id.clone(),
         format!("{} ({}; {})", target.metric, target.place, target.configuration),
         target.reported.clone(),
-        ours(target, &row.ours),
+        values_text(target, &row.ours),
         ratios(target, &row.ours),
         row.judge(target).to_string(),
         remarks.join("; "),
@@ -239,7 +282,7 @@ fn reasons_beside(target: &Target, row: &Row) -> Vec<String> {
 }
 
 /// Our values: first those that are judged or given, then those beside them.
-fn ours(target: &Target, values: &[Value]) -> String {
+pub(super) fn values_text(target: &Target, values: &[Value]) -> String {
     let unit = if target.unit.is_empty() { String::new() } else { format!(" {}", target.unit) };
     let is_given = |of: &str| target.values.iter().any(|reported| reported.given && reported.of == of);
     let one = |value: &&Value| {
@@ -276,7 +319,7 @@ fn ratios(target: &Target, values: &[Value]) -> String {
 }
 
 /// Four significant digits, no more decimals than they need.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     let decimals = if value == 0.0 { 0.0 } else { (3.0 - value.abs().log10().floor()).clamp(0.0, 6.0) };
     let text = format!("{value:.*}", decimals as usize);
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }

@@ -32,9 +32,9 @@ impl Compared {
         }
     }
 
-    fn words(self, agree: &str) -> String {
+    fn words(self, agree: &str, missed: &str) -> String {
         let parts =
-            [(self.agree, agree), (self.direction, "in the reported direction only"), (self.missed, "not")];
+            [(self.agree, agree), (self.direction, "in the reported direction only"), (self.missed, missed)];
         let parts = parts.iter().filter(|(count, _)| *count > 0);
         parts.map(|(count, name)| format!("{count} {name}")).collect::<Vec<_>>().join(", ")
     }
@@ -59,6 +59,8 @@ pub struct Tally {
     pub cannot_fail: Compared,
     /// Rows without a class of evidence.
     pub unclassified: usize,
+    /// Rows that older code measured.
+    pub older_code: usize,
     /// Rows that judge the values of others again.
     pub repeats: usize,
     /// The substitute is made from the row's figures.
@@ -90,6 +92,7 @@ impl Tally {
             Outcome::Given => &mut self.given,
             Outcome::NotReproducible(_) => &mut self.not_reproducible,
             Outcome::NotRun(_) => &mut self.not_run,
+            _ if verdict.older_code => &mut self.older_code,
             _ if !verdict.repeats.is_empty() => &mut self.repeats,
             outcome => return self.add_compared(verdict, outcome),
         };
@@ -126,10 +129,10 @@ impl Tally {
         ];
         let results = results.iter().filter(|(_, compared, _)| compared.rows() > 0);
         let results = results.map(|(name, compared, agree)| {
-            format!("{name}: {} ({}).", rows(compared.rows()), compared.words(agree))
+            format!("{name}: {} ({}).", rows(compared.rows()), compared.words(agree, "not reproduced"))
         });
         let mut sentences: Vec<String> = results.collect();
-        if sentences.is_empty() {
+        if sentences.is_empty() && self.older_code == 0 {
             sentences.push("Nothing was executed.".to_owned());
         }
         sentences.extend(self.not_counted());
@@ -144,11 +147,13 @@ impl Tally {
             (self.cannot_fail, "that cannot fail"),
         ];
         let compared = compared.iter().filter(|(compared, _)| compared.rows() > 0);
-        let compared = compared
-            .map(|(compared, name)| format!("{} {name} ({})", compared.rows(), compared.words("agree")));
+        let compared = compared.map(|(compared, name)| {
+            format!("{} {name} ({})", compared.rows(), compared.words("agree", "disagree"))
+        });
         let others = [
             (self.unclassified, "without a class of evidence"),
-            (self.repeats, "that repeat other rows"),
+            (self.older_code, "measured by older code"),
+            (self.repeats, "repeating other rows"),
             (self.given, "given to the substitute"),
             (self.context, "with nothing to compare"),
             (self.not_reproducible, "not reproducible"),

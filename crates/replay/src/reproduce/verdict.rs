@@ -42,6 +42,8 @@ pub struct Verdict {
     pub given: Option<Given>,
     /// Rows whose values are judged here again.
     pub repeats: Vec<String>,
+    /// Today's code may give other values.
+    pub older_code: bool,
 }
 
 /// Comparison of the values that a substitute is made from.
@@ -104,6 +106,9 @@ impl fmt::Display for Verdict {
         if !self.repeats.is_empty() {
             write!(f, " (repeats {})", self.repeats.join(", "))?;
         }
+        if self.older_code {
+            write!(f, "; measured by older code")?;
+        }
         Ok(())
     }
 }
@@ -165,7 +170,14 @@ pub fn judge(target: &Target, ours: &[Value], substitute: bool) -> Verdict {
         outcome(target, &judged, ours)
     };
     let given = if outcome == Outcome::Given { None } else { of_given(target, &given, ours) };
-    Verdict { outcome, substitute, evidence: target.evidence, given, repeats: target.repeats.clone() }
+    Verdict {
+        outcome,
+        substitute,
+        evidence: target.evidence,
+        given,
+        repeats: target.repeats.clone(),
+        older_code: false,
+    }
 }
 
 /// How the given values came out; a given value without a figure of ours is missed entirely.
@@ -190,7 +202,7 @@ pub fn not_run(target: &Target, why: &str) -> Verdict {
         _ => Outcome::NotRun(why.to_owned()),
     };
     let repeats = target.repeats.clone();
-    Verdict { outcome, substitute: false, evidence: target.evidence, given: None, repeats }
+    Verdict { outcome, substitute: false, evidence: target.evidence, given: None, repeats, older_code: false }
 }
 
 fn outcome(target: &Target, judged: &[&Reported], ours: &[Value]) -> Outcome {

@@ -1,0 +1,178 @@
+//! What a reader sees first: the claims of a paper's abstract, what was found for each, and why it differs.
+//!
+//! Claims are data of the targets; figures, verdicts and the figures of tested reasons come from the records, so that the page
+//! cannot say what no record holds. A reason says whether an experiment took the suspected cause away. The page is one
+//! block of a document, between two marks, and a test compares it with the records.
+
+use super::render::{difference_of, markdown_table, values_text};
+use super::results::{Results, Row};
+use super::tally::Tally;
+use super::target::{Difference, Headline, Paper, Target, Targets};
+use super::verdict::Value;
+
+/// A claim of the abstract, joined with what was found.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Line {
+    /// What is claimed.
+    pub claim: String,
+    /// The reported figure.
+    pub reported: String,
+    /// Ours.
+    pub ours: String,
+    /// The verdict on these values.
+    pub verdict: String,
+    /// Why ours differs, and whether that was tested; empty if it does not differ.
+    pub why: String,
+}
+
+/// The paper's claims, by these results.
+pub fn headlines(targets: &Targets, results: &Results) -> Vec<Line> {
+    let line = |headline: &Headline| {
+        let target = targets.row(&headline.row)?;
+        let row = results.rows.iter().find(|row| row.id == headline.row)?;
+        Some(line(targets, results, headline, target, row))
+    };
+    targets.headlines.iter().filter_map(line).collect()
+}
+
+fn line(targets: &Targets, results: &Results, headline: &Headline, target: &Target, row: &Row) -> Line {
+    let (target, row) = (about(target, headline), Row { ours: ours(target, headline, row), ..row.clone() });
+    let verdict = row.judge(&target);
+    let differs = verdict.outcome.is_compared() && !verdict.outcome.agrees();
+    let why = if differs { why(targets, results, headline) } else { String::new() };
+    let reported = if headline.reported.is_empty() { &target.reported } else { &headline.reported };
+    Line {
+        claim: headline.claim.clone(),
+        reported: reported.clone(),
+        ours: if row.ours.is_empty() { "-".to_owned() } else { values_text(&target, &row.ours) },
+        verdict: format!("{verdict} ({})", headline.row),
+        why,
+    }
+}
+
+/// The target with no other values than the claim's.
+fn about(target: &Target, headline: &Headline) -> Target {
+    let mut target = target.clone();
+    target.values.retain(|reported| headline.of.is_empty() || headline.of.contains(&reported.of));
+    target
+}
+
+/// Values that the row judges, or those that the claim names.
+fn ours(target: &Target, headline: &Headline, row: &Row) -> Vec<Value> {
+    let is_wanted = |value: &&Value| {
+        let is_judged = target.values.iter().any(|reported| reported.of == value.of);
+        if headline.of.is_empty() { is_judged } else { headline.of.contains(&value.of) }
+    };
+    row.ours.iter().filter(is_wanted).cloned().collect()
+}
+
+/// The reason in one sentence, and what tested it.
+fn why(targets: &Targets, results: &Results, headline: &Headline) -> String {
+    let of_row = targets.differences.iter().find(|difference| difference.rows.contains(&headline.row));
+    let sentence = match (headline.why.as_str(), of_row) {
+        ("", None) => return "No reason is known.".to_owned(),
+        ("", Some(difference)) => first_sentence(&difference.why),
+        (why, _) => capitalised(why),
+    };
+    let tested = of_row.map_or_else(|| UNTESTED.to_owned(), |difference| tested(difference, results));
+    format!("{sentence} {tested}")
+}
+
+/// Up to the first full stop that ends a sentence; numbers and abbreviations have no space behind theirs.
+fn first_sentence(text: &str) -> String {
+    let end = text.find(". ").map_or(text.len(), |end| end + 1);
+    capitalised(&text[..end])
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+const UNTESTED: &str = "**Untested.**";
+
+/// What tested a reason: experiments and their figures.
+pub fn tested(difference: &Difference, results: &Results) -> String {
+    if difference.tested_by.is_empty() {
+        return UNTESTED.to_owned();
+    }
+    let one = |name: &String| {
+        let Some(record) = results.experiments.iter().find(|record| record.name == *name) else {
+            return format!("`{name}` (not run at this size)");
+        };
+        let figure = |figure: &String| {
+            let value = record.figures.get(figure).copied().unwrap_or(0.0);
+            format!("`{figure}` {}", super::render::number(value))
+        };
+        let figures: Vec<String> = difference.figures.iter().map(figure).collect();
+        if figures.is_empty() { format!("`{name}`") } else { format!("`{name}`: {}", figures.join(", ")) }
+    };
+    format!("Tested by {}.", difference.tested_by.iter().map(one).collect::<Vec<_>>().join("; "))
+}
+
+/// How many of the reasons for rows that differ were tested.
+pub fn tested_reasons(targets: &Targets, results: &Results) -> String {
+    let used = targets.differences.iter().filter(|difference| difference_of(targets, results, difference));
+    let (tested, untested): (Vec<_>, Vec<_>) = used.partition(|difference| !difference.tested_by.is_empty());
+    match (tested.len(), untested.len()) {
+        (0, 0) => String::new(),
+        (tested, untested) => format!(
+            "Reasons for rows that differ: {tested} tested by an experiment that takes the cause away, {untested} untested."
+        ),
+    }
+}
+
+/// Marks of the block.
+const BEGINS: &str = "<!-- summary: generated by `wearwell reproduce all --render --summary` -->\n";
+const ENDS: &str = "<!-- end of summary -->\n";
+
+/// A paper with its quick record, and its full one if there is one.
+pub type Records = (Paper, Results, Option<Results>);
+
+/// The document with its block made again.
+///
+/// # Errors
+/// The document has no block.
+pub fn in_document(document: &str, records: &[Records]) -> Result<String, String> {
+    let (before, rest) = document.split_once(BEGINS).ok_or_else(|| format!("no line {BEGINS}"))?;
+    let (_, after) = rest.split_once(ENDS).ok_or_else(|| format!("no line {ENDS}"))?;
+    Ok([before, BEGINS, &block(records), ENDS, after].concat())
+}
+
+fn block(records: &[Records]) -> String {
+    let paper = |(paper, quick, full): &Records| {
+        let targets = paper.targets();
+        let mut parts = vec![format!("\n### {} (`{paper}`)\n\n", targets.paper.title)];
+        parts.push(counted("Quick", &format!("../papers/{paper}/RESULTS.md"), &targets, quick));
+        if let Some(full) = full {
+            parts.push(counted("Full", &format!("../papers/full/{paper}/RESULTS.md"), &targets, full));
+        }
+        parts.push("\n".to_owned());
+        parts.push(table(&targets, quick, full.as_ref()));
+        parts.concat()
+    };
+    let papers: Vec<String> = records.iter().map(paper).collect();
+    format!("{}\n", papers.concat())
+}
+
+fn counted(size: &str, page: &str, targets: &Targets, results: &Results) -> String {
+    let tally = Tally::of(targets, results);
+    let reasons = tested_reasons(targets, results);
+    format!("- [{size}]({page}): {} rows. {} {reasons}\n", tally.rows, tally.sentences().join(" "))
+}
+
+/// Claims of the abstract; the reason is that of the full run where there is one.
+fn table(targets: &Targets, quick: &Results, full: Option<&Results>) -> String {
+    let of_quick = headlines(targets, quick);
+    let of_full = full.map(|full| headlines(targets, full)).unwrap_or_default();
+    let row = |(k, quick): (usize, &Line)| {
+        let full = of_full.get(k);
+        let of = |line: Option<&Line>| {
+            line.map_or_else(|| "not run".to_owned(), |line| format!("{}: {}", line.ours, line.verdict))
+        };
+        let why = full.map_or(&quick.why, |full| &full.why);
+        [quick.claim.clone(), quick.reported.clone(), of(Some(quick)), of(full), why.clone()]
+    };
+    let rows: Vec<[String; 5]> = of_quick.iter().enumerate().map(row).collect();
+    markdown_table(&["claim of the abstract", "reported", "ours, quick", "ours, full", "why"], &rows)
+}

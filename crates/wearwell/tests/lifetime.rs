@@ -7,7 +7,7 @@
 use proptest::prelude::*;
 use wearwell::content::Fingerprint;
 use wearwell::lifetime::{
-    Activity, Configuration, Counters, EnergyModel, History, Lifetime, LifetimeOptions, Observed,
+    Activity, Configuration, Counters, Decision, EnergyModel, History, Lifetime, LifetimeOptions, Observed,
     RatioEstimate, Sampler, SchemeEstimate, SchemeSet, Throttle, chunk_pages, chunk_write_ratio, decide,
     dedup_write_ratio, epoch_capacity_bytes, remaining_bytes,
 };

@@ -1,8 +1,10 @@
 //! Closed-form rows of the papers against figures that were worked out independently, to their printed digits.
 
 use wearwell_replay::reproduce::Paper;
+use wearwell_replay::reproduce::closed_forms::metadata::recovery_row;
 use wearwell_replay::reproduce::closed_forms::{chunk_share, packed_pages_per_delta, row};
 use wearwell_replay::reproduce::target::Class;
+use wearwell_replay::reproduce::verdict::Value;
 
 /// A closed form, or the formula of a row that stands beside what was executed.
 fn formula(id: &str) -> Option<Vec<Value>> {

@@ -173,6 +173,7 @@ pub struct FlashDevice<N> {
     commands: HostCommands,
     recorder: Option<Recorder>,
     log: Log,
+    was_failure_logged: bool,
     damage: Damage,
     idle_scrub: IdleScrub,
 }
@@ -213,6 +214,7 @@ impl<N: Medium> FlashDevice<N> {
             commands: HostCommands::default(),
             recorder: None,
             log: |_| {},
+            was_failure_logged: false,
             damage: Damage::default(),
             idle_scrub: IdleScrub { next: Ppn(0), commands: HostCommands::default() },
             device,
@@ -356,7 +358,13 @@ impl<N: Medium> FlashDevice<N> {
             self.report_damage();
         }
         match self.failure() {
-            Some(failure) => Err(DeviceError::Failed(failure.to_owned())),
+            Some(failure) => {
+                let failure = failure.to_owned();
+                if !std::mem::replace(&mut self.was_failure_logged, true) {
+                    (self.log)(&failure);
+                }
+                Err(DeviceError::Failed(failure))
+            }
             None => Ok(outcome?),
         }
     }

@@ -17,7 +17,7 @@ use wearwell::nand::{CutOutcome, Fragile, Nand, PowerCut, SimNand};
 use wearwell::{Device, Error, Result};
 
 const CONTENTS: u16 = 12;
-const SCENARIO: u64 = 120;
+const SCENARIO: u64 = 60;
 const AFTERWARDS: u64 = 25;
 
 type Cuttable = Device<PowerCut<SimNand>>;

@@ -202,7 +202,8 @@ fn an_address_that_is_refused_is_no_session_of_the_image() {
     let bench = Bench::new(&["--design", "remap"]);
     for wrong in [["--tcp", "192.0.2.1:1"], ["--control", "/nowhere/control"]] {
         let image = bench.file("image");
-        let output = Command::new(WEARWELL).arg("serve").arg("--image").arg(image).args(wrong).output().unwrap();
+        let output =
+            Command::new(WEARWELL).arg("serve").arg("--image").arg(image).args(wrong).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
         assert!(text(&output.stderr).contains("cannot listen on"), "{}", text(&output.stderr));
     }

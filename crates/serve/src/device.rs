@@ -161,7 +161,9 @@ pub type Log = fn(&str);
 /// Says that a logical page is lost, and why.
 pub(crate) fn sentence_of_loss(lpn: Lpn, ppn: Ppn, page_bytes: u64) -> String {
     let first = u64::from(lpn.0) * page_bytes;
-    format!("logical page {lpn} ({page_bytes} bytes from byte {first}) is lost: flash page {ppn} cannot be read")
+    format!(
+        "logical page {lpn} ({page_bytes} bytes from byte {first}) is lost: flash page {ppn} cannot be read"
+    )
 }
 
 /// The Wearwell engine as a block device.
@@ -277,7 +279,9 @@ impl<N: Medium> FlashDevice<N> {
         }
         if new.is_empty() {
             for ppn in found {
-                (self.log)(&format!("media error: flash page {ppn} cannot be read; no logical page is lost with it"));
+                (self.log)(&format!(
+                    "media error: flash page {ppn} cannot be read; no logical page is lost with it"
+                ));
             }
         }
         self.damage.lost = lost.into_iter().map(|(lpn, _)| lpn).collect();

@@ -14,11 +14,11 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::Value as Json;
 use wearwell::Device;
-use wearwell::address::Ppn;
+use wearwell::address::{Lpn, Ppn};
 use wearwell::nand::{Fragile as _, Nand};
 use wearwell_serve::FlashDevice;
 use wearwell_serve::control::answer;
-use wearwell_serve::image::layout::{Layout, Superblock};
+use wearwell_serve::image::layout::{Layout, OobSlot, Superblock};
 use wearwell_serve::image::{Image, ImageFile, Verdict, audit_of, create_on};
 
 const PAGE_BYTES: u64 = 1024;
@@ -54,9 +54,14 @@ impl Model {
         let mut lost = BTreeSet::new();
         for (&page, &value) in &self.written {
             match device.read(page * PAGE_BYTES, PAGE_BYTES, &mut bytes) {
-                Ok(()) => assert!(bytes == page_of(value, PAGE_BYTES as usize), "{what}: page {page} is wrong"),
+                Ok(()) => {
+                    assert!(bytes == page_of(value, PAGE_BYTES as usize), "{what}: page {page} is wrong")
+                }
                 Err(error) => {
-                    assert!(error.to_string().starts_with(&format!("logical page {page} is lost")), "{what}: {error}");
+                    assert!(
+                        error.to_string().starts_with(&format!("logical page {page} is lost")),
+                        "{what}: {error}"
+                    );
                     lost.insert(page);
                 }
             }
@@ -125,8 +130,10 @@ fn outlive(design: &str, seed: u64, share: u64) -> usize {
     let named: BTreeSet<u64> = audited.lost_pages.iter().map(|(lpn, _)| u64::from(lpn.0)).collect();
     assert_eq!((audited.verdict, &named), (Verdict::Corrupt, &lost), "{what}: {:?}", audited.findings);
     let first = lost.first().expect("a page is lost");
-    let sentence = format!("logical page {first} ({PAGE_BYTES} bytes from byte {}) is lost", first * PAGE_BYTES);
+    let sentence =
+        format!("logical page {first} ({PAGE_BYTES} bytes from byte {}) is lost", first * PAGE_BYTES);
     assert!(audited.findings.iter().any(|finding| finding.starts_with(&sentence)), "{:?}", audited.findings);
+    assert_old_readers_find_damage(&files, &audited.lost_pages);
     let mut image = reopen(files, &what);
     for (k, &page) in lost.iter().enumerate() {
         if k % 2 == 0 {
@@ -141,6 +148,22 @@ fn outlive(design: &str, seed: u64, share: u64) -> usize {
     let audited = audit_of(image.into_backing()).expect("it can be looked at");
     assert!(audited.lost_pages.is_empty(), "{what}: {:?}", audited.findings);
     lost.len()
+}
+
+/// A reader that does not know lost pages compares their zeros with a checksum that cannot be right.
+fn assert_old_readers_find_damage(files: &MemoryFiles, lost: &[(Lpn, Ppn)]) {
+    let flash = files.bytes(ImageFile::Flash);
+    let layout = Layout::new(&Superblock::decode(files.bytes(ImageFile::Superblock)).expect("it is whole"));
+    for &(_, ppn) in lost {
+        let record = flash[layout.oob_at(ppn) as usize..].first_chunk().expect("a record");
+        let OobSlot::Record(record) = layout.decode_oob(ppn, record) else {
+            panic!("page {ppn} has no record")
+        };
+        let mut bytes = flash[layout.data_at(ppn) as usize..][..PAGE_BYTES as usize].to_vec();
+        bytes.extend(&flash[layout.spare_at(ppn) as usize..][..usize::from(record.spare_bytes)]);
+        assert!(!record.is_lost || bytes[..PAGE_BYTES as usize].iter().all(|&byte| byte == 0), "page {ppn}");
+        assert_ne!(layout.data_crc(ppn, record.epoch, &bytes), record.data_crc, "page {ppn}");
+    }
 }
 
 /// Seeds of a run: `WEARWELL_DAMAGE_SEEDS=100` for a long one.
@@ -173,12 +196,16 @@ fn a_scrub_finds_damage_and_health_tells_of_it() {
         let mut device = FlashDevice::new(image.device, identity).expect("it keeps bytes");
         device.log_to(|line| lines().push(line.to_owned()));
         lines().clear();
-        let mut ask = |device: &mut FlashDevice<_>, command: &str| -> Json {
+        let ask = |device: &mut FlashDevice<_>, command: &str| -> Json {
             let line = format!("{{\"command\": \"{command}\"}}");
             serde_json::from_str(&answer(line.as_bytes(), device)).expect("an answer is JSON")
         };
         let health = ask(&mut device, "health");
-        assert_eq!((&health["media_errors"], &health["critical_warning"]), (&0.into(), &0.into()), "{design}");
+        assert_eq!(
+            (&health["media_errors"], &health["critical_warning"]),
+            (&0.into(), &0.into()),
+            "{design}"
+        );
         let clean = ask(&mut device, "scrub");
         assert_eq!(clean["lost_logical_pages"], 0, "{design}: {clean}");
         assert!(clean["read_pages"].as_u64() > Some(20) && lines().is_empty(), "{design}: {clean}");

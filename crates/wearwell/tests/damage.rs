@@ -102,7 +102,9 @@ impl Witness {
                 self.oracle.note_trim(first, sectors);
                 self.heal_covered(first, sectors);
             }
-            Op::Remap { target, source, pages, mode } => self.remap(device, [target, source, pages], mode, op),
+            Op::Remap { target, source, pages, mode } => {
+                self.remap(device, [target, source, pages], mode, op)
+            }
             Op::Flush => device.flush().expect("a flush needs nothing that is lost"),
             Op::Victims(policy) => device.ftl_mut().set_victim_policy(policy),
             Op::Fingerprints(policy, entries) => device.ftl_mut().set_store_policy(policy, entries),
@@ -113,7 +115,8 @@ impl Witness {
     fn remap(&mut self, device: &mut Device<SimNand>, range: [u64; 3], mode: RemapMode, op: Op) {
         let [target, source, pages] = range;
         let size = self.page_bytes();
-        let order: Vec<u64> = if target <= source { (0..pages).collect() } else { (0..pages).rev().collect() };
+        let order: Vec<u64> =
+            if target <= source { (0..pages).collect() } else { (0..pages).rev().collect() };
         for k in order {
             let (to, from) = (target + k, source + k);
             match device.remap(to * size, from * size, size, mode) {

@@ -170,7 +170,10 @@ impl Witness {
             let found = versions.issued[oldest..].iter().rev().find(holds);
             Some(*found.unwrap_or_else(|| {
                 let is_stale = versions.issued.iter().any(|id| holds(&id));
-                panic!("logical page {page} holds {}", if is_stale { "a stale version" } else { "foreign data" })
+                panic!(
+                    "logical page {page} holds {}",
+                    if is_stale { "a stale version" } else { "foreign data" }
+                )
             }))
         };
         self.pages.iter().enumerate().map(judge).collect()
@@ -330,6 +333,10 @@ fn lost_pages_stay_lost_at_cuts_and_nothing_else_does() {
         }
         println!("{}: {tally:?}", design.name);
         let Tally { cuts, damaged, lost_after_cuts, carried, .. } = tally;
-        assert!(cuts > 100 && damaged > 20 && lost_after_cuts > 20 && carried > 5, "{}: {tally:?}", design.name);
+        assert!(
+            cuts > 100 && damaged > 20 && lost_after_cuts > 20 && carried > 5,
+            "{}: {tally:?}",
+            design.name
+        );
     }
 }

@@ -212,7 +212,10 @@ fn a_page_programmed_as_lost_keeps_its_oob_and_reads_as_uncorrectable() {
     assert_eq!(nand.read_spare(Ppn(1), &mut spare), Ok(oob));
     assert_eq!(spare, [7; 4]);
     assert_eq!(nand.lost_pages(), [Ppn(1)]);
-    assert_eq!(nand.copy(CopyRun { from: &[Ppn(1)], owners: &[Lpn(0)], to: Ppn(2), sequence: 9 }, &mut []).0, 0);
+    assert_eq!(
+        nand.copy(CopyRun { from: &[Ppn(1)], owners: &[Lpn(0)], to: Ppn(2), sequence: 9 }, &mut []).0,
+        0
+    );
     nand.erase(FIRST).unwrap();
     assert!(nand.lost_pages().is_empty());
 }

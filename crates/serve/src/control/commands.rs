@@ -125,9 +125,7 @@ impl Scrub {
         }
         let page_bytes = u64::from(device.device().ftl().store().geometry().page_bytes);
         let lost = device.lost_logical_pages();
-        let one = |&(lpn, ppn): &(Lpn, Ppn)| {
-            json!({ "offset": u64::from(lpn.0) * page_bytes, "len": page_bytes, "flash_page": ppn.0 })
-        };
+        let one = |&(lpn, ppn): &(Lpn, Ppn)| json!({ "offset": u64::from(lpn.0) * page_bytes, "len": page_bytes, "flash_page": ppn.0 });
         json!({
             "ok": true,
             "read_pages": self.read_pages,

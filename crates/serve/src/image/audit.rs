@@ -88,7 +88,8 @@ fn examine(backing: impl Backing) -> Result<AuditReport, ImageError> {
             Ok(Recovered { mut device, recovery, .. }) => {
                 report.mapped_pages = recovery.mapped_pages;
                 report.lost_pages = lost_pages(&mut device, &damaged);
-                let dead = damaged.into_iter().filter(|&ppn| device.ftl_mut().may_be_needed(ppn) == Ok(false));
+                let dead =
+                    damaged.into_iter().filter(|&ppn| device.ftl_mut().may_be_needed(ppn) == Ok(false));
                 report.findings.extend(sentences(&report.lost_pages, &found.superblock));
                 report.findings.extend(
                     dead.map(|ppn| format!("flash page {ppn} is damaged; no logical page needs its data")),

@@ -22,7 +22,8 @@ use wearwell::nand::{CopyRun, Fragile, Geometry, Nand, NandError, Oob, SimNand};
 
 use super::backing::{Backing, Files, ImageFile};
 use super::layout::{
-    BlockHealth, BlockRecord, Durability, Journal, Layout, OobRecord, OobSlot, RECORD_BYTES, Session, WORD_BYTES,
+    BlockHealth, BlockRecord, Durability, Journal, Layout, OobRecord, OobSlot, RECORD_BYTES, Session,
+    WORD_BYTES,
 };
 use super::load::{Guard, Loaded, read_page, read_spare};
 use crate::device::Medium;

@@ -87,7 +87,8 @@ impl<N: Nand> Ftl<N> {
                 Err(error) if error.is_media_error() => {
                     bytes[page_bytes..].fill(0);
                     let read = self.store.read_spare_bytes(ppn, &mut bytes[page_bytes..], Cause::Recovery);
-                    read.map(drop).or_else(|error| if error.is_media_error() { Ok(()) } else { Err(error) })?;
+                    read.map(drop)
+                        .or_else(|error| if error.is_media_error() { Ok(()) } else { Err(error) })?;
                 }
                 read => drop(read?),
             }

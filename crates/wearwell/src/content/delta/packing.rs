@@ -170,9 +170,8 @@ impl TempBuffer {
     /// first, and [`TempBuffer::fullest`] is the one.
     pub fn place_for(&self, bytes: usize) -> Option<usize> {
         let needed = bytes + LINE_BYTES;
-        let fits = |page: &OpenPage| {
-            page.free(self.page_bytes) >= needed && page.deltas.len() < self.most_deltas
-        };
+        let fits =
+            |page: &OpenPage| page.free(self.page_bytes) >= needed && page.deltas.len() < self.most_deltas;
         let fitting = (0..self.open.len()).filter(|&at| fits(&self.open[at]));
         fitting.max_by_key(|&at| (self.open[at].used, usize::MAX - at))
     }

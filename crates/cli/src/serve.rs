@@ -4,46 +4,75 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use wearwell_serve::image::{self, Image, ImageError, OpenReport};
-use wearwell_serve::{Address, DeviceError, FlashDevice, Medium, ServeError, Server, memory};
+use wearwell_serve::image::{self, Access, Files, Image, ImageError, OpenReport};
+use wearwell_serve::{Address, Bound, DeviceError, FlashDevice, Medium, ServeError, Server, memory};
 
 use crate::args::ServeArgs;
 use crate::run::read_config;
 use crate::{Failure, Outcome};
 
+type Signals = mpsc::Receiver<()>;
+
 /// How often the server looks whether its engine still runs.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<Outcome, Failure> {
+    // A signal that comes while an image is opened ends the server as soon as there is one.
+    let signals = listen_for_signals();
     match &args.image {
-        Some(directory) => serve_image(directory, args)?,
-        None => serve_memory(args)?,
+        Some(directory) => serve_image(directory, args, &signals)?,
+        None => serve_memory(args, &signals)?,
     }
     Ok(Outcome::Done)
 }
 
-fn serve_memory(args: &ServeArgs) -> Result<(), Failure> {
+/// Sockets that listen. They are bound before an image is opened: an address that cannot be listened on must not count as a
+/// session of the image that was not closed.
+struct Doors {
+    control: Option<Bound>,
+    metrics: Option<Bound>,
+    nbd: Vec<Bound>,
+}
+
+impl Doors {
+    fn bind(args: &ServeArgs) -> Result<Self, Failure> {
+        let bind = |address: Address| Bound::at(&address).map_err(|error| of_server(&error));
+        let nbd = [args.socket.clone().map(Address::Unix), args.tcp.map(Address::Tcp)];
+        Ok(Self {
+            control: args.control.clone().map(Address::Unix).map(bind).transpose()?,
+            metrics: args.metrics.map(Address::Tcp).map(bind).transpose()?,
+            nbd: nbd.into_iter().flatten().map(bind).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+fn serve_memory(args: &ServeArgs, signals: &Signals) -> Result<(), Failure> {
     let live = &args.live;
     let config = read_config(live.config.as_deref(), &live.all_settings())?;
     let usage = |error: &dyn std::fmt::Display| Failure::of_usage(error.to_string());
     let specification =
         memory::Specification::new(&live.design, config, live.size).map_err(|error| usage(&error))?;
     let device = specification.build().map_err(|error| usage(&error))?;
-    run(device, &specification.config.to_toml(), args)?;
+    let doors = Doors::bind(args)?;
+    run(device, doors, &specification.config.to_toml(), args, signals)?;
     Ok(())
 }
 
-fn serve_image(directory: &Path, args: &ServeArgs) -> Result<(), Failure> {
-    let options = image::OpenOptions { durability: args.durability.map(Into::into) };
-    let image = Image::open(directory, options).map_err(|error| match error {
+fn serve_image(directory: &Path, args: &ServeArgs, signals: &Signals) -> Result<(), Failure> {
+    let refused = |error| match error {
         ImageError::NoImage { .. } | ImageError::Version { .. } => Failure::of_usage(error.to_string()),
         _ => Failure::of_run(&error),
-    })?;
+    };
+    // Locked first: that the image is in use says more than that its socket is.
+    let files = Files::open(directory, Access::Write).map_err(refused)?;
+    let doors = Doors::bind(args)?;
+    let options = image::OpenOptions { durability: args.durability.map(Into::into) };
+    let image = Image::open_on(files, options).map_err(refused)?;
     say(args, &found(directory, &image));
     let identity = image.identity();
     let Image { device, superblock, .. } = image;
     let device = FlashDevice::new(device, identity).map_err(|error| of_device(&error))?;
-    let device = run(device, &superblock.config, args)?;
+    let device = run(device, doors, &superblock.config, args, signals)?;
     image::close(device.into_device()).map_err(|error| Failure::of_run(&error))
 }
 
@@ -97,8 +126,10 @@ fn say(args: &ServeArgs, text: &str) {
 /// Serves until Ctrl-C or SIGTERM, records if that is wanted, and gives the device back, flushed.
 fn run<N: Medium>(
     mut device: FlashDevice<N>,
+    doors: Doors,
     config: &str,
     args: &ServeArgs,
+    signals: &Signals,
 ) -> Result<FlashDevice<N>, Failure> {
     if !args.quiet {
         device.log_to(|line| eprintln!("wearwell: {line}"));
@@ -107,7 +138,7 @@ fn run<N: Medium>(
         let provenance = provenance(&device.identity().design, config);
         device.record_to(path, &provenance).map_err(|error| of_device(&error))?;
     }
-    let mut device = serve_until_signal(device, args)?;
+    let mut device = serve_until_signal(device, doors, args, signals)?;
     if let Some(requests) = device.end_recording().map_err(|error| of_device(&error))? {
         say(args, &format!("recorded {requests} requests"));
     }
@@ -116,13 +147,14 @@ fn run<N: Medium>(
 
 fn serve_until_signal<N: Medium>(
     device: FlashDevice<N>,
+    doors: Doors,
     args: &ServeArgs,
+    signals: &Signals,
 ) -> Result<FlashDevice<N>, Failure> {
-    let signals = listen_for_signals();
     let size_mib = device.device().bytes() as f64 / (1 << 20) as f64;
     let description = format!("{}, {size_mib} MiB", device.identity().design);
     let mut server = Server::start(device, &args.export, &description);
-    if let Err(error) = open_doors(&mut server, args, &description) {
+    if let Err(error) = open_doors(&mut server, doors, args, &description) {
         // What was opened is closed again; the reason is the first error.
         let _ = server.stop();
         return Err(of_server(&error));
@@ -137,21 +169,21 @@ fn serve_until_signal<N: Medium>(
 
 fn open_doors<N: Medium>(
     server: &mut Server<FlashDevice<N>>,
+    doors: Doors,
     args: &ServeArgs,
     description: &str,
 ) -> Result<(), ServeError> {
     // The control socket first: when a client sees the device, everything is there.
-    if let Some(path) = &args.control {
-        let address = server.open_control(&Address::Unix(path.clone()))?;
+    if let Some(bound) = doors.control {
+        let address = server.open_control_on(bound)?;
         say(args, &format!("control commands at {address}"));
     }
-    if let Some(address) = args.metrics {
-        let address = server.open_metrics(&Address::Tcp(address))?;
+    if let Some(bound) = doors.metrics {
+        let address = server.open_metrics_on(bound)?;
         say(args, &format!("metrics at http://{address}/metrics"));
     }
-    let doors = [args.socket.clone().map(Address::Unix), args.tcp.map(Address::Tcp)];
-    for address in doors.into_iter().flatten() {
-        let uri = match server.open_nbd(&address)? {
+    for bound in doors.nbd {
+        let uri = match server.open_nbd_on(bound)? {
             Address::Unix(path) => format!("nbd+unix:///{}?socket={}", args.export, path.display()),
             Address::Tcp(address) => format!("nbd://{address}/{}", args.export),
         };
@@ -161,7 +193,7 @@ fn open_doors<N: Medium>(
 }
 
 /// One message for the first signal; the second ends the process at once.
-fn listen_for_signals() -> mpsc::Receiver<()> {
+fn listen_for_signals() -> Signals {
     let (sender, signals) = mpsc::channel();
     let mut is_second = false;
     // Only a second handler is refused, and there is none.

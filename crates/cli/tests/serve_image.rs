@@ -196,6 +196,21 @@ fn a_host_that_refuses_to_write_is_an_error_with_a_sentence_and_loses_nothing() 
 }
 
 /// A client that goes in the middle of a write leaves the page as it was.
+/// Sockets were bound after the image was opened, and every wrong address was an unsafe shutdown.
+#[test]
+fn an_address_that_is_refused_is_no_session_of_the_image() {
+    let bench = Bench::new(&["--design", "remap"]);
+    for wrong in [["--tcp", "192.0.2.1:1"], ["--control", "/nowhere/control"]] {
+        let image = bench.file("image");
+        let output =
+            Command::new(WEARWELL).arg("serve").arg("--image").arg(image).args(wrong).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("cannot listen on"), "{}", text(&output.stderr));
+    }
+    let (status, said) = bench.check();
+    assert!(status == Some(0) && said.contains("0 unsafe shutdowns"), "{said}");
+}
+
 #[test]
 fn half_a_write_is_no_write() {
     let bench = Bench::new(&[]);

@@ -60,6 +60,12 @@ pub struct RunRecord {
     /// Those of them that read only a spare area, by cause.
     #[serde(default)]
     pub spare_reads_by_cause: BTreeMap<String, u64>,
+    /// Flash pages found unreadable.
+    #[serde(default)]
+    pub media_errors: u64,
+    /// Pages programmed as lost: what collection carried on of pages that could not be read.
+    #[serde(default)]
+    pub lost_pages: u64,
     /// Block erases.
     pub erases: u64,
     /// The same by cause.

@@ -4,10 +4,12 @@
 //! not have to send. What a client can make the server hold is bounded: the payload that is arriving
 //! ([`PAYLOAD_MAX_BYTES`](crate::nbd::PAYLOAD_MAX_BYTES)), and requests and replies in flight
 //! ([`IN_FLIGHT_MAX_BYTES`]), beyond which nothing more is read from it. A client that vanishes takes its half-sent request
-//! with it: a write is executed when its last byte has arrived, or not at all.
+//! with it: a write is executed when its last byte has arrived, or not at all. Its reads that wait are dropped as soon as a
+//! reply cannot be sent.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -156,6 +158,9 @@ impl<D: BlockDevice> Session<'_, D> {
                 Decoded::Request(request) => {
                     let footprint_bytes = request.footprint_bytes();
                     self.in_flight.acquire(footprint_bytes);
+                    if self.in_flight.is_client_gone() {
+                        return false;
+                    }
                     let pending = Pending {
                         socket: Arc::clone(self.socket),
                         replies: self.replies.clone(),
@@ -163,8 +168,13 @@ impl<D: BlockDevice> Session<'_, D> {
                         is_answered: false,
                     };
                     let (export, agreed) = (Arc::clone(self.export), self.agreed);
+                    let in_flight = Arc::clone(self.in_flight);
                     let queued = self.engine.submit(move |device| {
-                        pending.answer(execute(device, request, &export, agreed));
+                        // Nobody would receive what a read finds; what was sent to be written is written.
+                        let is_void = request.is_read() && in_flight.is_client_gone();
+                        let reply =
+                            if is_void { Vec::new() } else { execute(device, request, &export, agreed) };
+                        pending.answer(reply);
                     });
                     if queued.is_err() {
                         return false;
@@ -190,6 +200,9 @@ fn send_replies(socket: &Socket, replies: &Receiver<Reply>, in_flight: &InFlight
             bytes.extend(next.bytes);
         }
         is_gone = is_gone || { socket }.write_all(&bytes).is_err();
+        if is_gone {
+            in_flight.client_is_gone.store(true, Ordering::Relaxed);
+        }
         in_flight.release(footprint_bytes);
         if is_gone {
             // Nothing more is read from a client that does not listen.
@@ -203,6 +216,8 @@ fn send_replies(socket: &Socket, replies: &Receiver<Reply>, in_flight: &InFlight
 struct InFlight {
     bytes: Mutex<usize>,
     released: Condvar,
+    /// A reply could not be sent: nobody waits for the others.
+    client_is_gone: AtomicBool,
 }
 
 impl InFlight {
@@ -212,6 +227,10 @@ impl InFlight {
         let is_too_much = |in_use: &mut usize| *in_use > 0 && *in_use + bytes > IN_FLIGHT_MAX_BYTES;
         let waited = self.released.wait_while(in_use, is_too_much);
         *waited.unwrap_or_else(PoisonError::into_inner) += bytes;
+    }
+
+    fn is_client_gone(&self) -> bool {
+        self.client_is_gone.load(Ordering::Relaxed)
     }
 
     fn release(&self, bytes: usize) {

@@ -175,6 +175,7 @@ pub struct FlashDevice<N> {
     commands: HostCommands,
     recorder: Option<Recorder>,
     log: Log,
+    was_failure_logged: bool,
     damage: Damage,
     idle_scrub: IdleScrub,
 }
@@ -215,6 +216,7 @@ impl<N: Medium> FlashDevice<N> {
             commands: HostCommands::default(),
             recorder: None,
             log: |_| {},
+            was_failure_logged: false,
             damage: Damage::default(),
             idle_scrub: IdleScrub { next: Ppn(0), commands: HostCommands::default() },
             device,
@@ -360,7 +362,13 @@ impl<N: Medium> FlashDevice<N> {
             self.report_damage();
         }
         match self.failure() {
-            Some(failure) => Err(DeviceError::Failed(failure.to_owned())),
+            Some(failure) => {
+                let failure = failure.to_owned();
+                if !std::mem::replace(&mut self.was_failure_logged, true) {
+                    (self.log)(&failure);
+                }
+                Err(DeviceError::Failed(failure))
+            }
             None => Ok(outcome?),
         }
     }

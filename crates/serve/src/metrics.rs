@@ -20,7 +20,7 @@ use wearwell::timing::Cause;
 use crate::control::report;
 use crate::device::{FlashDevice, Medium};
 use crate::engine::Engine;
-use crate::server::{ServeError, Server};
+use crate::server::{Bound, ServeError, Server};
 use crate::socket::{Address, Socket};
 
 /// Longest head of a request.
@@ -161,8 +161,16 @@ impl<N: Medium> Server<FlashDevice<N>> {
     /// # Errors
     /// [`ServeError::Listen`].
     pub fn open_metrics(&mut self, address: &Address) -> Result<Address, ServeError> {
+        self.open_metrics_on(Bound::at(address)?)
+    }
+
+    /// As [`Server::open_metrics`], on a socket that listens already.
+    ///
+    /// # Errors
+    /// [`ServeError::Listen`].
+    pub fn open_metrics_on(&mut self, bound: Bound) -> Result<Address, ServeError> {
         let engine = self.engine().clone();
-        self.open(address, move |socket: &Arc<Socket>| {
+        self.open(bound, move |socket: &Arc<Socket>| {
             // A client that vanishes or takes too long is no event.
             let _ = serve(socket, &engine);
         })

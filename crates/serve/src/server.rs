@@ -44,6 +44,26 @@ pub enum ServeError {
     Flush(DeviceError),
 }
 
+/// A socket that listens for a server that is about to start: clients wait.
+#[derive(Debug)]
+pub struct Bound {
+    listener: Listener,
+    address: Address,
+}
+
+impl Bound {
+    /// Listens at an address.
+    ///
+    /// # Errors
+    /// [`ServeError::Listen`].
+    pub fn at(address: &Address) -> Result<Self, ServeError> {
+        let failed = |source| ServeError::Listen { address: address.clone(), source };
+        let listener = Listener::bind(address).map_err(failed)?;
+        let address = listener.address().map_err(failed)?;
+        Ok(Self { listener, address })
+    }
+}
+
 /// A running server.
 #[derive(Debug)]
 pub struct Server<D> {
@@ -79,25 +99,32 @@ impl<D: BlockDevice> Server<D> {
     /// # Errors
     /// [`ServeError::Listen`].
     pub fn open_nbd(&mut self, address: &Address) -> Result<Address, ServeError> {
+        self.open_nbd_on(Bound::at(address)?)
+    }
+
+    /// As [`Server::open_nbd`], on a socket that listens already.
+    ///
+    /// # Errors
+    /// [`ServeError::Listen`].
+    pub fn open_nbd_on(&mut self, bound: Bound) -> Result<Address, ServeError> {
         let (export, engine) = (Arc::clone(&self.export), self.engine.clone());
-        self.open(address, move |socket| {
+        self.open(bound, move |socket| {
             // A client that vanishes is no event.
             let _ = connection::serve(socket, &export, &engine);
         })
     }
 
-    /// Serves another protocol at an address: `serve` is called with every client, each on its own thread.
+    /// Serves a protocol on a socket: `serve` is called with every client, each on its own thread.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
     pub(crate) fn open(
         &mut self,
-        address: &Address,
+        Bound { listener, address }: Bound,
         serve: impl Fn(&Arc<Socket>) + Clone + Send + 'static,
     ) -> Result<Address, ServeError> {
+        let listener = Arc::new(listener);
         let failed = |source| ServeError::Listen { address: address.clone(), source };
-        let listener = Arc::new(Listener::bind(address).map_err(failed)?);
-        let bound = listener.address().map_err(failed)?;
         let clients = Arc::new(Clients::default());
         let acceptor = {
             let (listener, clients) = (Arc::clone(&listener), Arc::clone(&clients));
@@ -105,7 +132,7 @@ impl<D: BlockDevice> Server<D> {
             thread.spawn(move || accept_all(&listener, &clients, &serve)).map_err(failed)?
         };
         self.doors.push(Door { listener, clients, acceptor });
-        Ok(bound)
+        Ok(address)
     }
 
     /// Whether the engine has failed, so that there is nothing left to serve.

@@ -424,3 +424,21 @@ fn tcp_is_served_like_a_socket_file() {
     std::io::Read::read_exact(&mut stream, &mut export).unwrap();
     assert_eq!(export[..8], SIZE.to_be_bytes());
 }
+
+/// A client sent two hundred reads and closed: the server read and sent for nobody, and everybody else waited.
+#[test]
+fn reads_of_a_client_that_is_gone_are_dropped() {
+    const READS: u64 = 200;
+    let served = Served::new("page-map", SIZE);
+    let mut client = served.client();
+    for cookie in 0..READS {
+        client.send(&request_bytes(READ, 0, cookie, 0, SIZE as u32));
+    }
+    drop(client);
+    let started = std::time::Instant::now();
+    assert_eq!(served.client().read(0, 4096).len(), 4096);
+    let patience = std::time::Duration::from_secs(10);
+    assert!(started.elapsed() < patience, "another client waited {:?}", started.elapsed());
+    let reads = served.end().reads;
+    assert!(reads < READS / 4, "{reads} reads were executed");
+}

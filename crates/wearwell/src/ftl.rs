@@ -514,12 +514,15 @@ impl<N: Nand> Ftl<N> {
         self.read_place(lpn, place, into).map_err(|error| error.of_read(lpn))
     }
 
-    /// Where a page is. A device that is full can write no translation page any more, but it still reads.
+    /// Where a page is. A device that is full, or has lost a page of metadata, can write no translation page any more, but it
+    /// still reads.
     #[inline]
     fn locate(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
         match self.make_room_for_metadata() {
             Ok(()) => self.mapping.lookup(&mut self.store, lpn),
-            Err(Error::Full { .. }) => self.mapping.peek(&mut self.store, lpn),
+            Err(error) if matches!(error, Error::Full { .. }) || error.is_media_error() => {
+                self.mapping.peek(&mut self.store, lpn)
+            }
             Err(error) => Err(error),
         }
     }

@@ -265,3 +265,64 @@ fn a_damaged_page_is_lost_alone() {
         assert!(total.hits > 20 && total.healed > 20 && total.carried > 5, "{}: {total:?}", design.name);
     }
 }
+
+/// Metadata on flash is not carried on as a whole: a translation page that cannot be read takes the entries in it along. No read
+/// is wrong and none panics; reads whose entries are elsewhere go on, writes may be refused with a typed error.
+#[test]
+fn lost_translation_pages_refuse_writes_with_an_error_and_reads_go_on() {
+    for (number, design) in (0u64..).zip(designs()) {
+        let world = worlds().into_iter().find(|world| world.name == "slc").expect("it is a world");
+        let mut device = device(&world, &design.parts, BUFFERS[0], full_medium(&world));
+        let mut random = Random::new(number);
+        let mut oracle = Oracle::of(&device, CONTENTS as usize);
+        let page = oracle.page_sectors();
+        let pages = oracle.sectors() / page;
+        for k in 0..4 * pages {
+            let lpn = if k < pages { k } else { random.below(pages) };
+            let op = Op::Write { first: lpn * page, sectors: page, id: random.below(9) as u16 };
+            oracle.apply(&mut device, op).expect("the pages fit");
+        }
+        let Some(ppn) = current_translation_page(&mut device) else { continue };
+        let _scene = Scene { what: design.name, world: world.name, seed: number, operation: 0 };
+        device.ftl_mut().store_mut().nand_mut().damage(ppn);
+        let (mut read, mut failed, mut refused) = (0, 0, 0);
+        let mut uncertain = vec![false; pages as usize];
+        for _ in 0..4 * pages {
+            let lpn = random.below(pages);
+            if random.chance(40) {
+                let op = Op::Write { first: lpn * page, sectors: page, id: random.below(9) as u16 };
+                match oracle.apply(&mut device, op) {
+                    Ok(()) => uncertain[lpn as usize] = false,
+                    Err(error) => {
+                        assert!(error.is_media_error(), "{error}");
+                        uncertain[lpn as usize] = true;
+                        refused += 1;
+                    }
+                }
+                continue;
+            }
+            if uncertain[lpn as usize] {
+                continue;
+            }
+            match oracle.compare(&mut device, lpn * page, page) {
+                Ok(()) => read += 1,
+                Err(error) => {
+                    assert!(error.is_media_error(), "{error}");
+                    failed += 1;
+                }
+            }
+        }
+        println!("{}: {read} reads, {failed} failed, {refused} writes refused", design.name);
+        assert!(read > 0, "{}: reads go on", design.name);
+    }
+}
+
+/// A translation page that the map needs.
+fn current_translation_page(device: &mut Device<SimNand>) -> Option<Ppn> {
+    let pages = device.ftl().store().geometry().pages() as u32;
+    (0..pages).map(Ppn).find(|&ppn| {
+        let found = device.ftl_mut().store_mut().nand_mut().probe(ppn).ok().flatten();
+        found.is_some_and(|oob| oob.kind == wearwell::nand::PageKind::Translation)
+            && device.ftl_mut().may_be_needed(ppn) == Ok(true)
+    })
+}

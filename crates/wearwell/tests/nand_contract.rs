@@ -185,6 +185,42 @@ fn a_torn_page_is_uncorrectable_and_consumed() {
 }
 
 #[test]
+fn the_spare_area_of_a_damaged_page_is_readable() {
+    let mut nand = medium();
+    program(&mut nand, 0).unwrap();
+    program(&mut nand, 1).unwrap();
+    nand.damage(Ppn(1));
+    assert_eq!(read(&mut nand, 1), Err(NandError::Uncorrectable(Ppn(1))));
+    let oob = nand.probe(Ppn(1)).unwrap().expect("it is programmed");
+    assert_eq!(nand.read_spare(Ppn(1), &mut []), Ok(oob));
+    assert_eq!(read(&mut nand, 0), Ok(vec![0; 512]), "its neighbour is unharmed");
+    assert!(nand.lost_pages().is_empty(), "nobody declared it lost");
+    nand.erase(FIRST).unwrap();
+    program(&mut nand, 0).unwrap();
+    program(&mut nand, 1).unwrap();
+    assert_eq!(read(&mut nand, 1), Ok(vec![1; 512]), "an erase heals it");
+}
+
+#[test]
+fn a_page_programmed_as_lost_keeps_its_oob_and_reads_as_uncorrectable() {
+    let mut nand = medium();
+    program(&mut nand, 0).unwrap();
+    let oob = nand.probe(Ppn(0)).unwrap().expect("it is programmed");
+    nand.program_lost(Ppn(1), oob, &[7; 4]).unwrap();
+    assert_eq!(read(&mut nand, 1), Err(NandError::Uncorrectable(Ppn(1))));
+    let mut spare = [0; 4];
+    assert_eq!(nand.read_spare(Ppn(1), &mut spare), Ok(oob));
+    assert_eq!(spare, [7; 4]);
+    assert_eq!(nand.lost_pages(), [Ppn(1)]);
+    assert_eq!(
+        nand.copy(CopyRun { from: &[Ppn(1)], owners: &[Lpn(0)], to: Ppn(2), sequence: 9 }, &mut []).0,
+        0
+    );
+    nand.erase(FIRST).unwrap();
+    assert!(nand.lost_pages().is_empty());
+}
+
+#[test]
 fn a_half_erased_block_is_unreadable_until_it_is_erased() {
     let mut nand = medium();
     program(&mut nand, 0).unwrap();

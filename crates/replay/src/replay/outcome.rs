@@ -81,6 +81,8 @@ impl Run<'_> {
             reads: stats.total_reads(),
             reads_by_cause: by_cause(&stats.reads),
             spare_reads_by_cause: by_cause(&stats.spare_reads),
+            media_errors: stats.media_errors,
+            lost_pages: stats.lost_pages,
             erases: stats.total_erases(),
             erases_by_cause: by_cause(&stats.erases),
             write_amplification: stats.write_amplification(),

@@ -17,7 +17,7 @@ pub use commands::answer;
 
 use crate::device::{FlashDevice, Medium};
 use crate::engine::{Engine, Stopped};
-use crate::server::{ServeError, Server};
+use crate::server::{Bound, ServeError, Server};
 use crate::socket::{Address, Socket};
 
 /// Longest line.
@@ -48,8 +48,16 @@ impl<N: Medium> Server<FlashDevice<N>> {
     /// # Errors
     /// [`ServeError::Listen`].
     pub fn open_control(&mut self, address: &Address) -> Result<Address, ServeError> {
+        self.open_control_on(Bound::at(address)?)
+    }
+
+    /// As [`Server::open_control`], on a socket that listens already.
+    ///
+    /// # Errors
+    /// [`ServeError::Listen`].
+    pub fn open_control_on(&mut self, bound: Bound) -> Result<Address, ServeError> {
         let engine = self.engine().clone();
-        self.open(address, move |socket| {
+        self.open(bound, move |socket| {
             // A client that vanishes is no event.
             let _ = serve(socket, &engine);
         })

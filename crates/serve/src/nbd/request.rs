@@ -128,6 +128,11 @@ impl Refusal {
 }
 
 impl Request {
+    /// Whether the request asks for data and changes nothing.
+    pub fn is_read(&self) -> bool {
+        self.command == command::READ
+    }
+
     /// Bytes that this request and its reply occupy together.
     pub fn footprint_bytes(&self) -> usize {
         const OVERHEAD_BYTES: usize = 512;

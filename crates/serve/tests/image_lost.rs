@@ -1,0 +1,249 @@
+//! A page of an image that cannot be read is lost alone: its logical pages answer errors, for as long as nobody overwrites
+//! them, whatever garbage collection and restarts do; every write goes on, and everything else is as it was written.
+//!
+//! The story: one flipped byte in one page stopped every write to every address for good, as soon as garbage collection chose
+//! the block of that page.
+
+mod image_support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+use image_support::{DESIGNS, MemoryFiles, Op, PROCESS, SHARED, Value, page_of, perform, specification};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde_json::Value as Json;
+use wearwell::Device;
+use wearwell::address::{Lpn, Ppn};
+use wearwell::nand::{Fragile as _, Nand};
+use wearwell_serve::FlashDevice;
+use wearwell_serve::control::answer;
+use wearwell_serve::image::layout::{Layout, OobSlot, Superblock};
+use wearwell_serve::image::{Image, ImageFile, Verdict, audit_of, create_on};
+
+const PAGE_BYTES: u64 = 1024;
+const PAGES: u64 = 200;
+
+/// A device with what was written to it last.
+struct Model {
+    written: BTreeMap<u64, Value>,
+    random: Xoshiro256PlusPlus,
+    version: u64,
+}
+
+impl Model {
+    fn new(seed: u64) -> Self {
+        Self { written: BTreeMap::new(), random: Xoshiro256PlusPlus::seed_from_u64(seed), version: 0 }
+    }
+
+    /// One in three pages repeats a content that others have, one in three overwrites are small changes.
+    fn write<N: Nand>(&mut self, device: &mut Device<N>, page: u64) {
+        self.version += 1;
+        let value = if self.random.random_range(0..3) == 0 {
+            (SHARED, self.random.random_range(0..30))
+        } else {
+            (1 + page, self.version)
+        };
+        perform(device, Op::Write(page, value)).expect("a write needs nothing that is lost");
+        self.written.insert(page, value);
+    }
+
+    /// The pages that cannot be read. All others hold what was written last.
+    fn compare<N: Nand>(&self, device: &mut Device<N>, what: &str) -> BTreeSet<u64> {
+        let mut bytes = vec![0; PAGE_BYTES as usize];
+        let mut lost = BTreeSet::new();
+        for (&page, &value) in &self.written {
+            match device.read(page * PAGE_BYTES, PAGE_BYTES, &mut bytes) {
+                Ok(()) => {
+                    assert!(bytes == page_of(value, PAGE_BYTES as usize), "{what}: page {page} is wrong")
+                }
+                Err(error) => {
+                    assert!(
+                        error.to_string().starts_with(&format!("logical page {page} is lost")),
+                        "{what}: {error}"
+                    );
+                    lost.insert(page);
+                }
+            }
+        }
+        lost
+    }
+}
+
+fn reopen(files: MemoryFiles, what: &str) -> Image<MemoryFiles> {
+    Image::open_on(files, PROCESS).unwrap_or_else(|error| panic!("{what}: {error}"))
+}
+
+/// An image of a full device with garbage, flushed, whose session did not close it.
+fn worked_on(design: &str, seed: u64) -> (MemoryFiles, Model) {
+    let mut files = MemoryFiles::default();
+    let superblock = specification(design, PAGE_BYTES as u32).superblock(7).expect("the device fits");
+    create_on(&mut files, &superblock).expect("memory takes everything");
+    let mut image = reopen(files, design);
+    let mut model = Model::new(seed);
+    (0..PAGES).for_each(|page| model.write(&mut image.device, page));
+    for _ in 0..600 {
+        let page = model.random.random_range(0..PAGES / 4);
+        model.write(&mut image.device, page);
+    }
+    image.device.flush().expect("there is room");
+    (image.into_backing(), model)
+}
+
+/// Flips a byte of the data of one page of flash in `share`, and more until some logical page is lost.
+fn damage(files: &mut MemoryFiles, model: &mut Model, design: &str, share: u64) -> BTreeSet<u64> {
+    let layout = Layout::new(&Superblock::decode(files.bytes(ImageFile::Superblock)).expect("it is whole"));
+    let pages = layout.geometry.pages();
+    for k in 0.. {
+        let ppn = Ppn(model.random.random_range(0..pages) as u32);
+        let at = layout.data_at(ppn) + model.random.random_range(0..PAGE_BYTES);
+        files.bytes_mut(ImageFile::Flash)[at as usize] ^= 0x10;
+        if k + 1 >= pages / share {
+            let lost = model.compare(&mut reopen(files.clone(), design).device, design);
+            if !lost.is_empty() {
+                return lost;
+            }
+        }
+    }
+    unreachable!("some page holds data")
+}
+
+/// Ten times the capacity is written around the lost pages, over restarts; they stay lost and are found by an audit, until
+/// they are written or trimmed.
+fn outlive(design: &str, seed: u64, share: u64) -> usize {
+    let (mut files, mut model) = worked_on(design, seed);
+    let lost = damage(&mut files, &mut model, design, share);
+    let what = format!("{design}, seed {seed}");
+    for _ in 0..4 {
+        let mut image = reopen(files, &what);
+        for _ in 0..10 * PAGES / 4 {
+            let page = model.random.random_range(0..PAGES);
+            if !lost.contains(&page) {
+                model.write(&mut image.device, page);
+            }
+        }
+        image.device.flush().expect("a flush needs nothing that is lost");
+        assert_eq!(model.compare(&mut image.device, &what), lost, "{what}");
+        files = image.into_backing();
+    }
+    let audited = audit_of(files.clone()).expect("it can be looked at");
+    let named: BTreeSet<u64> = audited.lost_pages.iter().map(|(lpn, _)| u64::from(lpn.0)).collect();
+    assert_eq!((audited.verdict, &named), (Verdict::Corrupt, &lost), "{what}: {:?}", audited.findings);
+    let first = lost.first().expect("a page is lost");
+    let sentence =
+        format!("logical page {first} ({PAGE_BYTES} bytes from byte {}) is lost", first * PAGE_BYTES);
+    assert!(audited.findings.iter().any(|finding| finding.starts_with(&sentence)), "{:?}", audited.findings);
+    assert_old_readers_find_damage(&files, &audited.lost_pages);
+    let mut image = reopen(files, &what);
+    for (k, &page) in lost.iter().enumerate() {
+        if k % 2 == 0 {
+            model.write(&mut image.device, page);
+        } else {
+            perform(&mut image.device, Op::Trim(page, 1)).expect("a trim needs nothing that is lost");
+            model.written.remove(&page);
+        }
+    }
+    assert_eq!(model.compare(&mut image.device, &what), BTreeSet::new(), "{what}");
+    image.device.flush().expect("nothing is lost");
+    let audited = audit_of(image.into_backing()).expect("it can be looked at");
+    assert!(audited.lost_pages.is_empty(), "{what}: {:?}", audited.findings);
+    lost.len()
+}
+
+/// A reader that does not know lost pages compares their zeros with a checksum that cannot be right.
+fn assert_old_readers_find_damage(files: &MemoryFiles, lost: &[(Lpn, Ppn)]) {
+    let flash = files.bytes(ImageFile::Flash);
+    let layout = Layout::new(&Superblock::decode(files.bytes(ImageFile::Superblock)).expect("it is whole"));
+    for &(_, ppn) in lost {
+        let record = flash[layout.oob_at(ppn) as usize..].first_chunk().expect("a record");
+        let OobSlot::Record(record) = layout.decode_oob(ppn, record) else {
+            panic!("page {ppn} has no record")
+        };
+        let mut bytes = flash[layout.data_at(ppn) as usize..][..PAGE_BYTES as usize].to_vec();
+        bytes.extend(&flash[layout.spare_at(ppn) as usize..][..usize::from(record.spare_bytes)]);
+        assert!(!record.is_lost || bytes[..PAGE_BYTES as usize].iter().all(|&byte| byte == 0), "page {ppn}");
+        assert_ne!(layout.data_crc(ppn, record.epoch, &bytes), record.data_crc, "page {ppn}");
+    }
+}
+
+/// Seeds of a run: `WEARWELL_DAMAGE_SEEDS=100` for a long one.
+fn seeds() -> u64 {
+    std::env::var("WEARWELL_DAMAGE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(6)
+}
+
+#[test]
+fn an_image_with_unreadable_pages_takes_writes_for_ten_capacities() {
+    for design in DESIGNS {
+        for share in [100, 20] {
+            let lost: usize = (0..seeds()).map(|seed| outlive(design, seed, share)).sum();
+            println!("{design}: one page in {share}, {lost} logical pages lost over {} images", seeds());
+        }
+    }
+}
+
+static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+fn lines() -> std::sync::MutexGuard<'static, Vec<String>> {
+    LINES.lock().expect("no test fails while it holds the lines")
+}
+
+#[test]
+fn a_scrub_finds_damage_and_health_tells_of_it() {
+    for design in DESIGNS {
+        let (files, model) = worked_on(design, 3);
+        let image = reopen(files, design);
+        let identity = image.identity();
+        let mut device = FlashDevice::new(image.device, identity).expect("it keeps bytes");
+        device.log_to(|line| lines().push(line.to_owned()));
+        lines().clear();
+        let ask = |device: &mut FlashDevice<_>, command: &str| -> Json {
+            let line = format!("{{\"command\": \"{command}\"}}");
+            serde_json::from_str(&answer(line.as_bytes(), device)).expect("an answer is JSON")
+        };
+        let health = ask(&mut device, "health");
+        assert_eq!(
+            (&health["media_errors"], &health["critical_warning"]),
+            (&0.into(), &0.into()),
+            "{design}"
+        );
+        let clean = ask(&mut device, "scrub");
+        assert_eq!(clean["lost_logical_pages"], 0, "{design}: {clean}");
+        assert!(clean["read_pages"].as_u64() > Some(20) && lines().is_empty(), "{design}: {clean}");
+        let (mut device, lost) = damaged_unseen(device, &model);
+        let found = ask(&mut device, "scrub");
+        assert_eq!(found["lost_logical_pages"], lost.len(), "{design}: {found}");
+        let offsets = found["lost"].as_array().expect("a list").iter().map(|one| one["offset"].as_u64());
+        assert!(offsets.eq(lost.iter().map(|page| Some(page * PAGE_BYTES))), "{design}: {found}");
+        assert_eq!(lines().len(), lost.len(), "{design}: {:?}", lines());
+        for (line, page) in lines().iter().zip(&lost) {
+            assert!(line.starts_with(&format!("media error: logical page {page} (")), "{design}: {line}");
+        }
+        let health = ask(&mut device, "health");
+        assert_eq!(health["media_errors"], 1, "{design}");
+        assert_eq!(health["lost_logical_pages"], lost.len(), "{design}");
+        assert_eq!(health["critical_warning"].as_u64().map(|bits| bits & 4), Some(4), "{design}");
+        assert_eq!(ask(&mut device, "flush")["ok"], true, "{design}");
+        lines().clear();
+        ask(&mut device, "scrub");
+        assert!(lines().is_empty(), "what was said is not said again: {:?}", lines());
+    }
+}
+
+/// Damages a page of flash that some logical page needs, without a read of it; the logical pages that are lost with it.
+fn damaged_unseen(
+    device: FlashDevice<wearwell_serve::image::FileNand<MemoryFiles>>,
+    model: &Model,
+) -> (FlashDevice<wearwell_serve::image::FileNand<MemoryFiles>>, BTreeSet<u64>) {
+    let identity = device.identity().clone();
+    let mut device = device.into_device();
+    let pages = device.ftl().store().geometry().pages() as u32;
+    let needed = |ppn: &Ppn| device.ftl_mut().may_be_needed(*ppn) == Ok(true);
+    let ppn = (40..pages).map(Ppn).find(needed).expect("some page is needed");
+    device.ftl_mut().store_mut().nand_mut().damage(ppn);
+    // Another device over the same files reads every page.
+    let files = device.ftl().store().nand().backing().clone();
+    let lost = model.compare(&mut reopen(files, "a copy").device, "a copy");
+    let mut device = FlashDevice::new(device, identity).expect("it keeps bytes");
+    device.log_to(|line| lines().push(line.to_owned()));
+    (device, lost)
+}

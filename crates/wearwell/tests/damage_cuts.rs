@@ -1,0 +1,342 @@
+//! Pages become unreadable and power is lost, in collections too: what is lost stays lost, nothing older comes back, and
+//! nothing else is lost.
+//!
+//! Requests are whole pages, so every version of a page is one number. After each damage two copies of the device read every
+//! logical page, one as it is and one after a loss of power: what fails there was hit in the version that it holds. From
+//! then on, after any cut, a page holds its last durable version or a later one, or answers [`Error::Lost`] if one of
+//! these versions was hit.
+
+mod common;
+
+use common::{BUFFERS, DesignUnderTest, Patterns, Random, SECTOR, Scene, World};
+use common::{audit, designs, device, full_medium, worlds};
+use wearwell::address::{Lpn, Ppn, RemapMode};
+use wearwell::design::Persistence;
+use wearwell::device::HostData;
+use wearwell::nand::{CutOutcome, Fragile, Nand, PowerCut, SimNand};
+use wearwell::{Device, Error, Result};
+
+const CONTENTS: u16 = 12;
+const SCENARIO: u64 = 60;
+const AFTERWARDS: u64 = 25;
+
+type Cuttable = Device<PowerCut<SimNand>>;
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Write(u64, u16),
+    Trim(u64),
+    Remap { target: u64, source: u64, mode: RemapMode },
+    Flush,
+}
+
+fn draw(random: &mut Random, pages: u64, contents: u16) -> Op {
+    let page = random.below(pages);
+    match random.below(100) {
+        0..75 => Op::Write(page, 1 + random.below(u64::from(contents) - 1) as u16),
+        75..85 => Op::Trim(page),
+        85..95 => {
+            let mode = random.pick(&[RemapMode::Copy, RemapMode::Relocate]);
+            Op::Remap { target: page, source: random.below(pages), mode }
+        }
+        _ => Op::Flush,
+    }
+}
+
+/// What the host knows of a page. Version 0 of contents is a hole.
+#[derive(Clone)]
+struct Versions {
+    issued: Vec<u16>,
+    durable: usize,
+    /// Versions below this one may have been hit.
+    lost_before: usize,
+}
+
+impl Versions {
+    fn latest(&self) -> u16 {
+        *self.issued.last().expect("a page has a version")
+    }
+
+    fn is_lost(&self) -> bool {
+        self.lost_before == self.issued.len()
+    }
+
+    fn append(&mut self, id: u16, is_lost: bool) {
+        self.issued.push(id);
+        if is_lost {
+            self.lost_before = self.issued.len();
+        }
+    }
+
+    fn oldest_allowed(&self, trims_are_durable: bool) -> usize {
+        // A page that was never written is no trim.
+        let trimmed = (self.durable.max(1)..self.issued.len()).any(|k| self.issued[k] == 0);
+        if trimmed && !trims_are_durable { 0 } else { self.durable }
+    }
+}
+
+struct Witness {
+    pages: Vec<Versions>,
+    patterns: Patterns,
+    page_bytes: u64,
+    trims_are_durable: bool,
+    acknowledged_is_durable: bool,
+}
+
+impl Witness {
+    fn new(device: &Cuttable, design: &DesignUnderTest) -> Self {
+        let page_bytes = u64::from(device.ftl().store().geometry().page_bytes);
+        let fresh = Versions { issued: vec![0], durable: 0, lost_before: 0 };
+        Self {
+            pages: vec![fresh; (device.bytes() / page_bytes) as usize],
+            patterns: Patterns::new(design.contents(CONTENTS).into(), page_bytes as usize / SECTOR),
+            page_bytes,
+            trims_are_durable: design.parts.persistence != Persistence::OobScan,
+            acknowledged_is_durable: !design.waits_in_ram(),
+        }
+    }
+
+    fn bytes_of(&self, id: u16) -> Vec<u8> {
+        let sectors = self.page_bytes / SECTOR as u64;
+        (0..sectors).flat_map(|sector| *self.patterns.sector(id, sector)).collect()
+    }
+
+    fn perform(&self, device: &mut Cuttable, op: Op) -> Result<()> {
+        let size = self.page_bytes;
+        match op {
+            Op::Write(page, id) => device.write(page * size, size, HostData::Bytes(&self.bytes_of(id))),
+            Op::Trim(page) => device.trim(page * size, size),
+            Op::Remap { target, source, mode } => device.remap(target * size, source * size, size, mode),
+            Op::Flush => device.flush(),
+        }
+    }
+
+    fn issue(&mut self, op: Op) {
+        match op {
+            Op::Write(page, id) => self.pages[page as usize].append(id, false),
+            Op::Trim(page) => self.pages[page as usize].append(0, false),
+            Op::Remap { target, source, mode } if target != source => {
+                let from = &mut self.pages[source as usize];
+                let (id, is_lost) = (from.latest(), from.is_lost());
+                if mode == RemapMode::Relocate {
+                    from.append(0, false);
+                }
+                self.pages[target as usize].append(id, is_lost);
+            }
+            Op::Remap { .. } | Op::Flush => {}
+        }
+    }
+
+    fn acknowledge(&mut self, op: Op) {
+        if self.acknowledged_is_durable || matches!(op, Op::Flush) {
+            self.pages.iter_mut().for_each(|page| page.durable = page.issued.len() - 1);
+        }
+    }
+
+    /// `None` for a page that is lost.
+    fn read(&self, device: &mut Cuttable, page: u64) -> Option<Vec<u8>> {
+        let mut bytes = vec![0xa5; self.page_bytes as usize];
+        match device.read(page * self.page_bytes, self.page_bytes, &mut bytes) {
+            Ok(()) => Some(bytes),
+            Err(Error::Lost { lpn, .. }) if lpn == Lpn(page as u32) => None,
+            Err(error) => panic!("a read of logical page {page} answers {error}"),
+        }
+    }
+
+    /// Notes which versions a damage hit.
+    fn note_hits(&mut self, device: &Cuttable) {
+        let (mut alive, mut cut) = (device.clone(), device.clone());
+        cut.recover().expect("power stays on");
+        for page in 0..self.pages.len() {
+            let is_hit = self.read(&mut alive, page as u64).is_none();
+            let is_hit_by_cut = self.read(&mut cut, page as u64).is_none();
+            let versions = &mut self.pages[page];
+            let hit = versions.issued.len() - usize::from(!is_hit);
+            if is_hit || is_hit_by_cut {
+                versions.lost_before = versions.lost_before.max(hit);
+            }
+        }
+    }
+
+    /// What every page of a recovered device holds; `None` for a lost one.
+    fn judge(&self, device: &mut Cuttable) -> Vec<Option<u16>> {
+        let judge = |(page, versions): (usize, &Versions)| {
+            let oldest = versions.oldest_allowed(self.trims_are_durable);
+            let Some(bytes) = self.read(device, page as u64) else {
+                assert!(versions.lost_before > oldest, "logical page {page} is lost and was not hit");
+                return None;
+            };
+            let holds = |&&id: &&u16| bytes == self.bytes_of(id);
+            let found = versions.issued[oldest..].iter().rev().find(holds);
+            Some(*found.unwrap_or_else(|| {
+                let is_stale = versions.issued.iter().any(|id| holds(&id));
+                panic!(
+                    "logical page {page} holds {}",
+                    if is_stale { "a stale version" } else { "foreign data" }
+                )
+            }))
+        };
+        self.pages.iter().enumerate().map(judge).collect()
+    }
+}
+
+#[derive(Default, Debug)]
+struct Tally {
+    cuts: u64,
+    second_cuts: u64,
+    damaged: u64,
+    lost_after_cuts: u64,
+    carried: u64,
+}
+
+struct Scenario<'a> {
+    design: &'a DesignUnderTest,
+    world: &'a World,
+    outcome: CutOutcome,
+    seed: u64,
+}
+
+impl Scenario<'_> {
+    fn explore(&self, tally: &mut Tally) {
+        let medium = PowerCut::new(full_medium(self.world), None, self.outcome);
+        let mut device = device(self.world, &self.design.parts, BUFFERS[0], medium);
+        let mut witness = Witness::new(&device, self.design);
+        let mut random = Random::new(self.seed);
+        let (pages, contents) = (witness.pages.len() as u64, self.design.contents(CONTENTS));
+        let mut scene =
+            Scene { what: self.design.name, world: self.world.name, seed: self.seed, operation: 0 };
+        for k in 0..3 * pages {
+            let page = if k < pages { k } else { random.below(pages) };
+            let op = Op::Write(page, 1 + random.below(u64::from(contents) - 1) as u16);
+            witness.issue(op);
+            witness.perform(&mut device, op).expect("the pages fit");
+        }
+        device.flush().expect("the pages fit");
+        witness.acknowledge(Op::Flush);
+        for operation in 0..SCENARIO {
+            scene.operation = operation;
+            if random.chance(30) && self.damage(&mut device, &mut random) {
+                tally.damaged += 1;
+                witness.note_hits(&device);
+            }
+            let op = draw(&mut random, pages, contents);
+            if matches!(witness.perform(&mut device.clone(), op), Err(Error::Lost { .. })) {
+                // A remap that has to read what is lost.
+                continue;
+            }
+            let before = device.clone();
+            device.ftl_mut().store_mut().nand_mut().restore(None);
+            witness.issue(op);
+            witness.perform(&mut device, op).expect("no operation needs what is lost");
+            let operations = device.ftl().store().nand().operations();
+            for _ in 0..operations.min(2) {
+                let cut_at = random.below(operations);
+                self.cut(&before, &witness, op, cut_at, tally);
+            }
+            witness.acknowledge(op);
+        }
+        tally.carried += device.ftl().stats().lost_pages;
+    }
+
+    /// Damages a page of host data; `false` if the draw met none. Where content is shared without being compared, damage must
+    /// be known before.
+    fn damage(&self, device: &mut Cuttable, random: &mut Random) -> bool {
+        let ppn = Ppn(random.below(self.world.geometry.pages()) as u32);
+        let found = device.ftl_mut().store_mut().nand_mut().probe(ppn).ok().flatten();
+        if !found.is_some_and(|oob| oob.kind.is_host_data()) {
+            return false;
+        }
+        let recycle = self.design.parts.content.recycle.as_ref();
+        let is_blind = recycle.is_some_and(|recycle| !recycle.verify_on_hit);
+        if is_blind && device.ftl_mut().may_be_needed(ppn) != Ok(true) {
+            return false;
+        }
+        device.ftl_mut().store_mut().nand_mut().damage(ppn);
+        if is_blind || random.chance(30) {
+            let mut next = Some(Ppn(0));
+            while let Some(first) = next {
+                next = device.ftl_mut().scrub(first, 64).expect("power is on").next;
+            }
+        }
+        true
+    }
+
+    fn cut(&self, before: &Cuttable, witness: &Witness, op: Op, cut_at: u64, tally: &mut Tally) {
+        let mut device = before.clone();
+        device.ftl_mut().store_mut().nand_mut().restore(Some(cut_at));
+        let error = witness.perform(&mut device, op).expect_err("the cut is inside the operation");
+        assert!(error.is_power_loss(), "a cut is reported as {error}");
+        tally.cuts += 1;
+        // What a battery writes cannot be cut.
+        if self.design.parts.persistence != Persistence::BatteryFlush && tally.cuts.is_multiple_of(3) {
+            device.ftl_mut().store_mut().nand_mut().restore(Some(tally.cuts % 5));
+            match device.recover() {
+                Err(error) if error.is_power_loss() => tally.second_cuts += 1,
+                recovered => drop(recovered.expect("a cut is the only reason to fail")),
+            }
+        }
+        device.ftl_mut().store_mut().nand_mut().restore(None);
+        device.recover().expect("power stays on");
+        audit(&mut device);
+        let found = witness.judge(&mut device);
+        tally.lost_after_cuts += found.iter().filter(|id| id.is_none()).count() as u64;
+        self.go_on(device, witness, found, cut_at);
+    }
+
+    /// The recovered device is as good as any other, and what is lost heals.
+    fn go_on(&self, mut device: Cuttable, witness: &Witness, found: Vec<Option<u16>>, cut_at: u64) {
+        let mut random = Random::new(self.seed ^ cut_at << 20);
+        let mut ids = Vec::new();
+        for (page, id) in (0..).zip(found) {
+            if id.is_none() {
+                witness.perform(&mut device, Op::Write(page, 1)).expect("an overwrite heals");
+            }
+            ids.push(id.unwrap_or(1));
+        }
+        for _ in 0..AFTERWARDS {
+            let op = draw(&mut random, ids.len() as u64, self.design.contents(CONTENTS));
+            witness.perform(&mut device, op).expect("a recovered device works");
+            match op {
+                Op::Write(page, id) => ids[page as usize] = id,
+                Op::Trim(page) => ids[page as usize] = 0,
+                Op::Remap { target, source, mode } if target != source => {
+                    ids[target as usize] = ids[source as usize];
+                    if mode == RemapMode::Relocate {
+                        ids[source as usize] = 0;
+                    }
+                }
+                Op::Remap { .. } | Op::Flush => {}
+            }
+        }
+        audit(&mut device);
+        for (page, &id) in (0..).zip(&ids) {
+            assert!(
+                witness.read(&mut device, page) == Some(witness.bytes_of(id)),
+                "logical page {page} after recovery"
+            );
+        }
+    }
+}
+
+#[test]
+fn lost_pages_stay_lost_at_cuts_and_nothing_else_does() {
+    for (number, design) in (0u64..).zip(designs()) {
+        let mut tally = Tally::default();
+        for (k, world) in (0u64..).zip(worlds()) {
+            // The worlds of several hundred pages take long to compare.
+            if world.geometry.pages() > 200 && !(number + k).is_multiple_of(4) {
+                continue;
+            }
+            let outcome = CutOutcome::ALL[((number + k) % 3) as usize];
+            let scenario = Scenario { design: &design, world: &world, outcome, seed: 100 * number + k };
+            scenario.explore(&mut tally);
+        }
+        println!("{}: {tally:?}", design.name);
+        let Tally { cuts, damaged, lost_after_cuts, carried, .. } = tally;
+        assert!(
+            cuts > 100 && damaged > 20 && lost_after_cuts > 20 && carried > 5,
+            "{}: {tally:?}",
+            design.name
+        );
+    }
+}

@@ -346,7 +346,8 @@ mod tests {
 
     fn remapping() -> Ftl<SimNand> {
         let reverse_map = ReverseMapPart::Segments { nvram_bytes: 1536, segment_bytes: 64 };
-        let sharing = SharingDesign { reverse_map, refs: RefsPart::Dense, dedup: None };
+        let sharing =
+            SharingDesign { reverse_map, refs: RefsPart::Dense, dedup: None, atomic_commands: false };
         busy(&remap(GcOptions::default(), sharing))
     }
 

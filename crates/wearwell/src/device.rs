@@ -304,10 +304,11 @@ impl<N: Nand> Device<N> {
     /// Gives the `len` bytes at `target_offset` the contents of those at `source_offset`, by changing the map where the
     /// design can. A source page that holds nothing deallocates its target; a target that is its own source stays as it
     /// is; ranges that overlap behave as if the source had been put aside first. Pages of either range that wait in the
-    /// write buffer are written out before. Not atomic: an error leaves the pages that were remapped before it.
+    /// write buffer are written out before. Atomic where the design says so ([`Ftl::remap_pages`]); else an error leaves the
+    /// pages that were remapped before it.
     ///
     /// # Errors
-    /// [`Error::NotWholePages`], [`Error::OutOfRange`], what [`Ftl::remap_page`] says.
+    /// [`Error::NotWholePages`], [`Error::OutOfRange`], what [`Ftl::remap_pages`] says.
     pub fn remap(&mut self, target_offset: u64, source_offset: u64, len: u64, mode: RemapMode) -> Result<()> {
         let page_bytes = self.page_bytes;
         if [target_offset, source_offset, len].iter().any(|bytes| !bytes.is_multiple_of(page_bytes)) {
@@ -319,9 +320,7 @@ impl<N: Nand> Device<N> {
         let (target, source, pages) = (page(target_offset), page(source_offset), page(len));
         self.write_out_range(target, pages)?;
         self.write_out_range(source, pages)?;
-        // Downwards from the front, upwards from the back: no source is overwritten before it is read.
-        let remap = |k: u32| self.ftl.remap_page(Lpn(target + k), Lpn(source + k), mode);
-        if target <= source { (0..pages).try_for_each(remap) } else { (0..pages).rev().try_for_each(remap) }
+        self.ftl.remap_pages(Lpn(target), Lpn(source), pages, mode)
     }
 
     /// The buffered pages among `pages` pages from `first`, out of the buffer.

@@ -49,6 +49,15 @@ pub enum Error {
         /// Page size of the device, bytes.
         page_bytes: u64,
     },
+    /// A remap that has to be atomic, and cannot be recorded as a whole. Nothing was changed.
+    #[error(
+        "remap of {pages} pages: there is no room for its entries at once, so it would not be atomic; nothing was changed, remap \
+         fewer pages or write them"
+    )]
+    NotAtomic {
+        /// Pages of the command.
+        pages: u32,
+    },
     /// Garbage collection found nothing to gain: retired blocks or metadata used up the spare space.
     #[error(
         "the device is full: no block has an invalid page left and {free_blocks} blocks are free; it is read-only now"

@@ -650,7 +650,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     #[inline]
-    fn require_in_range(&self, lpn: Lpn) -> Result<()> {
+    pub(crate) fn require_in_range(&self, lpn: Lpn) -> Result<()> {
         if lpn.0 < self.logical_pages {
             return Ok(());
         }
@@ -804,6 +804,7 @@ impl<N: Nand> Ftl<N> {
         let mut parts = self.mapping.ram_bytes();
         parts.extend(self.validity.ram_bytes());
         parts.push(("block table", self.store.blocks().ram_bytes()));
+        parts.extend(self.store.tail_ram_bytes().map(|bytes| ("tails of open blocks", bytes)));
         parts.extend(self.collector.options.wear.scan_ram_bytes().map(|bytes| ("wear scan", bytes)));
         if let Some(stage) = &self.recycle {
             parts.extend(stage.part.ram_bytes());
@@ -852,7 +853,12 @@ impl<N: Nand> Ftl<N> {
 
     /// Writes what could not be bound. Deduplication would find the same page and be refused again; the new copy serves the
     /// next writes of this content.
-    fn write_demoted(&mut self, lpn: Lpn, content: Content<'_>, fingerprint: Fingerprint) -> Result<()> {
+    pub(crate) fn write_demoted(
+        &mut self,
+        lpn: Lpn,
+        content: Content<'_>,
+        fingerprint: Fingerprint,
+    ) -> Result<()> {
         if self.sharing.is_none() {
             return self.write(lpn, content);
         }

@@ -100,8 +100,12 @@ mod tests {
             spare_bytes: 64,
             superblock_planes: 1,
         };
-        let sharing =
-            SharingDesign { reverse_map: ReverseMapPart::Ideal, refs: RefsPart::Sparse, dedup: None };
+        let sharing = SharingDesign {
+            reverse_map: ReverseMapPart::Ideal,
+            refs: RefsPart::Sparse,
+            dedup: None,
+            atomic_commands: false,
+        };
         let parts = remap(GcOptions::default(), sharing);
         let medium = SimNand::new(geometry, Retain::ALL);
         let mut device = Device::new(medium, 20, &parts, DeviceOptions::default()).expect("it fits");

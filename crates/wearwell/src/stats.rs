@@ -31,6 +31,8 @@ pub struct Stats {
     /// Trimmed pages that were written with zeros because the trim could not be recorded. They are host programs, and no
     /// host page writes.
     pub zeroed_trims: u64,
+    /// Atomic remap commands that were refused because their entries found no room at once.
+    pub refused_commands: u64,
     /// Page programs.
     pub programs: ByCause,
     /// Page reads, spare-area reads included.

@@ -551,7 +551,12 @@ fn a_silent_write_is_the_smallest_delta() {
 #[test]
 fn deltas_and_shared_pages_are_not_combined() {
     let mut parts = delta(GcOptions::default(), unscanned(), None);
-    let shared = SharingDesign { reverse_map: ReverseMapPart::Ideal, refs: RefsPart::Dense, dedup: None };
+    let shared = SharingDesign {
+        reverse_map: ReverseMapPart::Ideal,
+        refs: RefsPart::Dense,
+        dedup: None,
+        atomic_commands: false,
+    };
     parts.content.sharing = Some(shared);
     let nand = SimNand::new(flat_geometry([1, 16, 8, PAGE as u32]), Retain::ALL);
     let refused = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).err();

@@ -238,7 +238,10 @@ fn dftl_with_everything_cached_is_page_map() {
 
 fn sharing(reverse_map: ReverseMapPart, index_entries: Option<u32>) -> Parts {
     let dedup = Some(DedupOptions { capacity_entries: index_entries, verify_on_hit: true });
-    remap(gc(VictimPolicy::Greedy), SharingDesign { reverse_map, refs: RefsPart::Dense, dedup })
+    remap(
+        gc(VictimPolicy::Greedy),
+        SharingDesign { reverse_map, refs: RefsPart::Dense, dedup, atomic_commands: false },
+    )
 }
 
 /// Every remap becomes a write, whether the design keeps counts or not.

@@ -40,9 +40,12 @@ fn alphabet(buffered: bool) -> Vec<Op> {
     ops
 }
 
-/// Four blocks of two pages, or as many as the design needs for metadata and open blocks of other kinds.
+/// Four blocks of two pages, or as many as the design needs for metadata and open blocks of other kinds. With head and tail
+/// pages, blocks of four pages have two for data.
 fn geometry(parts: &Parts) -> Geometry {
-    let layouts = (4..16).map(|blocks| flat_geometry([1, blocks, 2, 512]));
+    let layouts = [2, 4]
+        .into_iter()
+        .flat_map(|pages| (4..16).map(move |blocks| flat_geometry([1, blocks, pages, 512])));
     layouts
         .into_iter()
         .find(|layout| accepts(layout, parts, LOGICAL))

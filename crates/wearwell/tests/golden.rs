@@ -26,6 +26,7 @@ const HEADS_AND_TAILS: &[(&str, u64)] = &[
     ("remap segments heads and tails", 1314),
     ("remap nvram log heads and tails", 832),
     ("remap flash log heads and tails", 841),
+    ("remap flash log atomic heads and tails", 927),
     ("nvram page-map heads and tails", 916),
 ];
 
@@ -81,6 +82,9 @@ const EXPECTED: &[Row] = &[
     ("remap segments heads and tails", [4199, 5008, 0, 0, 0, 0, 0, 0], [1973, 5008, 0, 0, 2935, 0, 0, 0], [621, 0]),
     ("remap nvram log heads and tails", [3484, 2346, 0, 0, 0, 0, 0, 0], [1858, 2346, 0, 0, 2990, 0, 0, 0], [380, 0]),
     ("remap flash log heads and tails", [3111, 1777, 0, 0, 0, 1000, 0, 0], [1696, 1777, 0, 0, 2400, 1888, 0, 0], [385, 0]),
+    ("remap segments atomic", [3816, 4974, 0, 0, 0, 0, 0, 0], [1450, 4973, 0, 0, 2971, 0, 0, 0], [513, 0]),
+    ("remap nvram log atomic", [3397, 3023, 0, 0, 0, 0, 0, 0], [1450, 3023, 0, 0, 2992, 0, 0, 0], [365, 0]),
+    ("remap flash log atomic heads and tails", [3082, 2338, 0, 0, 0, 1070, 0, 0], [1452, 2338, 0, 0, 2960, 2075, 0, 0], [428, 0]),
     ("nvram page-map heads and tails", [3821, 2596, 0, 0, 0, 0, 0, 0], [1661, 2596, 0, 0, 0, 0, 0, 0], [422, 0]),
     ("nvram page-map", [3823, 2221, 0, 0, 0, 0, 0, 0], [1674, 2221, 0, 0, 0, 0, 0, 0], [341, 0]),
     ("nvram page-map fifo", [3823, 2751, 0, 0, 0, 0, 0, 0], [1674, 2751, 0, 0, 0, 0, 0, 0], [374, 0]),

@@ -200,8 +200,14 @@ impl Scenario<'_> {
             let op = mix.draw();
             let mut before = device.clone();
             device.ftl_mut().store_mut().nand_mut().restore(None);
-            witness.issue(op);
-            perform(&mut device, &mut witness.oracle, op).expect("the scenario fits the device");
+            match perform(&mut device, &mut witness.oracle, op) {
+                // Refused: whatever it did before, the host sees nothing of it at any cut.
+                Err(Error::NotAtomic { .. }) => {}
+                outcome => {
+                    outcome.expect("the scenario fits the device");
+                    witness.issue(op);
+                }
+            }
             let (operations, step) = (device.ftl().store().nand().operations(), self.failing.unwrap_or(1));
             for cut_at in (operation % step..operations).step_by(step as usize) {
                 self.cut(&mut before, &mut witness, op, cut_at);

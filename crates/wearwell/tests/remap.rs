@@ -69,9 +69,11 @@ impl Pair {
     /// The definition: put the source aside, deallocate it if it moves, lay it onto the target.
     fn remap(&mut self, target: u64, source: u64, pages: u64, mode: RemapMode) {
         let page_bytes = self.page_bytes();
-        self.device
-            .remap(target * page_bytes, source * page_bytes, pages * page_bytes, mode)
-            .expect("a remap of whole pages inside the device");
+        let remapped = self.device.remap(target * page_bytes, source * page_bytes, pages * page_bytes, mode);
+        if let Err(Error::NotAtomic { .. }) = remapped {
+            return;
+        }
+        remapped.expect("a remap of whole pages inside the device");
         let range = |first: u64| first as usize..(first + pages) as usize;
         let aside = self.ids[range(source)].to_vec();
         if mode == Relocate && target != source {

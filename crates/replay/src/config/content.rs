@@ -52,6 +52,8 @@ pub struct RemapConfig {
     pub verify_on_hit: bool,
     /// Keep counts only of shared pages instead of four bits per page.
     pub sparse_counts: bool,
+    /// A remap command of several pages is atomic; entries take 24 bytes instead of 16.
+    pub atomic_commands: bool,
 }
 
 impl Default for RemapConfig {
@@ -64,6 +66,7 @@ impl Default for RemapConfig {
             index_entries: None,
             verify_on_hit: false,
             sparse_counts: false,
+            atomic_commands: false,
         }
     }
 }
@@ -93,6 +96,7 @@ impl RemapConfig {
             reverse_map,
             refs: if self.sparse_counts { RefsPart::Sparse } else { RefsPart::Dense },
             dedup: self.dedup.then_some(dedup),
+            atomic_commands: self.atomic_commands,
         }
     }
 }

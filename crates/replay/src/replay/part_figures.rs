@@ -28,12 +28,13 @@ pub(super) fn of(ftl: &Ftl<SimNand>) -> BTreeMap<String, f64> {
     figures.filter(|&(_, value)| value != 0.0).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn of_engine(ftl: &Ftl<SimNand>) -> [Figure; 14] {
+fn of_engine(ftl: &Ftl<SimNand>) -> [Figure; 15] {
     let stats = ftl.stats();
     [
         ("demoted_saturated", stats.demoted_saturated as f64),
         ("demoted_full", stats.demoted_full as f64),
         ("trims_written_as_zeros", stats.zeroed_trims as f64),
+        ("refused_commands", stats.refused_commands as f64),
         ("bound_pages_by_remap", stats.remapped_pages as f64),
         ("collections", stats.gc_victims as f64),
         ("collections_of_deltas", stats.gc_delta_victims as f64),

@@ -8,6 +8,7 @@
 
 pub mod chunk;
 pub(crate) mod chunk_directory;
+mod command;
 pub mod dedup;
 pub mod delta;
 mod observe;

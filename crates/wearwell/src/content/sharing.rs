@@ -25,7 +25,7 @@ use crate::mapping::AnyMapping;
 use crate::nand::Nand;
 use crate::page_set::PageSet;
 use crate::refs::{Refs, RefsPart};
-use crate::reverse_map::{AnyReverseMap, Entry, Need, ReverseMap, ReverseMapPart};
+use crate::reverse_map::{AnyReverseMap, Command, Entry, EntryForm, Need, ReverseMap, ReverseMapPart};
 use crate::store::Store;
 use crate::timing::Cause;
 use crate::warm::read_all;
@@ -39,6 +39,14 @@ pub struct SharingDesign {
     pub refs: RefsPart,
     /// In-line deduplication of host writes; `None` = only the host's remap command binds.
     pub dedup: Option<DedupOptions>,
+    /// Whether a remap command of several pages is atomic, which takes entries of 24 bytes (Remap-SSD, section 4.3).
+    pub atomic_commands: bool,
+}
+
+impl SharingDesign {
+    fn entry_form(&self) -> EntryForm {
+        if self.atomic_commands { EntryForm::OfCommands } else { EntryForm::Single }
+    }
 }
 
 /// State of sharing.
@@ -64,7 +72,7 @@ impl Sharing {
     pub(crate) fn new<N: Nand>(store: &Store<N>, logical_pages: u32, design: SharingDesign) -> Result<Self> {
         Ok(Self {
             refs: Refs::new(design.refs, store.geometry().pages()),
-            reverse: AnyReverseMap::new(design.reverse_map, store)?,
+            reverse: AnyReverseMap::with_entries(design.reverse_map, design.entry_form(), store)?,
             bound: PageSet::new(logical_pages as u64),
             // Without a reverse map nothing can be bound, so nothing is looked up.
             index: design
@@ -117,6 +125,27 @@ impl Sharing {
     ) -> Result<()> {
         let Self { reverse, bound, oldest_evidence, .. } = self;
         reverse.record(io, entry, &|entry| judge(mapping, bound, *oldest_evidence, entry))
+    }
+
+    /// Whether a command with entries for these places can be recorded; see [`ReverseMap::admit_command`].
+    pub(crate) fn admit_command<N: Nand>(
+        &mut self,
+        mapping: &AnyMapping,
+        io: &mut Store<N>,
+        places: &[Option<Ppn>],
+    ) -> Result<bool> {
+        let Self { reverse, bound, oldest_evidence, .. } = self;
+        reverse.admit_command(io, places, &|entry| judge(mapping, bound, *oldest_evidence, entry))
+    }
+
+    /// Records the entries of a command; see [`ReverseMap::record_command`].
+    pub(crate) fn record_command<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        command: Command,
+        entries: &[Entry],
+    ) -> Result<()> {
+        self.reverse.record_command(io, command, entries)
     }
 
     /// What is still true of an entry.
@@ -190,7 +219,7 @@ impl Sharing {
 
     /// The reverse map was in RAM and is lost.
     pub(crate) fn forget_binders<N: Nand>(&mut self, store: &Store<N>) -> Result<()> {
-        self.reverse = AnyReverseMap::new(self.design.reverse_map, store)?;
+        self.reverse = AnyReverseMap::with_entries(self.design.reverse_map, self.design.entry_form(), store)?;
         Ok(())
     }
 

@@ -21,6 +21,7 @@ pub fn integrated(gc: GcOptions, dedup: Option<DedupOptions>, compresses: bool) 
         reverse_map: ReverseMapPart::Ideal,
         refs: RefsPart::Sparse,
         dedup: Some(dedup),
+        atomic_commands: false,
     });
     let chunks = compresses.then(ChunkDesign::default);
     Parts {

@@ -84,8 +84,8 @@ impl ContentParts {
 /// What makes acknowledged, flushed data survive loss of power, and which hardware that assumes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Persistence {
-    /// Nothing but flash: the map is rebuilt from the OOB of every page, newest sequence number first. Trims are
-    /// not durable: a page trimmed before the cut may read as one of its earlier versions afterwards.
+    /// Nothing but flash: the map is rebuilt from owner and sequence number of every page, newest first; where these are
+    /// read is up to the [`BlockSurvey`]. Trims are not durable: a page trimmed before the cut may read as one of its earlier versions afterwards.
     OobScan,
     /// A battery keeps the map, history and access counts in RAM; the fingerprint store is rebuilt.
     BatteryRam,
@@ -98,7 +98,7 @@ pub enum Persistence {
         /// Whether the changes are written before the device works again (LazyFTL), or later, as they leave the cache.
         synchronises: bool,
     },
-    /// Flash and NVRAM: the OOB of every page, then the entries of the reverse map, newest sequence number first.
+    /// Flash and NVRAM: as [`Persistence::OobScan`], with the entries of the reverse map, newest sequence number first.
     /// Trims and remaps are durable.
     NvramEntries,
     /// Flash and NVRAM: every change of the map is an 8-byte store to a copy of it in NVRAM; all else is rebuilt from

@@ -8,7 +8,7 @@ use crate::validity::ValidityPart;
 pub(super) const DESIGN: Design = Design {
     name: "remap",
     source: "Zhou, Wu, Hu, Xiao, Zhou, Remap-SSD: Safely and Efficiently Exploiting SSD Address Remapping to Eliminate Duplicate Writes, FAST 2021",
-    modelled: "remap primitive (copy and relocate), reference counts, bitmap of remapped pages, 16-byte entries with torn bits, NVRAM segments by superblock with active and passive collection, watermark and demotion, deduplication as a client; FLog, NLog, Opt and NoRemap by exchanging the reverse map",
+    modelled: "remap primitive (copy and relocate), reference counts, bitmap of remapped pages, entries with torn bits (16 bytes, or 24 with atomic commands), NVRAM segments by superblock with active and passive collection, watermark and demotion, recovery by head and tail pages or by the OOB of every page, deduplication as a client; FLog, NLog, Opt and NoRemap by exchanging the reverse map",
     not_modelled: "deduplication in the background; L2P, counts and bitmap are held in RAM in full and rebuilt after a power loss",
 };
 

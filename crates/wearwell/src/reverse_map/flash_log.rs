@@ -19,6 +19,10 @@
 //! - *Cleaning*: what is needed of the oldest page is recorded again; then the word `oldest` is stored, which kills the
 //!   page; then it is discarded. Of entries that a cut leaves twice, recovery takes the younger.
 //!
+//! - *A command* of several entries is recorded within one buffer, which is flushed before if it has too little room. So
+//!   a page on flash holds whole commands only, and recovery zeroes a torn one in the buffer, youngest entry first. A
+//!   command of more entries than a page has room for is refused.
+//!
 //! # Room for GC
 //!
 //! As in the NVRAM log. GC's records may program one page per [`FlashLog::page_entries`] of them, for which there must be
@@ -26,12 +30,13 @@
 
 use std::collections::VecDeque;
 
+use arrayvec::ArrayVec;
 use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
 use super::{
-    BlockId, ENTRY_BYTES, Entry, Lpn, Need, Needed, Ppn, ReverseMap, Sizes, WATERMARK_PERCENT,
-    require_log_pages, still_needed,
+    BlockId, Command, Entry, EntryForm, Lpn, Need, Needed, Ppn, ReverseMap, Sizes, WATERMARK_PERCENT,
+    require_log_pages, still_needed, torn_commands,
 };
 use crate::content::{Content, Fingerprint};
 use crate::error::{Error, Result};
@@ -55,6 +60,7 @@ struct Group {
 /// Entries in one log on flash. See the module's head.
 #[derive(Clone, Debug)]
 pub struct FlashLog {
+    form: EntryForm,
     page_entries: u32,
     log_pages: u32,
     /// Number of the oldest live page.
@@ -84,6 +90,14 @@ impl FlashLog {
     /// [`Error::Options`] if the medium has no NVRAM for a page and a word, the log has fewer than two pages or more
     /// than the device, or the device has more than [`MAX_LOG_PAGES`](super::MAX_LOG_PAGES) pages.
     pub fn new<N: Nand>(io: &Store<N>, log_bytes: u64) -> Result<Self> {
+        Self::with_entries(io, log_bytes, EntryForm::Single)
+    }
+
+    /// The same with entries of this form.
+    ///
+    /// # Errors
+    /// As [`FlashLog::new`].
+    pub fn with_entries<N: Nand>(io: &Store<N>, log_bytes: u64, form: EntryForm) -> Result<Self> {
         let (page_bytes, pages) = (io.geometry().page_bytes, io.geometry().pages());
         let (present, wanted) = (io.nvram().len() as u64 * 8, page_bytes as u64 + 8);
         let log_pages = log_bytes / page_bytes as u64;
@@ -99,7 +113,8 @@ impl FlashLog {
             )));
         }
         Ok(Self {
-            page_entries: page_bytes / ENTRY_BYTES as u32,
+            form,
+            page_entries: page_bytes / form.bytes() as u32,
             log_pages: log_pages as u32,
             oldest: 0,
             directory: VecDeque::new(),
@@ -165,19 +180,22 @@ impl FlashLog {
         self.page.len() / 8
     }
 
-    fn buffered_entry<N: Nand>(io: &Store<N>, slot: u32) -> Option<Entry> {
-        let at = slot as usize * 2;
-        Entry::decode_in_log([io.nvram()[at], io.nvram()[at + 1]])
+    /// The entry of a slot of the buffer, if it is intact.
+    fn buffered_entry<N: Nand>(&self, io: &Store<N>, slot: u32) -> Option<(Entry, Option<Command>)> {
+        let (words, command) = self.form.decode(&io.nvram()[self.word(slot)..])?;
+        Some((Entry::decode_in_log(words)?, command))
     }
 
-    fn push<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry) -> Result<()> {
+    /// First word of a slot of the buffer.
+    fn word(&self, slot: u32) -> usize {
+        slot as usize * self.form.words()
+    }
+
+    fn push<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, command: Option<Command>) -> Result<()> {
         if self.buffered == self.page_entries {
             self.flush(io)?;
         }
-        let at = self.buffered as usize * 2;
-        let words = entry.encode_in_log();
-        io.store_word(at, words[0])?;
-        io.store_word(at + 1, words[1])?;
+        self.form.store(io, self.word(self.buffered), entry.encode_in_log(), command)?;
         self.buffered += 1;
         self.adopt(io, self.next_page(), entry);
         Ok(())
@@ -226,9 +244,12 @@ impl FlashLog {
 
     /// Entries of the page that was read last.
     fn page_content(&self) -> impl Iterator<Item = Entry> + '_ {
-        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("a word has eight bytes"));
-        let slots = self.page.chunks_exact(ENTRY_BYTES as usize);
-        slots.map_while(move |slot| Entry::decode_in_log([word(&slot[..8]), word(&slot[8..])]))
+        let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
+        let slots = self.page.chunks_exact(self.form.bytes() as usize);
+        slots.map_while(move |slot| {
+            let words: ArrayVec<u64, 3> = slot.as_chunks().0.iter().map(word).collect();
+            Entry::decode_in_log(self.form.decode(&words)?.0)
+        })
     }
 
     /// Records again what is needed of the oldest page and gives the page up: one read, at most one program.
@@ -249,7 +270,7 @@ impl FlashLog {
             Need { bind: need.bind && !dropped.contains(&(entry.lpn, entry.place, entry.sequence)), ..need }
         };
         for rest in still_needed(&entries, &need).into_iter().flatten() {
-            self.push(io, rest)?;
+            self.push(io, rest, None)?;
         }
         io.store_word(self.oldest_word(), id.wrapping_add(1) as u64)?;
         self.oldest = id.wrapping_add(1);
@@ -319,10 +340,36 @@ impl FlashLog {
     /// Finishes a flush, or takes over the buffer; the youngest page was read last.
     fn recover_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         io.charge_nvram_scan(self.page.len() as u64);
-        let buffered = (0..self.page_entries).map_while(|slot| Self::buffered_entry(io, slot));
-        let flushed = !self.directory.is_empty() && buffered.clone().eq(self.page_content());
-        self.buffered = buffered.count() as u32;
-        if flushed || self.buffered == 0 { self.zero_buffer(io) } else { Ok(()) }
+        let buffered: Vec<_> =
+            (0..self.page_entries).map_while(|slot| self.buffered_entry(io, slot)).collect();
+        let entries = buffered.iter().map(|&(entry, _)| entry);
+        let flushed = !self.directory.is_empty() && entries.eq(self.page_content());
+        self.buffered = buffered.len() as u32;
+        if flushed || self.buffered == 0 {
+            return self.zero_buffer(io);
+        }
+        if self.form == EntryForm::OfCommands { self.discard_torn_command(io, &buffered) } else { Ok(()) }
+    }
+
+    /// Zeroes the entries of a command that was not recorded as a whole, and a torn entry after them, the youngest first:
+    /// what is left of one would be mixed with the next.
+    fn discard_torn_command<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        buffered: &[(Entry, Option<Command>)],
+    ) -> Result<()> {
+        if self.buffered < self.page_entries {
+            self.form.zero(io, self.word(self.buffered))?;
+        }
+        let torn = torn_commands(buffered);
+        let is_torn = |&(entry, command): &(Entry, Option<Command>)| {
+            command.is_some_and(|command| torn.contains(&command.number(&entry)))
+        };
+        while self.buffered > 0 && is_torn(&buffered[self.buffered as usize - 1]) {
+            self.form.zero(io, self.word(self.buffered - 1))?;
+            self.buffered -= 1;
+        }
+        Ok(())
     }
 }
 
@@ -363,7 +410,44 @@ impl ReverseMap for FlashLog {
     /// O(1) but for a full buffer, which is programmed first; 16 bytes stored.
     fn record<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, _: Needed<'_>) -> Result<()> {
         assert!(self.free() > 0, "the flash log is full: admit the host, make room for GC's victim");
-        self.push(io, entry)
+        self.push(io, entry, None)
+    }
+
+    fn admit_command<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        places: &[Option<Ppn>],
+        needed: Needed<'_>,
+    ) -> Result<bool> {
+        let count = places.len() as u64;
+        let admits = |log: &Self| {
+            log.valid_entries() + count <= log.watermark()
+                && log.free() >= count + u64::from(log.sizes.largest()) + count
+        };
+        if self.form == EntryForm::Single || count > u64::from(self.page_entries) {
+            return Ok(false);
+        }
+        if !admits(self) && self.reclaimable() > 0 {
+            self.clean_oldest(io, needed)?;
+        }
+        if !admits(self) {
+            return Ok(false);
+        }
+        if u64::from(self.buffered) + count > u64::from(self.page_entries) {
+            self.flush(io)?;
+        }
+        // The page that was flushed early takes a whole page of the log.
+        Ok(admits(self))
+    }
+
+    fn record_command<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        command: Command,
+        entries: &[Entry],
+    ) -> Result<()> {
+        assert!(self.buffered + command.pages <= self.page_entries, "{command:?} was not admitted");
+        entries.iter().try_for_each(|&entry| self.push(io, entry, Some(command)))
     }
 
     fn supersede<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
@@ -380,7 +464,7 @@ impl ReverseMap for FlashLog {
             io.read(place, &mut [], Cause::RemapLog)?;
         }
         if self.used() > 0 {
-            io.charge_referrer_scan(block, self.buffered as u64 * ENTRY_BYTES);
+            io.charge_referrer_scan(block, self.buffered as u64 * self.form.bytes());
         }
         out.extend(self.groups[block.index()].entries.iter().map(|&(_, entry)| entry));
         Ok(())
@@ -415,8 +499,8 @@ impl ReverseMap for FlashLog {
             self.directory.push_back(place);
         }
         self.recover_buffer(io)?;
-        let buffered = (0..self.buffered).filter_map(|slot| Self::buffered_entry(io, slot));
-        entries.extend(buffered.map(|entry| (self.next_page(), entry)));
+        let buffered = (0..self.buffered).filter_map(|slot| self.buffered_entry(io, slot));
+        entries.extend(buffered.map(|(entry, _)| (self.next_page(), entry)));
         without_copies(&mut entries);
         for &(id, entry) in &entries {
             self.adopt(io, id, entry);

@@ -26,6 +26,17 @@
 //! - A relocation is one entry with two meanings (binds the target, buries the source), which makes it atomic. When the
 //!   target moves on, the second meaning stays: such an entry must not be dropped, or recovery revives the source.
 //!
+//! # Atomic commands
+//!
+//! A remap command of several pages can be atomic (paper, section 4.3): its entries are recorded together and carry a
+//! third word with the first target and the length of the command ([`Command`]), 24 bytes in all. Entry `k` takes the
+//! `k`th of consecutive sequence numbers, so the number of the first entry identifies the command. Recovery discards a
+//! command of which an entry is missing, and zeroes its entries before anything else is recorded.
+//!
+//! Compaction, collection and erases drop entries one by one, and would make a complete command look torn. So before a
+//! part drops its first entry after a command, it stores the current sequence number in a word of NVRAM: the *vouched*
+//! number, up to which every command is complete. What is recorded anew is recorded as a single entry.
+//!
 //! The engine decides which entries are still *needed*, because only it sees the mapping; parts call back when they
 //! compact. The price of parts without exact removal: superseded entries occupy space until then.
 
@@ -39,7 +50,7 @@ pub use ideal::Ideal;
 pub use nvram_log::NvramLog;
 pub use segments::{SEGMENT_BYTES, Segments};
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
 use crate::address::{BlockId, Lpn, Ppn};
@@ -63,6 +74,9 @@ pub struct Entry {
 
 /// Bytes of an entry in NVRAM or on flash (paper, table 2).
 pub const ENTRY_BYTES: u64 = 16;
+
+/// Bytes of an entry that also names the remap command it belongs to (paper, section 4.3).
+pub const COMMAND_ENTRY_BYTES: u64 = 24;
 
 /// Above this share of all entries, in percent, the host must write instead of bind (paper, section 4.4).
 const WATERMARK_PERCENT: u64 = 95;
@@ -122,6 +136,165 @@ impl Entry {
             sequence: words[0] >> (1 + OFFSET_BITS),
         })
     }
+}
+
+/// A remap command whose entries count together or not at all, as the third word of each of them says (paper, section
+/// 4.3): torn bit, first target (31), pages (31), flag.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Command {
+    /// First logical page that gets a new place.
+    pub start: Lpn,
+    /// Logical pages; the command has one entry for each.
+    pub pages: u32,
+}
+
+const COMMAND_FLAG: u64 = 1 << 63;
+
+impl Command {
+    /// The third word of an entry; `None` is an entry of its own.
+    pub fn encode(command: Option<Self>) -> u64 {
+        let Some(Self { start, pages }) = command else { return TORN_BIT };
+        assert!((start.0 as u64) < NO_LPN && (pages as u64) < NO_LPN, "{command:?} does not fit 31 bits");
+        TORN_BIT | (start.0 as u64) << 1 | (pages as u64) << (1 + LPN_BITS) | COMMAND_FLAG
+    }
+
+    /// What the third word of an intact entry says.
+    pub fn decode(word: u64) -> Option<Self> {
+        let field = |shift: u32| (word >> shift & NO_LPN) as u32;
+        (word & COMMAND_FLAG != 0).then(|| Self { start: Lpn(field(1)), pages: field(1 + LPN_BITS) })
+    }
+
+    /// Sequence number of the first entry of the command that `entry` belongs to: it identifies the command.
+    fn number(self, entry: &Entry) -> u64 {
+        entry.sequence - (entry.lpn.0 - self.start.0) as u64
+    }
+}
+
+/// How entries lie in NVRAM and on flash.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum EntryForm {
+    /// Two words of 8 bytes.
+    #[default]
+    Single,
+    /// A third word names the command.
+    OfCommands,
+}
+
+impl EntryForm {
+    /// Bytes of an entry.
+    pub fn bytes(self) -> u64 {
+        match self {
+            Self::Single => ENTRY_BYTES,
+            Self::OfCommands => COMMAND_ENTRY_BYTES,
+        }
+    }
+
+    fn words(self) -> usize {
+        self.bytes() as usize / 8
+    }
+
+    /// Bytes of NVRAM beside the entries: the word with the vouched number.
+    fn extra_bytes(self) -> u64 {
+        match self {
+            Self::Single => 0,
+            Self::OfCommands => 8,
+        }
+    }
+
+    /// Stores an entry of which two words are `encoded`.
+    fn store<N: Nand>(
+        self,
+        io: &mut Store<N>,
+        at: usize,
+        encoded: [u64; 2],
+        command: Option<Command>,
+    ) -> Result<()> {
+        io.store_word(at, encoded[0])?;
+        io.store_word(at + 1, encoded[1])?;
+        if self == Self::OfCommands { io.store_word(at + 2, Command::encode(command)) } else { Ok(()) }
+    }
+
+    /// The two words of an entry and its command, or `None` if a torn bit is missing in one of `words`.
+    fn decode(self, words: &[u64]) -> Option<([u64; 2], Option<Command>)> {
+        let words = &words[..self.words()];
+        let is_intact = words.iter().all(|word| word & TORN_BIT != 0);
+        is_intact.then(|| ([words[0], words[1]], words.get(2).and_then(|&word| Command::decode(word))))
+    }
+
+    /// Zeroes an entry, its last word first: whatever is left of it is never taken for one.
+    fn zero<N: Nand>(self, io: &mut Store<N>, at: usize) -> Result<()> {
+        for at in (at..at + self.words()).rev() {
+            if io.nvram()[at] != 0 {
+                io.store_word(at, 0)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a part knows of commands.
+#[derive(Clone, Copy, Debug, Default)]
+struct Commands {
+    form: EntryForm,
+    /// Word of NVRAM with the vouched number.
+    word: usize,
+    vouched: u64,
+    /// Number of the newest command that was recorded.
+    newest: u64,
+}
+
+impl Commands {
+    fn new(form: EntryForm, word: usize) -> Self {
+        Self { form, word, ..Self::default() }
+    }
+
+    /// To be called before entries are dropped: from now on every command so far counts as complete.
+    fn vouch<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        if self.newest <= self.vouched {
+            return Ok(());
+        }
+        let number = io.sequence();
+        io.store_word(self.word, number)?;
+        self.vouched = number;
+        Ok(())
+    }
+
+    /// Begins anew after a loss of power with `recorded` entries and their commands, and returns the numbers of the commands
+    /// that are not complete.
+    fn recover<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        recorded: &[(Entry, Option<Command>)],
+    ) -> HashSet<u64, FxBuildHasher> {
+        self.newest = 0;
+        if self.form == EntryForm::Single {
+            return HashSet::default();
+        }
+        self.vouched = io.nvram()[self.word];
+        io.continue_after(self.vouched);
+        let unsure = |&&(entry, command): &&(Entry, Option<Command>)| {
+            command.is_some_and(|command| command.number(&entry) > self.vouched)
+        };
+        let unsure: Vec<_> = recorded.iter().filter(unsure).copied().collect();
+        let torn = torn_commands(&unsure);
+        let numbers = unsure.iter().filter_map(|(entry, command)| Some(command.as_ref()?.number(entry)));
+        self.newest = numbers.filter(|number| !torn.contains(number)).max().unwrap_or(0);
+        torn
+    }
+}
+
+/// The numbers of the commands of which an entry is missing.
+fn torn_commands(recorded: &[(Entry, Option<Command>)]) -> HashSet<u64, FxBuildHasher> {
+    let mut found: HashMap<u64, (Command, HashSet<Lpn, FxBuildHasher>), FxBuildHasher> = HashMap::default();
+    for &(entry, command) in recorded {
+        let Some(command) = command else { continue };
+        let (_, lpns) = found.entry(command.number(&entry)).or_insert((command, HashSet::default()));
+        lpns.insert(entry.lpn);
+    }
+    let is_torn = |(number, (command, lpns)): (u64, (Command, HashSet<Lpn, _>))| {
+        (lpns.len() < command.pages as usize).then_some(number)
+    };
+    found.into_iter().filter_map(is_torn).collect()
 }
 
 const PAGE_BITS: u32 = 28;
@@ -299,6 +472,29 @@ pub trait ReverseMap {
     /// Whatever the medium answers.
     fn record<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, needed: Needed<'_>) -> Result<()>;
 
+    /// Whether the host may record a command of several entries, for these places, at once. As [`ReverseMap::admit`]. Only
+    /// parts with entries of 24 bytes record commands.
+    ///
+    /// # Errors
+    /// Whatever the medium answers.
+    fn admit_command<N: Nand>(
+        &mut self,
+        _: &mut Store<N>,
+        _places: &[Option<Ppn>],
+        _: Needed<'_>,
+    ) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Records the entries of a command, one for each of its pages in order, after [`ReverseMap::admit_command`] said yes.
+    /// The command is durable on return; if power is lost before, it leaves nothing.
+    ///
+    /// # Errors
+    /// Whatever the medium answers.
+    fn record_command<N: Nand>(&mut self, _: &mut Store<N>, command: Command, _: &[Entry]) -> Result<()> {
+        unreachable!("{command:?} was not admitted")
+    }
+
     /// An entry that named `place` for `lpn` is not needed as a bind any more.
     fn supersede<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn);
 
@@ -421,15 +617,31 @@ impl AnyReverseMap {
     /// # Errors
     /// A size that the part cannot work with, or NVRAM that the medium does not have.
     pub fn new<N: Nand>(part: ReverseMapPart, io: &Store<N>) -> Result<Self> {
+        Self::with_entries(part, EntryForm::Single, io)
+    }
+
+    /// The same with entries of this form.
+    ///
+    /// # Errors
+    /// As [`AnyReverseMap::new`]; commands where entries are not in NVRAM or on flash.
+    pub fn with_entries<N: Nand>(part: ReverseMapPart, form: EntryForm, io: &Store<N>) -> Result<Self> {
+        if form == EntryForm::OfCommands && matches!(part, ReverseMapPart::OobOnly | ReverseMapPart::Ideal) {
+            return Err(Error::Options(
+                "atomic remap commands need a reverse map in NVRAM or on flash: choose segments, nvram-log or flash-log"
+                    .into(),
+            ));
+        }
         Ok(match part {
             ReverseMapPart::OobOnly => Self::OobOnly,
             ReverseMapPart::Segments { nvram_bytes, segment_bytes } => {
-                Self::Segments(Segments::new(io, nvram_bytes, segment_bytes)?)
+                Self::Segments(Segments::with_entries(io, nvram_bytes, segment_bytes, form)?)
             }
-            ReverseMapPart::NvramLog { nvram_bytes } => Self::NvramLog(NvramLog::new(io, nvram_bytes)?),
+            ReverseMapPart::NvramLog { nvram_bytes } => {
+                Self::NvramLog(NvramLog::with_entries(io, nvram_bytes, form)?)
+            }
             ReverseMapPart::FlashLog { log_pages } => {
                 let log_bytes = log_pages as u64 * io.geometry().page_bytes as u64;
-                Self::FlashLog(FlashLog::new(io, log_bytes)?)
+                Self::FlashLog(FlashLog::with_entries(io, log_bytes, form)?)
             }
             ReverseMapPart::Ideal => Self::Ideal(Ideal::new(io.geometry().pages())),
         })
@@ -462,6 +674,22 @@ impl ReverseMap for AnyReverseMap {
     }
     fn record<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, needed: Needed<'_>) -> Result<()> {
         delegate!(self, m => m.record(io, entry, needed), else unreachable!("{entry:?} without a place to record it"))
+    }
+    fn admit_command<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        places: &[Option<Ppn>],
+        needed: Needed<'_>,
+    ) -> Result<bool> {
+        delegate!(self, m => m.admit_command(io, places, needed), else Ok(false))
+    }
+    fn record_command<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        command: Command,
+        entries: &[Entry],
+    ) -> Result<()> {
+        delegate!(self, m => m.record_command(io, command, entries), else unreachable!("{command:?} without a place to record it"))
     }
     fn supersede<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
         delegate!(self, m => m.supersede(io, lpn, place), else ());

@@ -10,6 +10,9 @@
 //! the young end before its slot is zeroed (first word first, which kills it). A cut leaves it twice at most; recovery
 //! then zeroes the older one.
 //!
+//! A torn command is what the youngest entries of the run are: recovery zeroes them from the youngest on. Cleaning vouches
+//! for the commands so far before it begins (see the parent module).
+//!
 //! # Room for GC
 //!
 //! A victim's entries are recorded anew while the old ones are still there, so the host is admitted while the largest
@@ -20,8 +23,8 @@
 //! entries of the block's next life; they are older than its pages, so the engine ignores them.
 
 use super::{
-    BlockId, ENTRY_BYTES, Entry, Lpn, Needed, Ppn, ReverseMap, Sizes, WATERMARK_PERCENT, require_log_pages,
-    still_needed,
+    BlockId, Command, Commands, Entry, EntryForm, Lpn, Needed, Ppn, ReverseMap, Sizes, WATERMARK_PERCENT,
+    require_log_pages, still_needed,
 };
 use crate::error::{Error, Result};
 use crate::nand::Nand;
@@ -44,6 +47,7 @@ struct Group {
 /// Entries in one NVRAM log. See the module's head.
 #[derive(Clone, Debug)]
 pub struct NvramLog {
+    commands: Commands,
     slots: u32,
     /// Slot of the oldest entry.
     oldest: u32,
@@ -66,8 +70,16 @@ impl NvramLog {
     /// [`Error::Options`] if the medium has less NVRAM, the log is too small, or the device has more than
     /// [`MAX_LOG_PAGES`](super::MAX_LOG_PAGES) pages.
     pub fn new<N: Nand>(io: &Store<N>, nvram_bytes: u64) -> Result<Self> {
+        Self::with_entries(io, nvram_bytes, EntryForm::Single)
+    }
+
+    /// The same with entries of this form.
+    ///
+    /// # Errors
+    /// As [`NvramLog::new`].
+    pub fn with_entries<N: Nand>(io: &Store<N>, nvram_bytes: u64, form: EntryForm) -> Result<Self> {
         let (present, pages) = (io.nvram().len() as u64 * 8, io.geometry().pages());
-        let slots = nvram_bytes / ENTRY_BYTES;
+        let slots = nvram_bytes.saturating_sub(form.extra_bytes()) / form.bytes();
         if present < nvram_bytes {
             let sentence =
                 format!("the reverse map needs {nvram_bytes} bytes of NVRAM, the medium has {present}");
@@ -77,10 +89,11 @@ impl NvramLog {
         if !(MIN_SLOTS..=u32::MAX as u64).contains(&slots) {
             return Err(Error::Options(format!(
                 "an NVRAM log of {nvram_bytes} bytes; it takes {} bytes to 64 GiB",
-                MIN_SLOTS * ENTRY_BYTES
+                MIN_SLOTS * form.bytes() + form.extra_bytes()
             )));
         }
         let mut log = Self {
+            commands: Commands::new(form, slots as usize * form.words()),
             slots: slots as u32,
             oldest: 0,
             used: 0,
@@ -133,23 +146,28 @@ impl NvramLog {
         ((self.oldest as u64 + k as u64) % self.slots as u64) as u32
     }
 
-    fn words<N: Nand>(io: &Store<N>, slot: u32) -> [u64; 2] {
-        [io.nvram()[slot as usize * 2], io.nvram()[slot as usize * 2 + 1]]
+    /// First word of a slot.
+    fn word(&self, slot: u32) -> usize {
+        slot as usize * self.commands.form.words()
     }
 
-    fn entry<N: Nand>(io: &Store<N>, slot: u32) -> Entry {
-        Entry::decode_in_log(Self::words(io, slot)).expect("a slot in use holds an entry")
+    /// The entry of a slot, if it is intact.
+    fn recorded<N: Nand>(&self, io: &Store<N>, slot: u32) -> Option<(Entry, Option<Command>)> {
+        let (words, command) = self.commands.form.decode(&io.nvram()[self.word(slot)..])?;
+        Some((Entry::decode_in_log(words)?, command))
+    }
+
+    fn entry<N: Nand>(&self, io: &Store<N>, slot: u32) -> Entry {
+        self.recorded(io, slot).expect("a slot in use holds an entry").0
     }
 
     fn used_bytes(&self) -> u64 {
-        self.used as u64 * ENTRY_BYTES
+        self.used as u64 * self.commands.form.bytes()
     }
 
-    fn append<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry) -> Result<()> {
+    fn append<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, command: Option<Command>) -> Result<()> {
         let slot = self.slot(self.used);
-        let words = entry.encode_in_log();
-        io.store_word(slot as usize * 2, words[0])?;
-        io.store_word(slot as usize * 2 + 1, words[1])?;
+        self.commands.form.store(io, self.word(slot), entry.encode_in_log(), command)?;
         self.used += 1;
         self.adopt(io, slot, &entry);
         Ok(())
@@ -165,11 +183,26 @@ impl NvramLog {
         self.live += 1;
     }
 
-    fn zero<N: Nand>(io: &mut Store<N>, slot: u32) -> Result<()> {
-        for at in [slot as usize * 2, slot as usize * 2 + 1] {
+    fn zero<N: Nand>(&self, io: &mut Store<N>, slot: u32) -> Result<()> {
+        let words = self.word(slot)..self.word(slot) + self.commands.form.words();
+        for at in words {
             if io.nvram()[at] != 0 {
                 io.store_word(at, 0)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Zeroes the entries of a command that was not recorded as a whole, the youngest first.
+    fn discard_torn_commands<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        let recorded: Vec<_> = (0..self.used).filter_map(|k| self.recorded(io, self.slot(k))).collect();
+        let torn = self.commands.recover(io, &recorded);
+        let is_torn = |(entry, command): (Entry, Option<Command>)| {
+            command.is_some_and(|command| torn.contains(&command.number(&entry)))
+        };
+        while self.used > 0 && self.recorded(io, self.slot(self.used - 1)).is_some_and(is_torn) {
+            self.zero(io, self.slot(self.used - 1))?;
+            self.used -= 1;
         }
         Ok(())
     }
@@ -188,14 +221,15 @@ impl NvramLog {
     /// Goes round the log once: needed entries are stored again behind the youngest, everything before them is zeroed.
     fn clean<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<()> {
         io.charge_nvram_scan(self.used_bytes());
+        self.commands.vouch(io)?;
         let run: Vec<u32> = (0..self.used).map(|k| self.slot(k)).collect();
         let live: Vec<u32> = run.iter().copied().filter(|&slot| self.is_live[slot as usize]).collect();
-        let entries: Vec<Entry> = live.iter().map(|&slot| Self::entry(io, slot)).collect();
+        let entries: Vec<Entry> = live.iter().map(|&slot| self.entry(io, slot)).collect();
         let mut rests = live.into_iter().zip(still_needed(&entries, needed)).peekable();
         (0..self.groups.len()).for_each(|index| self.drop_group(index));
         for slot in run {
             if let Some((_, rest)) = rests.next_if(|&(live, _)| live == slot) {
-                rest.map_or(Ok(()), |rest| self.append(io, rest))?;
+                rest.map_or(Ok(()), |rest| self.append(io, rest, None))?;
             }
             self.zero_oldest(io)?;
         }
@@ -209,7 +243,7 @@ impl NvramLog {
         if self.used < 2 {
             return Ok(());
         }
-        let (old, young) = (Self::entry(io, self.oldest), Self::entry(io, self.slot(self.used - 1)));
+        let (old, young) = (self.entry(io, self.oldest), self.entry(io, self.slot(self.used - 1)));
         let buried = young.place.is_none() && old.source == Some(young.lpn);
         if old == young || (buried && old.sequence == young.sequence) {
             self.zero_oldest(io)?;
@@ -218,7 +252,7 @@ impl NvramLog {
     }
 
     fn zero_oldest<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        Self::zero(io, self.oldest)?;
+        self.zero(io, self.oldest)?;
         self.oldest = self.slot(1);
         self.used -= 1;
         Ok(())
@@ -267,7 +301,38 @@ impl ReverseMap for NvramLog {
     /// O(1): one random access; 16 bytes stored.
     fn record<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, _: Needed<'_>) -> Result<()> {
         assert!(self.free() > 0, "the NVRAM log is full: admit the host, make room for GC's victim");
-        self.append(io, entry)
+        self.append(io, entry, None)
+    }
+
+    fn admit_command<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        places: &[Option<Ppn>],
+        needed: Needed<'_>,
+    ) -> Result<bool> {
+        let count = places.len() as u64;
+        let admits = |log: &Self| {
+            u64::from(log.valid()) + count <= u64::from(log.watermark())
+                && u64::from(log.free()) >= count + u64::from(log.sizes.largest()) + count
+        };
+        if self.commands.form == EntryForm::Single {
+            return Ok(false);
+        }
+        if !admits(self) && self.reclaimable() > 0 {
+            self.clean(io, needed)?;
+        }
+        Ok(admits(self))
+    }
+
+    fn record_command<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        command: Command,
+        entries: &[Entry],
+    ) -> Result<()> {
+        entries.iter().try_for_each(|&entry| self.append(io, entry, Some(command)))?;
+        self.commands.newest = entries.first().map_or(0, |entry| entry.sequence);
+        Ok(())
     }
 
     fn supersede<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
@@ -282,7 +347,7 @@ impl ReverseMap for NvramLog {
         if self.used > 0 {
             io.charge_referrer_scan(block, self.used_bytes());
         }
-        out.extend(self.groups[block.index()].slots.iter().map(|&slot| Self::entry(io, slot)));
+        out.extend(self.groups[block.index()].slots.iter().map(|&slot| self.entry(io, slot)));
         Ok(())
     }
 
@@ -294,23 +359,25 @@ impl ReverseMap for NvramLog {
 
     fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<Entry>> {
         self.forget();
-        io.charge_nvram_scan(self.slots as u64 * ENTRY_BYTES);
+        io.charge_nvram_scan(self.slots as u64 * self.commands.form.bytes());
         for slot in 0..self.slots {
-            if Entry::decode_in_log(Self::words(io, slot)).is_none() {
-                Self::zero(io, slot)?;
+            if self.recorded(io, slot).is_none() {
+                self.zero(io, slot)?;
             }
         }
-        let in_use = |slot: u32| Self::words(io, slot) != [0, 0];
+        let in_use = |slot: u32| io.nvram()[self.word(slot)] != 0;
         let begins = |&slot: &u32| in_use(slot) && !in_use((slot + self.slots - 1) % self.slots);
         let starts: Vec<u32> = (0..self.slots).filter(begins).collect();
         assert!(starts.len() <= 1, "entries of the log lie in one run, not at {starts:?}");
-        self.oldest = starts.first().copied().unwrap_or(0);
-        self.used = (0..self.slots).take_while(|&k| in_use(self.slot(k))).count() as u32;
+        let oldest = starts.first().copied().unwrap_or(0);
+        let later = (oldest..self.slots).chain(0..oldest);
+        (self.oldest, self.used) = (oldest, later.take_while(|&slot| in_use(slot)).count() as u32);
+        self.discard_torn_commands(io)?;
         self.finish_cleaning(io)?;
         let mut entries = Vec::new();
         for k in 0..self.used {
             let slot = self.slot(k);
-            let entry = Self::entry(io, slot);
+            let entry = self.entry(io, slot);
             self.adopt(io, slot, &entry);
             entries.push(entry);
         }
@@ -319,7 +386,7 @@ impl ReverseMap for NvramLog {
     }
 
     fn entries<N: Nand>(&self, io: &Store<N>) -> Vec<Entry> {
-        (0..self.used).map(|k| Self::entry(io, self.slot(k))).collect()
+        (0..self.used).map(|k| self.entry(io, self.slot(k))).collect()
     }
 
     fn valid_entries(&self) -> u64 {
@@ -328,7 +395,7 @@ impl ReverseMap for NvramLog {
 
     /// The index by block is not counted: see [`NvramLog`]'s module.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        vec![("reverse map log (NVRAM)", self.slots as u64 * ENTRY_BYTES)]
+        vec![("reverse map log (NVRAM)", self.slots as u64 * self.commands.form.bytes())]
     }
 
     fn check(&self) -> std::result::Result<(), String> {

@@ -7,7 +7,8 @@
 //!
 //! # Layout
 //!
-//! A segment is a head and entries of 16 bytes ([`Entry::encode`]). Bits of the head, lowest first:
+//! A segment is a head and entries of 16 bytes ([`Entry::encode`]), or of 24 where commands are atomic; the head takes the
+//! room of an entry. Bits of the head, lowest first:
 //!
 //! | word | bits |
 //! |---|---|
@@ -31,6 +32,9 @@
 //! - *A stale group* (power lost between erase and freeing) is adopted like any other. Its entries are older than the
 //!   pages of the block's next life, so the engine ignores them; new entries follow them, the next erase frees all.
 //!
+//! - *Dropping* entries, by compacting or freeing, vouches for the commands so far first (see the parent module).
+//! - *A torn command*: recovery zeroes its entries, which are the last ones of their groups, newest first.
+//!
 //! # Room for GC
 //!
 //! Recording `m` entries anew in `k` groups opens at most `ceil(m / e) + k - 1` segments of `e` entries: group `i` opens
@@ -45,8 +49,12 @@
 //! compaction would free no segment.
 
 use super::{
-    BlockId, ENTRY_BYTES, Entry, Lpn, Needed, Ppn, ReverseMap, Sizes, WATERMARK_PERCENT, still_needed,
+    BlockId, Command, Commands, Entry, EntryForm, Lpn, Needed, Ppn, ReverseMap, Sizes, WATERMARK_PERCENT,
+    still_needed,
 };
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
 use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::nand::Nand;
@@ -65,8 +73,6 @@ const NUMBER_BITS: u32 = 21;
 const NEXT_BITS: u32 = 31;
 /// A next segment of all ones is none.
 const NO_NEXT: u64 = (1 << NEXT_BITS) - 1;
-/// Words of a head or an entry.
-const SLOT_WORDS: usize = ENTRY_BYTES as usize / 8;
 /// Bytes that the controller keeps of a group: first and open segment, entries, superseded entries.
 const GROUP_BYTES: u64 = 16;
 
@@ -120,6 +126,7 @@ struct Group {
 #[derive(Clone, Debug)]
 pub struct Segments {
     segment_bytes: u32,
+    commands: Commands,
     /// Segments in all.
     count: u32,
     /// SV-bitmap: segments in use.
@@ -145,13 +152,27 @@ impl Segments {
     /// # Errors
     /// [`Error::Options`] if the medium has less NVRAM, or segments are odd, too few or too many.
     pub fn new<N: Nand>(io: &Store<N>, nvram_bytes: u64, segment_bytes: u32) -> Result<Self> {
-        let segments = nvram_bytes / segment_bytes.max(1) as u64;
-        if let Some(sentence) = Self::refuse(io, nvram_bytes, segment_bytes, segments) {
+        Self::with_entries(io, nvram_bytes, segment_bytes, EntryForm::Single)
+    }
+
+    /// The same with entries of this form.
+    ///
+    /// # Errors
+    /// As [`Segments::new`].
+    pub fn with_entries<N: Nand>(
+        io: &Store<N>,
+        nvram_bytes: u64,
+        segment_bytes: u32,
+        form: EntryForm,
+    ) -> Result<Self> {
+        let segments = nvram_bytes.saturating_sub(form.extra_bytes()) / segment_bytes.max(1) as u64;
+        if let Some(sentence) = Self::refuse(io, nvram_bytes, (segment_bytes, form), segments) {
             return Err(Error::Options(sentence));
         }
         let blocks = io.geometry().blocks() as usize;
         let mut map = Self {
             segment_bytes,
+            commands: Commands::new(form, (segments * segment_bytes as u64 / 8) as usize),
             count: segments as u32,
             used: Vec::new(),
             free: 0,
@@ -167,16 +188,22 @@ impl Segments {
         Ok(map)
     }
 
-    fn refuse<N: Nand>(io: &Store<N>, nvram_bytes: u64, segment_bytes: u32, segments: u64) -> Option<String> {
+    fn refuse<N: Nand>(
+        io: &Store<N>,
+        nvram_bytes: u64,
+        (segment_bytes, form): (u32, EntryForm),
+        segments: u64,
+    ) -> Option<String> {
+        let (least, unit) = (2 * form.bytes() as u32, if form == EntryForm::Single { 16 } else { 8 });
         let present = io.nvram().len() as u64 * 8;
         if present < nvram_bytes {
             return Some(format!(
                 "the reverse map needs {nvram_bytes} bytes of NVRAM, the medium has {present}"
             ));
         }
-        if segment_bytes < 2 * ENTRY_BYTES as u32 || !segment_bytes.is_multiple_of(ENTRY_BYTES as u32) {
+        if segment_bytes < least || !segment_bytes.is_multiple_of(unit) {
             return Some(format!(
-                "NVRAM segments of {segment_bytes} bytes; they must be a multiple of 16, at least 32"
+                "NVRAM segments of {segment_bytes} bytes; they must be a multiple of {unit}, at least {least}"
             ));
         }
         let most = 1 << NUMBER_BITS;
@@ -204,7 +231,7 @@ impl Segments {
 
     /// Entries that fit one segment.
     pub fn segment_entries(&self) -> u32 {
-        self.segment_bytes / ENTRY_BYTES as u32 - 1
+        self.segment_bytes / self.commands.form.bytes() as u32 - 1
     }
 
     /// Entries that fit all segments.
@@ -255,16 +282,28 @@ impl Segments {
     }
 
     fn word(&self, segment: u32, slot: u32) -> usize {
-        segment as usize * (self.segment_bytes as usize / 8) + slot as usize * SLOT_WORDS
-    }
-
-    fn slot<N: Nand>(&self, io: &Store<N>, segment: u32, slot: u32) -> [u64; 2] {
-        let at = self.word(segment, slot);
-        [io.nvram()[at], io.nvram()[at + 1]]
+        segment as usize * (self.segment_bytes as usize / 8) + slot as usize * self.commands.form.words()
     }
 
     fn head<N: Nand>(&self, io: &Store<N>, segment: u32) -> Option<Head> {
-        Head::decode(self.slot(io, segment, 0))
+        let at = self.word(segment, 0);
+        Head::decode([io.nvram()[at], io.nvram()[at + 1]])
+    }
+
+    /// The entry of a slot, if it is intact, relative to the page `first`.
+    fn slot<N: Nand>(
+        &self,
+        io: &Store<N>,
+        (segment, slot): (u32, u32),
+        first: Ppn,
+    ) -> Option<(Entry, Option<Command>)> {
+        let (words, command) = self.commands.form.decode(&io.nvram()[self.word(segment, slot)..])?;
+        Some((Entry::decode(words, first)?, command))
+    }
+
+    /// First page of the block of a group, to which its entries are relative.
+    fn first_page<N: Nand>(io: &Store<N>, owner: BlockId) -> Ppn {
+        if owner == BlockId::NONE { Ppn(0) } else { io.geometry().first_page(owner) }
     }
 
     /// The segment after `segment` of a group in use.
@@ -306,18 +345,15 @@ impl Segments {
         &mut self,
         io: &mut Store<N>,
         (owner, group): (BlockId, &mut Group),
-        entry: Entry,
+        (entry, command): (Entry, Option<Command>),
         sequence: u64,
     ) -> Result<()> {
         let slot = group.entries % self.segment_entries();
         if slot == 0 {
             self.extend(io, (owner, group), sequence)?;
         }
-        let first = if owner == BlockId::NONE { Ppn(0) } else { io.geometry().first_page(owner) };
-        let at = self.word(group.open, 1 + slot);
-        let words = entry.encode(first);
-        io.store_word(at, words[0])?;
-        io.store_word(at + 1, words[1])?;
+        let words = entry.encode(Self::first_page(io, owner));
+        self.commands.form.store(io, self.word(group.open, 1 + slot), words, command)?;
         group.entries += 1;
         Ok(())
     }
@@ -343,10 +379,16 @@ impl Segments {
         Ok(())
     }
 
-    fn append_to<N: Nand>(&mut self, io: &mut Store<N>, index: usize, entry: Entry) -> Result<()> {
+    fn append_to<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        index: usize,
+        entry: Entry,
+        command: Option<Command>,
+    ) -> Result<()> {
         let mut group = self.groups[index];
         let opens = group.entries.is_multiple_of(self.segment_entries());
-        self.append(io, (self.owner(index), &mut group), entry, entry.sequence)?;
+        self.append(io, (self.owner(index), &mut group), (entry, command), entry.sequence)?;
         self.replace(index, group);
         if opens && index == self.tombstones() {
             (self.tombstones_may_expire, self.may_gain) = (true, true);
@@ -362,12 +404,11 @@ impl Segments {
     fn read<N: Nand>(&self, io: &Store<N>, index: usize, out: &mut Vec<Entry>) {
         let group = self.groups[index];
         let owner = self.owner(index);
-        let first = if owner == BlockId::NONE { Ppn(0) } else { io.geometry().first_page(owner) };
+        let first = Self::first_page(io, owner);
         let (mut segment, mut left) = (group.first, group.entries);
         while left > 0 {
             let count = left.min(self.segment_entries());
-            let entry =
-                |slot| Entry::decode(self.slot(io, segment, slot), first).expect("a counted entry is intact");
+            let entry = |slot| self.slot(io, (segment, slot), first).expect("a counted entry is intact").0;
             out.extend((1..=count).map(entry));
             left -= count;
             if left > 0 {
@@ -378,6 +419,7 @@ impl Segments {
 
     /// Frees the chain that begins with `first`. The store that kills it is the first one.
     fn free_chain<N: Nand>(&mut self, io: &mut Store<N>, first: u32, segments: u32) -> Result<()> {
+        self.commands.vouch(io)?;
         let mut at = Some(first).filter(|_| segments > 0);
         while let Some(segment) = at {
             at = self.next(io, segment);
@@ -454,13 +496,13 @@ impl Segments {
             return Ok(());
         }
         for entry in buried {
-            self.append_to(io, tombstones, entry)?;
+            self.append_to(io, tombstones, entry, None)?;
         }
         let old_head = self.head(io, old.first).expect("a group with entries has a first head");
         let sequence = io.sequence().max(old_head.sequence + 1);
         let mut new = Group::default();
         for entry in kept {
-            self.append(io, (self.owner(index), &mut new), entry, sequence)?;
+            self.append(io, (self.owner(index), &mut new), (entry, None), sequence)?;
         }
         self.free_chain(io, old.first, before)?;
         self.replace(index, new);
@@ -484,13 +526,67 @@ impl Segments {
         firsts
     }
 
+    /// Zeroes what is left of a torn entry after the `count` intact ones of a segment, where the next one could be mixed with
+    /// it: of two words the first is stored over before the second counts, of three the rest would be taken for whole.
+    fn zero_torn<N: Nand>(&self, io: &mut Store<N>, segment: u32, count: u32) -> Result<()> {
+        let form = self.commands.form;
+        if form == EntryForm::Single || count == self.segment_entries() {
+            return Ok(());
+        }
+        form.zero(io, self.word(segment, 1 + count))
+    }
+
+    /// Zeroes the entries of commands that were not recorded as a whole, newest first.
+    fn discard_torn_commands<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        firsts: &[Option<(u64, u32)>],
+    ) -> Result<()> {
+        let mut slots = Vec::new();
+        for (index, first) in firsts.iter().enumerate() {
+            if let &Some((_, first)) = first {
+                self.collect_slots(io, self.owner(index), first, &mut slots);
+            }
+        }
+        let recorded: Vec<_> = slots.iter().map(|&(_, recorded)| recorded).collect();
+        let torn = self.commands.recover(io, &recorded);
+        let is_torn = |(entry, command): &(Entry, Option<Command>)| {
+            command.is_some_and(|command| torn.contains(&command.number(entry)))
+        };
+        slots.retain(|(_, recorded)| is_torn(recorded));
+        slots.sort_unstable_by_key(|(_, (entry, _))| u64::MAX - entry.sequence);
+        slots.iter().try_for_each(|&(at, _)| self.commands.form.zero(io, at))
+    }
+
+    /// Words and contents of the intact entries of a chain.
+    fn collect_slots<N: Nand>(
+        &self,
+        io: &Store<N>,
+        owner: BlockId,
+        first: u32,
+        slots: &mut Vec<(usize, (Entry, Option<Command>))>,
+    ) {
+        let first_page = Self::first_page(io, owner);
+        let mut next = Some(first);
+        while let Some(segment) = next {
+            let before = slots.len();
+            let intact = |slot| Some((self.word(segment, slot), self.slot(io, (segment, slot), first_page)?));
+            slots.extend((1..=self.segment_entries()).map_while(intact));
+            if slots.len() == before {
+                return;
+            }
+            next = self.next(io, segment);
+        }
+    }
+
     /// Takes over the chain of a group. A torn entry behind its last one is stored over by the next.
     fn adopt<N: Nand>(&mut self, io: &mut Store<N>, index: usize, first: u32) -> Result<()> {
         let mut group = Group { first, open: first, ..Group::default() };
         let mut at = first;
         loop {
-            let intact = |&slot: &u32| Entry::decode(self.slot(io, at, slot), Ppn(0)).is_some();
+            let intact = |&slot: &u32| self.slot(io, (at, slot), Ppn(0)).is_some();
             let count = (1..=self.segment_entries()).take_while(intact).count() as u32;
+            self.zero_torn(io, at, count)?;
             if count == 0 {
                 break;
             }
@@ -530,10 +626,52 @@ impl ReverseMap for Segments {
         })
     }
 
-    /// O(1): one random access to the group, one to the NVRAM; 16 bytes stored, 40 if a segment is opened.
+    /// O(1): one random access to the group, one to the NVRAM; an entry stored, and a head and a link if a segment is
+    /// opened.
     fn record<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, _: Needed<'_>) -> Result<()> {
         let index = self.group_of(entry.place.map(|place| io.block_of(place)));
-        self.append_to(io, index, entry)
+        self.append_to(io, index, entry, None)
+    }
+
+    fn admit_command<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        places: &[Option<Ppn>],
+        needed: Needed<'_>,
+    ) -> Result<bool> {
+        let after = self.valid_entries() + places.len() as u64;
+        if after > self.watermark() && self.tombstones_may_expire {
+            self.compact(io, self.tombstones(), needed)?;
+        }
+        if self.commands.form == EntryForm::Single
+            || self.valid_entries() + places.len() as u64 > self.watermark()
+        {
+            return Ok(false);
+        }
+        let mut counts: HashMap<usize, u32, FxBuildHasher> = HashMap::default();
+        for place in places {
+            *counts.entry(self.group_of(place.map(|place| io.block_of(place)))).or_default() += 1;
+        }
+        self.compact_until(io, needed, |map| {
+            let grown = |(&group, &count): (&usize, &u32)| map.size(group) + map.growth(group, count);
+            let opened: u32 = counts.iter().map(|(&group, &count)| map.growth(group, count)).sum();
+            let largest = counts.iter().map(grown).max().unwrap_or(0).max(map.sizes.largest());
+            map.free >= opened + largest + EXTRA_GROUPS
+        })
+    }
+
+    fn record_command<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        command: Command,
+        entries: &[Entry],
+    ) -> Result<()> {
+        for &entry in entries {
+            let index = self.group_of(entry.place.map(|place| io.block_of(place)));
+            self.append_to(io, index, entry, Some(command))?;
+        }
+        self.commands.newest = entries.first().map_or(0, |entry| entry.sequence);
+        Ok(())
     }
 
     fn supersede<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
@@ -564,7 +702,11 @@ impl ReverseMap for Segments {
     fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<Entry>> {
         self.forget();
         io.charge_nvram_scan(self.count as u64 * self.segment_bytes as u64);
-        for (index, first) in self.first_heads(io).into_iter().enumerate() {
+        let firsts = self.first_heads(io);
+        if self.commands.form == EntryForm::OfCommands {
+            self.discard_torn_commands(io, &firsts)?;
+        }
+        for (index, first) in firsts.into_iter().enumerate() {
             if let Some((_, first)) = first {
                 self.adopt(io, index, first)?;
             }

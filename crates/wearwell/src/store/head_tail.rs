@@ -136,6 +136,12 @@ impl<N: Nand> Store<N> {
         self.head_tail
     }
 
+    /// Bytes of RAM for the tails of blocks that are open or wait for theirs.
+    pub(crate) fn tail_ram_bytes(&self) -> Option<u64> {
+        let blocks = self.open_blocks().count() + self.without_tail.len();
+        self.head_tail.map(|parts| blocks as u64 * u64::from(parts.data_pages) * u64::from(TAIL_ENTRY_BYTES))
+    }
+
     /// Programs the head of a block that was opened for `stream`. `false` if the program failed: the block is given up.
     pub(super) fn write_head(&mut self, index: usize, stream: Stream, block: BlockId) -> Result<bool> {
         self.sequence += 1;
@@ -158,10 +164,12 @@ impl<N: Nand> Store<N> {
         Ok(is_programmed)
     }
 
-    /// Programs the tails of blocks that are full.
+    /// Programs the tails of blocks that are full. A block whose last page failed has none: it is condemned.
     pub(super) fn write_tails(&mut self) -> Result<()> {
         while let Some(block) = self.without_tail.pop() {
-            self.write_tail(block)?;
+            if !self.nand.is_condemned(block) {
+                self.write_tail(block)?;
+            }
         }
         Ok(())
     }
@@ -221,10 +229,10 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// The block is closed: its tail is due if all its pages are programmed and it can be programmed at all.
+    /// The block is closed: its tail is due before the next block is opened.
     #[inline]
     pub(super) fn owe_tail(&mut self, block: BlockId) {
-        if self.head_tail.is_some() && !self.nand.is_condemned(block) {
+        if self.head_tail.is_some() {
             self.without_tail.push(block);
         }
     }

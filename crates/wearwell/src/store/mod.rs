@@ -9,7 +9,8 @@
 //! counted here, under its cause, and appears in the operation list that timing prices.
 //!
 //! This file appends and erases; `runs.rs` appends host pages, and `copies.rs` moves pages, a run at a time, `held.rs` keeps old versions that a recovery will compare,
-//! `lost.rs` knows which pages cannot be read, `takeover.rs` begins anew after loss of power, `ledger.rs` audits the counters.
+//! `lost.rs` knows which pages cannot be read, `head_tail.rs` programs and reads what blocks say of themselves, `takeover.rs`
+//! begins anew after loss of power, `ledger.rs` audits the counters.
 //!
 //! Invariants: an open block is in exactly one frontier; a free block has no valid page and is erased; `valid`
 //! counts of the block table equal the pages that were appended and not discarded.
@@ -718,12 +719,12 @@ impl<N: Nand> Store<N> {
     /// Power loss. A failed erase is not an error: the block is retired.
     pub fn erase(&mut self, block: BlockId, cause: Cause) -> Result<()> {
         assert_eq!(self.blocks.valid(block), 0, "erase of block {block} with valid pages");
+        self.forgive_tail(block);
         if self.nand.is_condemned(block) {
             self.retire(block);
             return Ok(());
         }
         self.blocks.set_erasing(block);
-        self.forgive_tail(block);
         let outcome = self.nand.erase(block);
         self.stats.erases[cause as usize] += self.geometry.superblock_planes as u64;
         let first = self.geometry.first_page(block);

@@ -39,6 +39,8 @@ impl DesignUnderTest {
 /// Small segments, so that groups grow, are compacted and freed.
 const SEGMENTS: ReverseMapPart =
     ReverseMapPart::Segments { nvram_bytes: super::NVRAM_BYTES, segment_bytes: 64 };
+const SEGMENTS_OF_THREE: ReverseMapPart =
+    ReverseMapPart::Segments { nvram_bytes: super::NVRAM_BYTES, segment_bytes: 96 };
 const NVRAM_LOG: ReverseMapPart = ReverseMapPart::NvramLog { nvram_bytes: super::NVRAM_BYTES };
 const FLASH_LOG: ReverseMapPart = ReverseMapPart::FlashLog { log_pages: 4 };
 const VERIFIED: DedupOptions = DedupOptions { capacity_entries: None, verify_on_hit: true };
@@ -78,7 +80,14 @@ fn demand_paged(cache_entries: u32) -> Parts {
 /// Deduplicates into an index of few entries, so that some of them are evicted; `verify` compares bytes.
 fn remapping(reverse_map: ReverseMapPart, refs: RefsPart, index_entries: Option<u32>) -> Parts {
     let dedup = Some(DedupOptions { capacity_entries: index_entries, verify_on_hit: true });
-    remap(GcOptions::default(), SharingDesign { reverse_map, refs, dedup })
+    remap(GcOptions::default(), SharingDesign { reverse_map, refs, dedup, atomic_commands: false })
+}
+
+/// The same with atomic remap commands, in segments of three entries.
+fn atomic(reverse_map: ReverseMapPart) -> Parts {
+    let dedup = Some(VERIFIED);
+    let sharing = SharingDesign { reverse_map, refs: RefsPart::Dense, dedup, atomic_commands: true };
+    remap(GcOptions::default(), sharing)
 }
 
 /// The same with head and tail pages in every block, by which it recovers.
@@ -175,6 +184,9 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("remap segments heads and tails", head_tail(remapping(SEGMENTS, RefsPart::Dense, None))),
         ("remap nvram log heads and tails", head_tail(remapping(NVRAM_LOG, RefsPart::Dense, None))),
         ("remap flash log heads and tails", head_tail(remapping(FLASH_LOG, RefsPart::Dense, Some(40)))),
+        ("remap segments atomic", atomic(SEGMENTS_OF_THREE)),
+        ("remap nvram log atomic", atomic(NVRAM_LOG)),
+        ("remap flash log atomic heads and tails", head_tail(atomic(FLASH_LOG))),
         ("nvram page-map heads and tails", head_tail(unpowered(page_map(collected_by(VictimPolicy::Fifo))))),
         ("nvram page-map", unpowered(page_map(collected_by(GREEDY)))),
         ("nvram page-map fifo", unpowered(page_map(collected_by(VictimPolicy::Fifo)))),

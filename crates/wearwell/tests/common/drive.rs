@@ -5,7 +5,7 @@ use super::{audit, flat_geometry};
 use wearwell::address::RemapMode::{self, Copy};
 use wearwell::address::{BlockId, Ppn};
 use wearwell::content::dedup::DedupOptions;
-use wearwell::design::{SharingDesign, remap};
+use wearwell::design::{BlockSurvey, Parts, SharingDesign, remap};
 use wearwell::device::HostData;
 use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::nand::{CutOutcome, Geometry, Nand, PowerCut, Retain, SimNand};
@@ -47,6 +47,8 @@ pub struct Build {
     pub policy: VictimPolicy,
     pub buffer_pages: u32,
     pub outcome: CutOutcome,
+    pub atomic_commands: bool,
+    pub survey: BlockSurvey,
 }
 
 impl Build {
@@ -59,14 +61,17 @@ impl Build {
             policy: VictimPolicy::Greedy,
             buffer_pages: 0,
             outcome: CutOutcome::Before,
+            atomic_commands: false,
+            survey: BlockSurvey::OobScan,
         }
     }
 
     pub fn drive(&self) -> Drive {
         let dedup = self.dedup.then_some(DedupOptions { capacity_entries: None, verify_on_hit: true });
-        let sharing = SharingDesign { reverse_map: self.reverse_map, refs: RefsPart::Dense, dedup };
+        let Self { reverse_map, atomic_commands, survey, .. } = *self;
+        let sharing = SharingDesign { reverse_map, refs: RefsPart::Dense, dedup, atomic_commands };
         let gc = GcOptions { policy: self.policy, background_blocks: u32::MAX, ..GcOptions::default() };
-        let parts = remap(gc, sharing);
+        let parts = Parts { survey, ..remap(gc, sharing) };
         let nand =
             SimNand::new(self.geometry.clone(), Retain::ALL).with_nvram(parts.nvram_bytes(PAGE_BYTES as u32));
         let buffer = BufferOptions { pages: self.buffer_pages, policy: BufferPolicy::Fifo };

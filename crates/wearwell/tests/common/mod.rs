@@ -22,7 +22,7 @@ use wearwell::design::Parts;
 use wearwell::device::{HostData, SECTOR_BYTES};
 use wearwell::nand::{Geometry, Nand, Retain, SimNand};
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
-use wearwell::{Device, DeviceOptions, Result};
+use wearwell::{Device, DeviceOptions, Error, Result};
 
 /// Bytes of a sector as an index.
 pub const SECTOR: usize = SECTOR_BYTES as usize;
@@ -240,8 +240,13 @@ impl Oracle {
             }
             Op::Remap { target, source, pages, mode } => {
                 let page_bytes = self.page_sectors * SECTOR_BYTES;
-                device.remap(target * page_bytes, source * page_bytes, pages * page_bytes, mode)?;
-                self.note_remap(target, source, pages, mode);
+                let remapped =
+                    device.remap(target * page_bytes, source * page_bytes, pages * page_bytes, mode);
+                // An atomic command that finds no room has changed nothing.
+                if !matches!(remapped, Err(Error::NotAtomic { .. })) {
+                    remapped?;
+                    self.note_remap(target, source, pages, mode);
+                }
             }
             Op::Flush => device.flush()?,
             Op::Victims(policy) => device.ftl_mut().set_victim_policy(policy),

@@ -1,0 +1,201 @@
+//! Head and tail pages (Remap-SSD, section 4.5): recovery by them finds what the OOB of every page would tell.
+
+mod common;
+
+use common::drive::{Build, Drive, LOGICAL, PAGE_BYTES, durable};
+use common::flat_geometry;
+use wearwell::address::RemapMode::{Copy, Relocate};
+use wearwell::address::{BlockId, Lpn, Ppn};
+use wearwell::design::{BlockSurvey, Parts, page_map};
+use wearwell::gc::GcOptions;
+use wearwell::mapping::AnyMapping;
+use wearwell::nand::{CutOutcome, Geometry, Nand, Oob, PageKind, Retain, SimNand};
+use wearwell::recovery::RecoverySteps;
+use wearwell::reverse_map::ReverseMapPart;
+use wearwell::store::HeadTail;
+use wearwell::timing::Cause;
+use wearwell::{Device, DeviceOptions, Ftl};
+
+/// Blocks of eight pages: a head, six of data, a tail.
+fn build(reverse_map: ReverseMapPart) -> Build {
+    let geometry = flat_geometry([1, 14, 8, PAGE_BYTES as u32]);
+    Build { geometry, survey: BlockSurvey::HeadTail, ..Build::with(reverse_map) }
+}
+
+/// All that a recovery decides: map, block states, valid counts, sequence number.
+fn state<N: Nand>(device: &Device<N>) -> (Vec<Option<u32>>, Vec<String>, u64) {
+    let ftl = device.ftl();
+    let AnyMapping::Flat(map) = ftl.mapping() else { panic!("the map is flat") };
+    let places = (0..ftl.logical_pages()).map(|lpn| map.get(Lpn(lpn)).map(|unit| unit.0)).collect();
+    let blocks = ftl.store().blocks();
+    let of_block =
+        |block| format!("{:?} {} {}", blocks.state(block), blocks.valid(block), blocks.closed_at(block));
+    (places, (0..blocks.len()).map(BlockId).map(of_block).collect(), ftl.store().sequence())
+}
+
+/// Writes, remaps, trims and what collection they cause.
+fn steps(drive: &mut Drive, k: u32) -> wearwell::Result<()> {
+    let lpn = k * 7 % LOGICAL;
+    match k % 6 {
+        4 => drive.try_remap(lpn, (lpn + 3) % LOGICAL, 1, if k.is_multiple_of(4) { Copy } else { Relocate }),
+        5 => drive.try_trim(lpn),
+        _ => drive.try_write(lpn, 1 + (k % 100) as u8),
+    }
+}
+
+/// Cuts every program, erase and store of the steps that `is_cut` wants, of which it is told how many of these they have, and
+/// recovers both ways. Returns the number of cuts.
+fn compare_both_ways(build: &Build, count: u32, is_cut: impl Fn(u32, u64) -> bool) -> u32 {
+    let mut cuts = 0;
+    for outcome in CutOutcome::ALL {
+        let mut drive = Build { outcome, ..build.clone() }.drive();
+        for k in 0..count {
+            let before = drive.clone();
+            drive.device.ftl_mut().store_mut().nand_mut().restore(None);
+            steps(&mut drive, k).expect("there is room");
+            let operations = drive.device.ftl().store().nand().operations();
+            for cut_at in (0..operations).filter(|_| is_cut(k, operations)) {
+                let mut lost = before.clone();
+                lost.device.ftl_mut().store_mut().nand_mut().restore(Some(cut_at));
+                steps(&mut lost, k).expect_err("the cut is inside the step");
+                let mut scanned = lost.clone();
+                scanned.device.ftl_mut().survey_by(BlockSurvey::OobScan);
+                lost.restore();
+                scanned.restore();
+                assert_eq!(
+                    state(&lost.device),
+                    state(&scanned.device),
+                    "step {k}, cut {cut_at}, {outcome:?}"
+                );
+                cuts += 1;
+                if k % 5 == 0 {
+                    (k..k + 12).for_each(|k| steps(&mut lost, k).expect("a recovered device works"));
+                    lost.lose_power();
+                }
+            }
+        }
+        assert!(drive.programs(Cause::BlockMetadata) > 20, "blocks were opened and filled");
+    }
+    cuts
+}
+
+/// Naive: a block without a tail is forgotten, or a torn page in the middle shifts the list.
+#[test]
+fn both_ways_recover_the_same_device_at_every_cut() {
+    for part in durable() {
+        let cuts = compare_both_ways(&build(part), 160, |_, _| true);
+        assert!(cuts > 600, "{part:?}: {cuts} cuts");
+    }
+}
+
+/// Naive: a tail is taken for complete when its first page is there.
+#[test]
+fn a_tail_of_several_pages_counts_when_it_is_complete() {
+    let geometry = flat_geometry([1, 8, 96, PAGE_BYTES as u32]);
+    let build = Build { geometry, ..build(durable()[1]) };
+    let parts = HeadTail::of(&build.geometry).expect("it fits");
+    assert_eq!((parts.data_pages, parts.tail_pages), (92, 3));
+    let cuts = compare_both_ways(&build, 1200, |k, operations| operations > 4 || k % 61 == 0);
+    assert!(cuts > 200, "{cuts} cuts");
+}
+
+/// Naive: the tail of a block is taken as it is found. Here it is the one of the block's life before, as a controller leaves
+/// it that writes the list of the wrong life; only the number of the head that it carries tells.
+#[test]
+fn a_tail_of_an_earlier_life_is_not_taken() {
+    let mut drive = build(durable()[0]).drive();
+    let pages = drive.device.ftl().store().geometry().block_pages();
+    let mut tails: Vec<Option<(Oob, Vec<u8>)>> = vec![None; 14];
+    let mut forged = 0;
+    for k in 0..400u32 {
+        drive.write(k * 7 % LOGICAL, 1 + (k % 100) as u8);
+        for block in 0..14 {
+            let last = Ppn((block + 1) * pages - 1);
+            let nand = drive.device.ftl_mut().store_mut().nand_mut();
+            if nand.probe(last) != Ok(None) {
+                let mut bytes = vec![0; PAGE_BYTES as usize];
+                let oob = nand.read(last, &mut bytes).expect("a healthy medium reads");
+                assert_eq!(oob.kind, PageKind::Tail);
+                tails[block as usize] = Some((oob, bytes));
+                continue;
+            }
+            let is_full = nand.probe(Ppn(last.0 - 1)) != Ok(None);
+            let Some((oob, bytes)) = tails[block as usize].as_ref().filter(|_| is_full) else { continue };
+            let mut copy = drive.clone();
+            let sequence = copy.device.ftl().store().sequence() + 1;
+            let nand = copy.device.ftl_mut().store_mut().nand_mut();
+            let content = wearwell::content::Content::Bytes(bytes);
+            nand.program(last, Oob { sequence, ..*oob }, content).expect("the page is erased");
+            let ids: Vec<u8> = (0..LOGICAL).map(|lpn| drive.id(lpn)).collect();
+            copy.lose_power();
+            let found: Vec<u8> = (0..LOGICAL).map(|lpn| copy.id(lpn)).collect();
+            assert_eq!(found, ids, "the tail of block {block} is of an earlier life");
+            forged += 1;
+        }
+    }
+    assert!(forged > 10, "{forged} tails were forged");
+}
+
+/// Naive: heads and tails are free. They are programs of their block, each counted once.
+#[test]
+fn heads_and_tails_are_counted_programs_of_their_blocks() {
+    let mut drive = build(durable()[0]).drive();
+    for k in 0..18 {
+        drive.write(k, 1);
+    }
+    // Three blocks of six pages are full; the tail of the third waits for the next block.
+    assert_eq!(drive.programs(Cause::BlockMetadata), 3 + 2);
+    drive.write(18, 1);
+    assert_eq!(drive.programs(Cause::BlockMetadata), 4 + 3);
+    assert_eq!(drive.programs(Cause::Host), 19);
+}
+
+/// A device of the paper's superblocks (16 blocks of 1,024 pages of 4 KiB), full, and what its recovery reads.
+fn recovery_of_full(superblocks: u32) -> (RecoverySteps, u64) {
+    let geometry = Geometry {
+        channels: 16,
+        dies_per_channel: 1,
+        planes_per_die: 1,
+        blocks_per_plane: superblocks,
+        pages_per_block: 1024,
+        page_bytes: 4096,
+        spare_bytes: 64,
+        superblock_planes: 16,
+    };
+    let retain = Retain { sequence: true, ..Retain::default() };
+    let parts = Parts { survey: BlockSurvey::HeadTail, ..page_map(GcOptions::default()) };
+    let logical = (superblocks - 4) * (16384 - 49);
+    let nand = SimNand::new(geometry, retain);
+    let mut device = Device::new(nand, logical, &parts, DeviceOptions::default()).expect("it fits");
+    let written = (superblocks - 2) as u64 * (16384 - 49) + 1;
+    let zeros = wearwell::content::Descriptor::of(wearwell::content::Fingerprint::ZERO_PAGE);
+    (0..written)
+        .for_each(|k| device.write_page(Lpn((k % logical as u64) as u32), zeros).expect("there is room"));
+    let in_use = superblocks as u64 - u64::from(Ftl::store(device.ftl()).total_free_blocks());
+    let report = device.recover().expect("power is on");
+    assert_eq!(report.mapped_pages, logical as u64);
+    (report.steps, in_use)
+}
+
+/// RM-45 in small: a head per superblock and 48 tail pages per full one.
+#[test]
+fn a_recovery_reads_a_head_per_superblock_and_48_tail_pages_per_full_one() {
+    let (steps, in_use) = recovery_of_full(8);
+    assert_eq!((steps.blocks.page_reads, steps.blocks.spare_reads), (8, 0));
+    // All but the open block have a tail; of that one the place is looked at.
+    assert_eq!(steps.tails.page_reads, (in_use - 1) * 48 + 1);
+    assert!(steps.open_blocks.spare_reads <= 16384 && steps.open_blocks.page_reads == 0);
+}
+
+/// RM-45 as it stands: 36 GiB. `cargo test --release --test head_tail_cases -- --ignored --nocapture`
+#[test]
+#[ignore = "takes half a gigabyte"]
+fn the_recovery_of_36_gib() {
+    let (steps, in_use) = recovery_of_full(576);
+    println!(
+        "36 GiB, {in_use} of 576 superblocks in use: {:?}, {:?}, {:?}",
+        steps.blocks, steps.tails, steps.open_blocks
+    );
+    assert_eq!(steps.blocks.page_reads, 576);
+    assert_eq!(steps.tails.page_reads, (in_use - 1) * 48 + 1);
+}

@@ -1,0 +1,235 @@
+//! Atomic remap commands (Remap-SSD, section 4.3): all pages of a command or none, whatever is cut, and whatever becomes of
+//! its entries later.
+//!
+//! Every test says what a naive implementation does, and fails on it. Power is lost at every program, erase and 8-byte
+//! store of NVRAM.
+
+mod common;
+
+use std::cell::Cell;
+
+use common::drive::{Build, Drive, LOGICAL, PAGE_BYTES, at_every_cut, durable};
+use common::flat_geometry;
+use wearwell::address::RemapMode::{self, Copy, Relocate};
+use wearwell::nand::CutOutcome;
+use wearwell::reverse_map::ReverseMapPart;
+use wearwell::{Error, Result};
+
+#[derive(Clone, Copy, Debug)]
+struct Command {
+    target: u32,
+    source: u32,
+    pages: u32,
+    mode: RemapMode,
+}
+
+/// Disjoint ranges; overlaps in both directions; sources that hold nothing (page 5 was never written, page 6 was trimmed).
+const COMMANDS: [Command; 5] = [
+    Command { target: 10, source: 0, pages: 5, mode: Copy },
+    Command { target: 10, source: 1, pages: 4, mode: Relocate },
+    Command { target: 2, source: 0, pages: 4, mode: Relocate },
+    Command { target: 0, source: 2, pages: 3, mode: Relocate },
+    Command { target: 9, source: 4, pages: 4, mode: Relocate },
+];
+
+/// Segments of one entry and of three, and both logs.
+fn builds() -> Vec<Build> {
+    let of_three = ReverseMapPart::Segments { nvram_bytes: 1536, segment_bytes: 96 };
+    let log = ReverseMapPart::FlashLog { log_pages: 6 };
+    durable().into_iter().chain([of_three, log]).map(build).collect()
+}
+
+fn build(part: ReverseMapPart) -> Build {
+    // A log on flash takes blocks of its own.
+    let geometry = flat_geometry([1, 20, 4, PAGE_BYTES as u32]);
+    Build { atomic_commands: true, geometry, ..Build::with(part) }
+}
+
+/// Pages 0 to 4 are written, 3 is also bound to 12, 6 was trimmed, 10, 11, 17 and 18 are written.
+fn scene(drive: &mut Drive) {
+    (0..5).chain([6, 10, 11, 17, 18]).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
+    drive.remap(12, 3, Copy);
+    drive.trim(6);
+    drive.remap(19, 17, Copy);
+}
+
+/// What every page but 19, which [`Drive::churn_entries`] uses, holds.
+fn contents(drive: &mut Drive) -> Vec<u8> {
+    (0..LOGICAL - 1).map(|lpn| drive.id(lpn)).collect()
+}
+
+fn run(drive: &mut Drive, Command { target, source, pages, mode }: Command) -> Result<()> {
+    drive.try_remap(target, source, pages, mode)
+}
+
+/// What a command makes of contents: as if its source had been put aside first.
+fn done(before: &[u8], command: Command) -> Vec<u8> {
+    let range = |first: u32| first as usize..(first + command.pages) as usize;
+    let moved = before[range(command.source)].to_vec();
+    let mut after = before.to_vec();
+    if command.mode == Relocate {
+        after[range(command.source)].fill(0);
+    }
+    after[range(command.target)].copy_from_slice(&moved);
+    after
+}
+
+/// Naive: recovery takes the entries that it finds, and a cut leaves a part of the command. Or it leaves torn entries where
+/// they are, and compaction makes them look complete later.
+#[test]
+fn a_command_takes_effect_as_a_whole_at_every_cut() {
+    for build in builds() {
+        for command in COMMANDS {
+            let mut whole = build.drive();
+            scene(&mut whole);
+            let before = contents(&mut whole);
+            let after = done(&before, command);
+            run(&mut whole, command).expect("there is room");
+            assert_eq!(contents(&mut whole), after, "{command:?} uncut");
+            let seen = [Cell::new(0), Cell::new(0)];
+            let cuts = at_every_cut(
+                &build,
+                scene,
+                |drive| run(drive, command),
+                |drive| {
+                    let found = contents(drive);
+                    let is_done = found == after;
+                    assert!(is_done || found == before, "{:?}, {command:?}: {found:?}", build.reverse_map);
+                    seen[usize::from(is_done)].update(|count| count + 1);
+                    let mut later = drive.clone();
+                    later.churn_entries();
+                    later.collect_all();
+                    later.lose_power();
+                    assert_eq!(contents(&mut later), found, "{:?}, {command:?}, later", build.reverse_map);
+                },
+            );
+            let [undone, complete] = seen.map(|count| count.get());
+            assert!(
+                undone > 2 * cuts / 2 && complete > 0,
+                "{cuts} cuts: {undone} undone, {complete} complete"
+            );
+        }
+    }
+}
+
+/// Naive: discarding a torn command zeroes its entries from the front, and a recovery that is cut takes the rest for
+/// entries of their own, or mixes them with the next ones.
+#[test]
+fn a_recovery_that_is_cut_discards_the_whole_command_all_the_same() {
+    let mut cuts_of_recovery = 0;
+    for build in builds() {
+        for outcome in CutOutcome::ALL {
+            let command = COMMANDS[0];
+            let mut before = Build { outcome, ..build.clone() }.drive();
+            scene(&mut before);
+            let expected = contents(&mut before);
+            for cut_at in 0.. {
+                let mut drive = before.clone();
+                drive.device.ftl_mut().store_mut().nand_mut().restore(Some(cut_at));
+                if run(&mut drive, command).is_ok() {
+                    break;
+                }
+                for cut_of_recovery in 0.. {
+                    let mut again = drive.clone();
+                    again.device.ftl_mut().store_mut().nand_mut().restore(Some(cut_of_recovery));
+                    if again.device.recover().is_ok() {
+                        break;
+                    }
+                    cuts_of_recovery += 1;
+                    again.restore();
+                    let found = contents(&mut again);
+                    assert!(
+                        found == expected || found == done(&expected, command),
+                        "{:?}, cut {cut_at}, then {cut_of_recovery}: {found:?}",
+                        build.reverse_map
+                    );
+                    // Recorded where the torn entries were: nothing of them may show.
+                    run(&mut again, COMMANDS[1]).expect("there is room");
+                    again.lose_power();
+                    assert_eq!(contents(&mut again), done(&found, COMMANDS[1]));
+                }
+            }
+        }
+    }
+    assert!(cuts_of_recovery > 100, "{cuts_of_recovery} cuts of recoveries");
+}
+
+/// Naive: compaction, collection and erases drop entries one by one, and recovery discards the rest of a complete command
+/// because the dropped ones are missing.
+#[test]
+fn a_complete_command_outlives_its_entries() {
+    for build in builds() {
+        let complete = |drive: &mut Drive| {
+            scene(drive);
+            run(drive, COMMANDS[0]).expect("there is room");
+            // Two of its five entries are not needed any more.
+            drive.write(10, 60);
+            drive.write(12, 62);
+        };
+        let mut drive = build.drive();
+        complete(&mut drive);
+        let expected = contents(&mut drive);
+        let verify = |drive: &mut Drive| assert_eq!(contents(drive), expected, "{:?}", build.reverse_map);
+        drive.lose_power();
+        verify(&mut drive);
+        for _ in 0..3 {
+            drive.churn_entries();
+            drive.collect_all();
+            drive.lose_power();
+            verify(&mut drive);
+        }
+        let churn = |drive: &mut Drive| (0..60).try_for_each(|k| drive.try_remap(19, 17 + k % 2, 1, Copy));
+        at_every_cut(&build, complete, churn, verify);
+        at_every_cut(&build, complete, |drive| drive.try_collect().map(drop), verify);
+    }
+}
+
+/// Naive: a command that is too long for the reverse map is done by writes, page by page.
+#[test]
+fn a_command_without_room_is_refused_and_changes_nothing() {
+    for part in [
+        ReverseMapPart::Segments { nvram_bytes: 8 * 64 + 8, segment_bytes: 64 },
+        ReverseMapPart::NvramLog { nvram_bytes: 8 * 24 + 8 },
+    ] {
+        let mut drive = build(part).drive();
+        (0..8).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
+        let before = contents(&mut drive);
+        let refused = drive.try_remap(10, 0, 7, Copy);
+        assert_eq!(refused, Err(Error::NotAtomic { pages: 7 }), "{part:?}");
+        assert_eq!(contents(&mut drive), before);
+        drive.lose_power();
+        assert_eq!(contents(&mut drive), before);
+        assert_eq!(drive.device.ftl().stats().refused_commands, 1);
+        drive.try_remap(10, 0, 2, Copy).expect("two entries fit");
+        drive.assert_ids(&[(10, 1), (11, 2)]);
+    }
+}
+
+/// Naive: the page of a source has its most referrers, and that page of the command is written while the others are bound.
+#[test]
+fn a_source_with_all_its_referrers_gets_a_page_of_its_own() {
+    let nvram_bytes = 4096;
+    for part in [
+        ReverseMapPart::Segments { nvram_bytes, segment_bytes: 96 },
+        ReverseMapPart::NvramLog { nvram_bytes },
+        ReverseMapPart::FlashLog { log_pages: 6 },
+    ] {
+        let build = Build { logical: 24, ..build(part) };
+        let saturated = |drive: &mut Drive| {
+            (0..2).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
+            (2..16).for_each(|lpn| drive.remap(lpn, 0, Copy));
+        };
+        let ids = |drive: &mut Drive| (16..20).map(|lpn| drive.id(lpn)).collect::<Vec<u8>>();
+        let mut drive = build.drive();
+        saturated(&mut drive);
+        let command = |drive: &mut Drive| drive.try_remap(16, 0, 4, Copy);
+        command(&mut drive).expect("there is room");
+        assert!(drive.demoted().0 > 0, "page 0 had its most referrers");
+        assert_eq!(ids(&mut drive), [1, 2, 1, 1]);
+        at_every_cut(&build, saturated, command, |drive| {
+            let found = ids(drive);
+            assert!(found == [0; 4] || found == [1, 2, 1, 1], "{:?}: {found:?}", build.reverse_map);
+            drive.assert_ids(&[(0, 1), (1, 2), (15, 1)]);
+        });
+    }
+}

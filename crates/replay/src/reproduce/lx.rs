@@ -202,6 +202,8 @@ fn of_trace(setting: &Setting, trace: &Trace, scale: f64) -> Vec<Experiment> {
         }
     }
     add("", &input, drive(setting, blocks), on_the_papers_drive(scale));
+    let spared = variant("infinite-rc-gc", &["recycle.policy=inf", "gc.policy=rc-gc"]);
+    add("sized-", &input, drive(setting, sized), vec![spared]);
     add("filled-", &input, filled(setting, sized), common(scale));
     if trace.short == "web" {
         for overrun in OVERRUNS {
@@ -387,7 +389,10 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
         "LX-34" => comparison_order(runs),
         "LX-36" => with_gained(runs, "sized-128k"),
         "LX-37" => with_gained(runs, "sized-128k-rc-gc"),
-        "LX-38" => against(runs, "sized-128k", "sized-128k-rc-gc", gained),
+        "LX-38" => against(runs, "sized-128k", "sized-128k-rc-gc", gained).map(|values| {
+            let infinite = against_named(runs, "sized-infinite", "sized-infinite-rc-gc", "infinite", gained);
+            [values, infinite].concat()
+        }),
         "LX-39" => diminishing_return(runs),
         "LX-40" => against(runs, "128k-lru", "128k", gained).map(|values| {
             [values, against_named(runs, "filled-128k-lru", "filled-128k", "filled", gained)].concat()

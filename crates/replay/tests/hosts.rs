@@ -22,6 +22,7 @@ const SMALL: [&str; 20] = [
     "fileserver:files=100,loops=300",
     "oltp:pages=2000,rounds=40",
     "ycsb:records=4000,updates=9000,checkpoint=2000",
+    "predicted:pages=500,writes=4000",
     "fiu-homes:scale=0.002",
     "fiu-mail:scale=0.002",
     "fiu-web:scale=0.002",
@@ -381,6 +382,98 @@ fn fiu_substitutes_have_the_published_facts() {
         assert_within(name, measured.newest_four / measured.recyclable, newest_four, 0.02);
         assert_within(name, measured.duration_s, 14.0 * 86_400.0 * scale, 0.001);
     }
+}
+
+/// Invalidated and recycled pages by the number of their reads, counted by a plain map from contents to reads.
+struct ByReads {
+    invalid: [f64; 16],
+    recycled: [f64; 16],
+    /// Addresses that were overwritten.
+    overwritten: f64,
+    /// Requests before the first return, as a share of all.
+    first_return: f64,
+}
+
+impl ByReads {
+    fn of(requests: &[Request]) -> Self {
+        let mut holds: HashMap<u64, Fingerprint> = HashMap::new();
+        let mut reads: HashMap<Fingerprint, usize> = HashMap::new();
+        let mut overwritten = BTreeSet::new();
+        let (mut invalid, mut recycled, mut first_return) = ([0.0; 16], [0.0; 16], None);
+        for (k, request) in requests.iter().enumerate() {
+            let page = request.pages().start;
+            if request.op == Op::Read {
+                *reads.get_mut(&holds[&page]).expect("what is read was written") += 1;
+                continue;
+            }
+            let content = request.content[0].fingerprint;
+            if let Some(&count) = reads.get(&content) {
+                recycled[count.min(15)] += 1.0;
+                first_return.get_or_insert(k as f64 / requests.len() as f64);
+            }
+            reads.entry(content).or_insert(0);
+            if let Some(old) = holds.insert(page, content) {
+                invalid[reads[&old].min(15)] += 1.0;
+                overwritten.insert(page);
+            }
+        }
+        let first_return = first_return.expect("something returns");
+        Self { invalid, recycled, overwritten: overwritten.len() as f64, first_return }
+    }
+
+    fn hot_share(counts: &[f64; 16]) -> f64 {
+        counts[8..].iter().sum::<f64>() / counts.iter().sum::<f64>()
+    }
+
+    fn recyclable(&self, reads: usize) -> f64 {
+        self.recycled[reads] / self.invalid[reads]
+    }
+}
+
+/// Mean lengths of the lists of dead pages (LX-14).
+const LIST_LENGTHS: [f64; 3] = [7.3, 12.1, 6.7];
+
+/// Figures 2 and 3 of the Recyclable SSD paper (LX-09 to LX-14), on the substitutes with as many reads as they need.
+#[test]
+fn fiu_substitutes_are_read_as_the_figures_say() {
+    for ((name, _), list_length) in FIU.into_iter().zip(LIST_LENGTHS) {
+        let counts = ByReads::of(&requests_of(&format!("{name}:scale=0.01,reads=figures")));
+        let total: f64 = counts.invalid.iter().sum();
+        assert!(counts.invalid[..4].iter().sum::<f64>() > 0.5 * total, "{name}: most are read 0 to 3 times");
+        let inside = |what: &str, value: f64, range: std::ops::Range<f64>| {
+            assert!(range.contains(&value), "{name}: {what} is {value}, published {range:?}");
+        };
+        inside("share read 8 times or more", ByReads::hot_share(&counts.invalid), 0.208..0.329);
+        inside("share of the recyclable", ByReads::hot_share(&counts.recycled), 0.528..0.802);
+        inside("recyclable, never read", counts.recyclable(0), 0.007..0.069);
+        inside("recyclable, read 15 times", counts.recyclable(15), 0.26..0.391);
+        assert!(
+            (1..16).step_by(3).is_sorted_by(|&a, &b| counts.recyclable(a) < counts.recyclable(b)),
+            "{name}"
+        );
+        assert_within(name, total / counts.overwritten, list_length, 0.01);
+        assert!((0.5..0.51).contains(&counts.first_return), "{name}: from {} on", counts.first_return);
+    }
+}
+
+/// With the reads of Table I, popular pages still return more often, but few are seen to be popular.
+#[test]
+fn fewer_reads_are_a_sample() {
+    let counts = ByReads::of(&requests_of("fiu-mail:scale=0.01"));
+    assert!(
+        counts.recyclable(1) > 1.2 * counts.recyclable(0) && counts.invalid[8..].iter().sum::<f64>() < 100.0
+    );
+}
+
+#[test]
+fn predicted_returns_what_was_read() {
+    let spec =
+        "predicted:pages=2000,writes=100000,theta=0,reads=3,popular=0.25,popular_return=0.4,other_return=0.1";
+    let counts = ByReads::of(&requests_of(spec));
+    assert_within("never read", counts.recyclable(0), 0.1, 0.05);
+    assert_within("read", counts.recyclable(3), 0.4, 0.05);
+    assert_eq!(counts.invalid[4..].iter().sum::<f64>(), 0.0);
+    assert_within("popular", counts.invalid[3] / counts.invalid.iter().sum::<f64>(), 0.25, 0.1);
 }
 
 /// Reads M, writes M, percent of writes, hours (DF-08 to DF-13).

@@ -38,7 +38,6 @@ const fn row(name: &'static str, [reads, writes, hours]: [f64; 3], new_addresses
         writes: writes * 1e6,
         addresses: writes * 1e6 * new_addresses,
         duration_s: hours * 3600.0,
-        recycling: None,
     }
 }
 

@@ -66,7 +66,6 @@ pub(super) fn substitute(
         writes,
         addresses: writes * NEW_ADDRESSES,
         duration_s: DAY_S,
-        recycling: None,
     };
     Substitute::new(&facts, keys, random)
 }

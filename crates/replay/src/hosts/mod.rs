@@ -22,6 +22,8 @@ mod fiu;
 mod keys;
 mod lifetime;
 mod oltp;
+mod predicted;
+mod recurring;
 mod script;
 mod snapshot;
 mod sqlite_wal;
@@ -52,6 +54,7 @@ pub const GRAMMAR: Grammar = Grammar {
         fileserver::KIND,
         oltp::KIND,
         ycsb::KIND,
+        predicted::KIND,
         fiu::HOMES,
         fiu::MAIL,
         fiu::WEB,
@@ -135,13 +138,18 @@ impl Spec {
             (None, "wksn" | "media" | "dvmt") => lifetime::content(options.kind),
             (None, _) => content_model::Spec::new(content_model::Source::Unique),
         };
-        if self.content.is_some() && fiu::knows_contents(options.kind) {
+        if self.content.is_some() && knows_contents(options.kind) {
             let message = format!("{} draws its own contents: its facts are about them", options.kind);
             return Err(SpecError::Conflict(message));
         }
         let script = Script::new(ContentModel::new(&content, mix(seed ^ CONTENT_STREAM)));
-        Ok(Generator { script, model, knows_contents: fiu::knows_contents(options.kind) })
+        Ok(Generator { script, model, knows_contents: knows_contents(options.kind) })
     }
+}
+
+/// Kinds that draw the contents of their pages themselves.
+fn knows_contents(kind: &str) -> bool {
+    kind == "predicted" || fiu::knows_contents(kind)
 }
 
 const CONTENT_STREAM: u64 = 0x686f_7374_7061_6765;
@@ -155,6 +163,7 @@ fn build_model(kind: &str, keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Bo
         "fileserver" => Box::new(fileserver::Fileserver::new(keys, random)?),
         "oltp" => Box::new(oltp::Oltp::new(keys, random)?),
         "ycsb" => Box::new(ycsb::Ycsb::new(keys, random)?),
+        "predicted" => Box::new(predicted::load(keys, random)?),
         "fiu-homes" | "fiu-mail" | "fiu-web" => Box::new(fiu::substitute(kind, keys, random)?),
         "f1" | "f2" | "c3" | "c8" | "dap" | "msn" => Box::new(delta_ftl::substitute(kind, keys, random)?),
         "delta-load" => Box::new(delta_load::DeltaLoad::new(keys, random)?),

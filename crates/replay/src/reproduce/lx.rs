@@ -1,24 +1,60 @@
 //! Experiments of the Recyclable SSD paper (LX, section V) and what its rows take from them.
 //!
-//! Device: the paper's 40-GiB drive (Table II). Its traces write less than it holds, so on an empty drive garbage
-//! collection would never start; every exported page is written once before, which is also how the paper's simulator
-//! begins. Then the first half of the trace ages the drive and the second is measured, as the paper's weeks are. Scaled
-//! down, planes have fewer blocks and stores fewer entries, in proportion to the requests. A second drive, fitted so that
-//! the footprint is 90 % of what it exports, shows what less room for dead pages does; its values stand beside the others
-//! as `fitted`.
+//! Drive: the paper's of 40 GiB (Table II), whose pages are "firstly initialized as free". The first half of a trace ages
+//! it, the second half is measured, as the paper's weeks are. Three drives stand beside each other:
+//!
+//! - the paper's, unfilled. Of the three traces only mail writes more than it holds, so homes and web never erase;
+//! - `sized`: the same, with so many blocks that every trace writes as much more than the drive holds as mail does on the
+//!   paper's drive. All rows about erases use it;
+//! - `filled`: the sized drive, of which every exported page is written before the trace.
+//!
+//! Load: the substitutes with as many reads as Figure 2 needs, since what the paper says of popularity decides which pages
+//! its store keeps; with the reads of Table I, and with other things taken away, a few runs stand beside. Scaled down,
+//! planes have fewer blocks and stores fewer entries, in proportion to the requests.
 
 use super::closed_forms::percent;
 use super::experiment::{Experiment, Run, Runs, Setting, Size, Source};
 use super::verdict::Value;
 
-/// Traces, and how many times their footprint a device must hold that never erases: more than writes / addresses.
-const TRACES: [(&str, &str, u32); 3] =
-    [("homes", "fiu-homes", 6), ("mail", "fiu-mail", 15), ("web", "fiu-web", 9)];
+/// A trace of the paper.
+struct Trace {
+    short: &'static str,
+    name: &'static str,
+    /// Requests, million, and share of writes (Table I).
+    requests: f64,
+    write_share: f64,
+    /// How many times its footprint a device must hold that never erases: more than writes / addresses.
+    never_erasing: u32,
+}
+
+const TRACES: [Trace; 3] = [
+    Trace { short: "homes", name: "fiu-homes", requests: 9.3, write_share: 0.938, never_erasing: 6 },
+    Trace { short: "mail", name: "fiu-mail", requests: 16.3, write_share: 0.753, never_erasing: 15 },
+    Trace { short: "web", name: "fiu-web", requests: 5.9, write_share: 0.825, never_erasing: 9 },
+];
+
+impl Trace {
+    /// Writes, million.
+    fn writes(&self) -> f64 {
+        self.requests * self.write_share
+    }
+}
+
+/// The trace that writes more than the paper's drive holds.
+const MAIL: usize = 1;
 
 /// Entries of the three stores.
 const STORES: [(&str, f64); 3] = [("64k", 65_536.0), ("128k", 131_072.0), ("256k", 262_144.0)];
+/// Entries of the store that the paper takes.
+const STANDARD: f64 = STORES[1].1;
 
-/// What the stores of a run have in common.
+/// Age limit of the runs that let popular pages go, flash programs per entry of the store.
+const LIFE: f64 = 4.0;
+
+/// Pages of the write buffer of Figure 5, whose size the paper does not give: 4 MiB.
+const BUFFER_PAGES: f64 = 1024.0;
+
+/// A design and settings, named.
 struct Variant {
     name: String,
     design: &'static str,
@@ -30,45 +66,95 @@ fn variant(name: impl Into<String>, settings: &[&str]) -> Variant {
     Variant { name: name.into(), design: "recyclable", settings }
 }
 
-/// The runs of one trace, for stores scaled down by `scale`.
-fn variants(scale: f64) -> Vec<Variant> {
-    let entries = |entries: f64| format!("recycle.entries={}", (entries * scale).round());
-    let standard = entries(STORES[1].1);
-    let standard = standard.as_str();
-    let timed = ["timing.mode=event", "timing.hash_us=32.0"];
-    let mut variants: Vec<Variant> = STORES
-        .into_iter()
-        .map(|(name, count)| variant(name, &[&entries(count), "recycle.policy=prob"]))
-        .collect();
-    variants.extend([
-        Variant { design: "page-map", ..variant("baseline", &[]) },
+fn baseline(name: &str, settings: &[&str]) -> Variant {
+    Variant { design: "page-map", ..variant(name, settings) }
+}
+
+fn entries(count: f64, scale: f64) -> String {
+    format!("recycle.entries={}", (count * scale).round())
+}
+
+/// What runs on every drive.
+fn common(scale: f64) -> Vec<Variant> {
+    let standard = entries(STANDARD, scale);
+    vec![
+        baseline("baseline", &[]),
         variant("infinite", &["recycle.policy=inf"]),
-        variant("128k-rc-gc", &[standard, "recycle.policy=prob", "gc.policy=rc-gc"]),
-        variant("128k-lru", &[standard, "recycle.policy=lru"]),
-        variant("128k-fl", &[standard, "recycle.policy=prob-fl"]),
-        Variant { design: "page-map", ..variant("timed-baseline", &timed[..1]) },
-        variant("timed-lru", &[&timed[..], &[standard, "recycle.policy=lru"]].concat()),
-        variant("timed-prob", &[&timed[..], &[standard, "recycle.policy=prob"]].concat()),
+        variant("128k", &[&standard, "recycle.policy=prob"]),
+        variant("128k-lru", &[&standard, "recycle.policy=lru"]),
+    ]
+}
+
+/// Probability and LRU in the other stores, and the standard store with one thing changed.
+fn stores(scale: f64) -> Vec<Variant> {
+    let standard = entries(STANDARD, scale);
+    let life = format!("recycle.refresh_age_programs={}", (LIFE * STANDARD * scale).round());
+    let other = |(name, count): (&str, f64)| {
+        let entries = entries(count, scale);
+        [
+            variant(name, &[&entries, "recycle.policy=prob"]),
+            variant(format!("{name}-lru"), &[&entries, "recycle.policy=lru"]),
+        ]
+    };
+    let mut variants: Vec<Variant> = [STORES[0], STORES[2]].into_iter().flat_map(other).collect();
+    variants.extend([
+        variant("128k-rc-gc", &[&standard, "recycle.policy=prob", "gc.policy=rc-gc"]),
+        variant("128k-leaving", &[&standard, "recycle.policy=prob", &life]),
     ]);
     variants
+}
+
+/// Fast loading, the write buffer, and response times.
+fn on_the_papers_drive(scale: f64) -> Vec<Variant> {
+    let standard = entries(STANDARD, scale);
+    let prob = [standard.as_str(), "recycle.policy=prob"];
+    let lru = [standard.as_str(), "recycle.policy=lru"];
+    let buffer = format!("buffer.pages={}", (BUFFER_PAGES * scale).ceil());
+    let buffer = [buffer.as_str()];
+    let timed = ["timing.mode=event", "timing.hash_us=32.0"];
+    let unhashed = ["timing.mode=event", "timing.hash_us=0.0"];
+    vec![
+        variant("128k-fl", &[&standard, "recycle.policy=prob-fl"]),
+        baseline("buffered-baseline", &buffer),
+        variant("buffered-128k", &[&prob[..], &buffer].concat()),
+        variant("buffered-128k-lru", &[&lru[..], &buffer].concat()),
+        baseline("timed-baseline", &timed[..1]),
+        variant("timed-lru", &[&timed[..], &lru].concat()),
+        variant("timed-prob", &[&timed[..], &prob].concat()),
+        variant("timed-infinite", &[&timed[..], &["recycle.policy=inf"]].concat()),
+        variant("timed-unhashed-lru", &[&unhashed[..], &lru].concat()),
+        variant("timed-unhashed-prob", &[&unhashed[..], &prob].concat()),
+        variant("timed-unhashed-infinite", &[&unhashed[..], &["recycle.policy=inf"]].concat()),
+        baseline("timed-buffered-baseline", &[&timed[..1], &buffer].concat()),
+        variant("timed-buffered-prob", &[&timed[..], &prob, &buffer].concat()),
+    ]
 }
 
 /// Blocks per plane of the paper's drive.
 const BLOCKS: f64 = 2048.0;
 
-/// Settings of every run on the paper's drive. A later setting wins over an earlier one.
-fn whole(setting: &Setting, scale: f64) -> Vec<String> {
+/// Physical pages of the paper's drive, million.
+const PAGES: f64 = 10.485_76;
+
+/// Writes per page of the drive: mail writes 1.17 times the paper's drive.
+const OVERRUNS: [f64; 4] = [1.0, 1.1, 1.4, 2.0];
+
+/// Settings of every run on a drive of the paper's shape with so many blocks per plane, unfilled.
+fn drive(setting: &Setting, blocks: f64) -> Vec<String> {
     vec![
         "device.preset=lx-40g".to_owned(),
-        format!("device.blocks_per_plane={}", (BLOCKS * scale).round()),
+        format!("device.blocks_per_plane={}", blocks.round()),
         "precondition.mode=aged".to_owned(),
-        "precondition.filled=true".to_owned(),
         format!("replay.seed={}", setting.seed),
     ]
 }
 
-/// Settings of every run on a drive that the footprint fills. A small footprint has four dies, since many planes of
-/// few blocks each have no spare block.
+fn filled(setting: &Setting, blocks: f64) -> Vec<String> {
+    [drive(setting, blocks), vec!["precondition.filled=true".to_owned()]].concat()
+}
+
+/// Settings of every run on a drive that the footprint fills to nine tenths, unfilled. A small footprint has four dies,
+/// since many planes of few blocks each have no spare block.
 fn fitted(setting: &Setting) -> Vec<String> {
     let preset = match setting.size {
         Size::Quick => "device.preset=auto",
@@ -87,36 +173,77 @@ pub fn experiments(setting: &Setting) -> Vec<Experiment> {
         Size::Quick => 0.05,
         Size::Full => 1.0,
     };
-    let mut experiments = Vec::new();
-    for (short, name, never_erasing) in TRACES {
-        let input = setting.traces.source(name, &format!(",seed={}", setting.seed), scale);
-        let scale = input.1;
-        experiments.push(Experiment::count(format!("{short}/counts"), input.clone()));
-        let mut add = |kind: &str, Variant { name, design, settings }: Variant, base: Vec<String>| {
-            let name = format!("{short}/{kind}{name}");
-            experiments.push(Experiment::replay(name, input.clone(), design, [base, settings].concat()));
-        };
-        for variant in variants(scale) {
-            add("", variant, whole(setting, scale));
+    let of_trace = TRACES.iter().flat_map(|trace| of_trace(setting, trace, scale));
+    of_trace.chain(synthetic(setting)).chain(predicted(setting)).collect()
+}
+
+fn of_trace(setting: &Setting, trace: &Trace, scale: f64) -> Vec<Experiment> {
+    let source =
+        |keys: &str| setting.traces.source(trace.name, &format!(",{keys}seed={}", setting.seed), scale);
+    let input = source("reads=figures,");
+    let scale = input.1;
+    let blocks = BLOCKS * scale;
+    let sized = blocks * trace.writes() / TRACES[MAIL].writes();
+    let mut experiments = vec![Experiment::count(format!("{}/counts", trace.short), input.clone())];
+    let mut add = |kind: &str, input: &(Source, f64), base: Vec<String>, variants: Vec<Variant>| {
+        for Variant { name, design, settings } in variants {
+            let name = format!("{}/{kind}{name}", trace.short);
+            experiments.push(Experiment::replay(
+                name,
+                input.clone(),
+                design,
+                [base.clone(), settings].concat(),
+            ));
         }
-        let both = |variant: &Variant| ["baseline", "128k"].contains(&variant.name.as_str());
-        for variant in variants(scale).into_iter().filter(both) {
-            add("fitted-", variant, fitted(setting));
+    };
+    for (kind, blocks) in [("", blocks), ("sized-", sized)] {
+        for variants in [common(scale), stores(scale)] {
+            add(kind, &input, drive(setting, blocks), variants);
         }
-        let roomy = format!("device.over_provisioning={never_erasing}.0");
-        add("", variant("recyclable", &["recycle.policy=inf", &roomy]), fitted(setting));
     }
-    experiments.extend(synthetic(setting));
+    add("", &input, drive(setting, blocks), on_the_papers_drive(scale));
+    let spared = variant("infinite-rc-gc", &["recycle.policy=inf", "gc.policy=rc-gc"]);
+    add("sized-", &input, drive(setting, sized), vec![spared]);
+    add("filled-", &input, filled(setting, sized), common(scale));
+    if trace.short == "web" {
+        for overrun in OVERRUNS {
+            let blocks = blocks * trace.writes() / overrun / PAGES;
+            let variants = common(scale).into_iter().filter(|variant| variant.name != "128k").collect();
+            add(&format!("overrun-{overrun}-"), &input, drive(setting, blocks), variants);
+        }
+    }
+    let roomy = format!("device.over_provisioning={}.0", trace.never_erasing);
+    add("", &input, fitted(setting), vec![variant("recyclable", &["recycle.policy=inf", &roomy])]);
+    if matches!(input.0, Source::Substitute(_)) {
+        let standard = entries(STANDARD, scale);
+        let prob = || variant("128k", &[&standard, "recycle.policy=prob"]);
+        let loading = || variant("128k-fl", &[&standard, "recycle.policy=prob-fl"]);
+        add("table-", &source("reads=table,"), drive(setting, blocks), vec![prob()]);
+        let both_weeks = source("reads=figures,from=0,");
+        add(
+            "both-weeks-",
+            &both_weeks,
+            drive(setting, blocks),
+            vec![variant("infinite", &["recycle.policy=inf"])],
+        );
+        let in_runs = source("reads=figures,run=8,");
+        add("runs-", &in_runs, drive(setting, blocks), vec![prob(), loading()]);
+    }
+    experiments.push(Experiment::count(format!("{}/table-counts", trace.short), source("reads=table,")));
     experiments
 }
 
-/// A load with locality of addresses and contents, and none of the FIU traces' assumptions. Its footprint is that of
-/// web, so the stores are the paper's at that scale.
-fn synthetic(setting: &Setting) -> Vec<Experiment> {
-    let scale = match setting.size {
+/// Footprint of the synthetic loads: that of web, so that the stores are the paper's at this scale.
+fn synthetic_scale(setting: &Setting) -> f64 {
+    match setting.size {
         Size::Quick => 0.05,
         Size::Full => 0.5,
-    };
+    }
+}
+
+/// A load with locality of addresses and contents, and none of the FIU traces' assumptions.
+fn synthetic(setting: &Setting) -> Vec<Experiment> {
+    let scale = synthetic_scale(setting);
     let pages = 800_000.0 * scale;
     let load = format!(
         "zipf:theta=0.9,pages={pages},requests={},read=0.4,seed={}+dup:share=0.4,theta=0.8,pool={}",
@@ -124,31 +251,73 @@ fn synthetic(setting: &Setting) -> Vec<Experiment> {
         setting.seed,
         pages * 2.0
     );
-    // Requests of a few pages that bring back what their pages held, the newest version most often: neighbours come back
-    // together, which is what fast loading bets on.
-    let local = format!(
-        "zipf:theta=0.9,pages={pages},requests={},read=0.4,size=8,seed={}+revert:share=0.3,depth=8",
-        pages * 3.0,
-        setting.seed
-    );
-    let locality = variants(scale)
+    let store = |(name, count): (&str, f64)| variant(name, &[&entries(count, scale), "recycle.policy=prob"]);
+    STORES
         .into_iter()
-        .filter(|variant| ["128k", "128k-lru", "128k-fl"].contains(&variant.name.as_str()));
-    let locality = locality.map(|Variant { name, design, settings }| {
-        let settings = [fitted(setting), settings].concat();
-        let input = (Source::Generated(local.clone()), scale);
-        Experiment::replay(format!("locality/{name}"), input, design, settings)
-    });
-    let source = Source::Generated(load);
-    let wanted = ["baseline", "64k", "128k", "256k"];
-    let variants = variants(scale).into_iter().filter(|variant| wanted.contains(&variant.name.as_str()));
-    variants
+        .map(store)
+        .chain([baseline("baseline", &[])])
         .map(|Variant { name, design, settings }| {
             let settings = [fitted(setting), settings].concat();
-            Experiment::replay(format!("synthetic/{name}"), (source.clone(), scale), design, settings)
+            let input = (Source::Generated(load.clone()), scale);
+            Experiment::replay(format!("synthetic/{name}"), input, design, settings)
         })
-        .chain(locality)
         .collect()
+}
+
+/// Loads in which the pages of a fifth of the addresses are read, and one in two of them returns, of the others one in
+/// twenty: the locality that the paper's mechanisms are made for, in one form that suits them and one that does not.
+fn predicted(setting: &Setting) -> Vec<Experiment> {
+    let scale = synthetic_scale(setting);
+    let pages = 800_000.0 * scale;
+    // A store for a tenth of the addresses.
+    let standard = entries(pages / 10.0, 1.0);
+    let life = format!("recycle.refresh_age_programs={}", (LIFE * pages / 10.0).round());
+    let prob = [standard.as_str(), "recycle.policy=prob"];
+    let lru = [standard.as_str(), "recycle.policy=lru"];
+    let loading = [standard.as_str(), "recycle.policy=prob-fl"];
+    let infinite = ["recycle.policy=inf"];
+    let rc_gc = ["recycle.policy=inf", "gc.policy=rc-gc"];
+    let filled = "precondition.filled=true";
+    let skewed = "theta=0.9";
+    let alike = "theta=0";
+    let runs: [(&str, &str, Vec<Variant>); 6] = [
+        (
+            "skewed",
+            skewed,
+            vec![
+                variant("prob", &prob),
+                variant("lru", &lru),
+                variant("infinite", &infinite),
+                variant("prob-leaving", &[&prob[..], &[&life]].concat()),
+                variant("filled-prob", &[&prob[..], &[filled]].concat()),
+                variant("filled-lru", &[&lru[..], &[filled]].concat()),
+                variant("filled-infinite", &[&infinite[..], &[filled]].concat()),
+            ],
+        ),
+        ("alike", alike, vec![variant("prob", &prob), variant("lru", &lru), variant("fl", &loading)]),
+        (
+            "runs",
+            "theta=0,run=8",
+            vec![variant("prob", &prob), variant("lru", &lru), variant("fl", &loading)],
+        ),
+        ("no-prediction", "theta=0,other_return=0.5", vec![variant("prob", &prob), variant("lru", &lru)]),
+        ("few-popular", "theta=0,reads=15", vec![variant("greedy", &infinite), variant("rc-gc", &rc_gc)]),
+        (
+            "half-popular",
+            "theta=0,reads=15,popular=0.5,newest=1",
+            vec![variant("greedy", &infinite), variant("rc-gc", &rc_gc)],
+        ),
+    ];
+    let mut experiments = Vec::new();
+    for (load, keys, variants) in runs {
+        let spec = format!("predicted:pages={pages},writes={},{keys},seed={}", pages * 10.0, setting.seed);
+        for Variant { name, design, settings } in variants {
+            let input = (Source::Generated(spec.clone()), scale);
+            let settings = [fitted(setting), settings].concat();
+            experiments.push(Experiment::replay(format!("{load}/{name}"), input, design, settings));
+        }
+    }
+    experiments
 }
 
 type Result<T> = std::result::Result<T, String>;
@@ -165,43 +334,97 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
         "LX-09" => each(runs, &traces, "counts", |run| mode(run, "invalid_by_popularity")),
         "LX-10" => each(runs, &traces, "counts", |run| recyclable_at(run, 0)),
         "LX-11" => each(runs, &traces, "counts", largest_recyclable),
-        "LX-12" => each(runs, &traces, "counts", |run| share_from_8(run, "invalid_by_popularity")),
+        "LX-12" => each(runs, &traces, "counts", |run| share_from_8(run, "invalid_by_popularity"))
+            .map(|values| [values, reads_needed(runs)].concat()),
         "LX-13" => each(runs, &traces, "counts", |run| share_from_8(run, "recycled_by_popularity")),
         "LX-14" => {
             each(runs, &traces, "counts", |run| run.figure("invalid") / run.figure("overwritten_addresses"))
         }
         "LX-15" => each(runs, &traces, "counts", newest_four),
-        "LX-17" => each(runs, &["mail"], "infinite", reduction),
-        "LX-18" => each(runs, &["homes"], "infinite", reduction),
-        "LX-19" => each(runs, &["web"], "infinite", reduction),
-        "LX-20" => each(runs, &traces, "64k", reduction),
-        "LX-21" => each(runs, &traces, "128k", reduction)
-            .map(|values| [values, beside(runs, "fitted-128k", "fitted", reduction)].concat()),
-        "LX-22" => each(runs, &traces, "256k", reduction),
+        "LX-17" => each(runs, &["mail"], "infinite", reduction).map(with_states(runs, &["mail"])),
+        "LX-18" => each(runs, &["homes"], "infinite", reduction).map(with_states(runs, &["homes"])),
+        "LX-19" => each(runs, &["web"], "infinite", reduction).map(with_states(runs, &["web"])),
+        "LX-20" => with(runs, each(runs, &traces, "64k", reduction), &[("64k-lru", "LRU")], reduction),
+        "LX-21" => with(
+            runs,
+            each(runs, &traces, "128k", reduction),
+            &[
+                ("128k-lru", "LRU"),
+                ("128k-leaving", "leaving"),
+                ("table-128k", "reads of Table I"),
+                ("buffered-128k", "buffered"),
+                ("filled-128k", "filled"),
+                ("filled-128k-lru", "filled LRU"),
+            ],
+            reduction,
+        ),
+        "LX-22" => with(runs, each(runs, &traces, "256k", reduction), &[("256k-lru", "LRU")], reduction),
         "LX-23" => each(runs, &["mail"], "counts", |run| run.figure("writes") / run.figure("addresses")),
-        "LX-24" => against(runs, "baseline", "infinite", erases_saved),
-        "LX-25" => stores(runs, "web", &["64k", "128k", "256k", "infinite"]),
-        "LX-26" => stores(runs, "mail", &["256k", "64k"]),
-        "LX-27" => erase_reductions(runs, "")
-            .map(|values| [values, erase_reductions(runs, "fitted-").unwrap_or_default()].concat()),
-        "LX-28" => response(runs, "timed-lru", 1.0),
-        "LX-29" => response(runs, "timed-prob", 1.0),
-        "LX-30" => response(runs, "timed-prob", -1.0),
-        "LX-31" => each(runs, &traces, "128k", comparisons)
-            .map(|values| [values, beside(runs, "128k-lru", "LRU", comparisons)].concat()),
-        "LX-32" => {
-            against(runs, "128k", "128k-fl", |prob, fl| percent(1.0 - comparisons(fl) / comparisons(prob)))
-        }
+        "LX-24" => against(runs, "sized-baseline", "sized-infinite", erases_saved)
+            .map(|values| [values, erases_on(runs, "filled-", "infinite", "filled")].concat()),
+        "LX-25" => normalised(runs, "web", &["64k", "128k", "256k", "infinite"]),
+        "LX-26" => normalised(runs, "mail", &["256k", "64k"]),
+        "LX-27" => against(runs, "sized-baseline", "sized-128k", erases_saved).map(|values| {
+            let lru = erases_on(runs, "sized-", "128k-lru", "LRU");
+            let leaving = erases_on(runs, "sized-", "128k-leaving", "leaving");
+            [values, lru, leaving, erases_on(runs, "filled-", "128k", "filled")].concat()
+        }),
+        "LX-28" => response(runs, "timed-lru", 1.0).map(|values| {
+            [values, responses_beside(runs, &[("timed-unhashed-lru", "without hash")], 1.0)].concat()
+        }),
+        "LX-29" => response(runs, "timed-prob", 1.0)
+            .map(|values| [values, responses_beside(runs, &PROB_RESPONSES, 1.0)].concat()),
+        "LX-30" => response(runs, "timed-prob", -1.0)
+            .map(|values| [values, responses_beside(runs, &PROB_RESPONSES, -1.0)].concat()),
+        "LX-31" => with(
+            runs,
+            each(runs, &traces, "128k", comparisons),
+            &[("128k-lru", "LRU"), ("128k-leaving", "leaving")],
+            comparisons,
+        ),
+        "LX-32" => against(runs, "128k", "128k-fl", comparisons_saved).map(|values| {
+            [values, against_named(runs, "runs-128k", "runs-128k-fl", "in runs", comparisons_saved)].concat()
+        }),
         "LX-33" => each(runs, &["web"], "128k-fl", comparisons),
         "LX-34" => comparison_order(runs),
-        "LX-36" => against(runs, "recyclable", "128k", |all, got| percent(recycled(got) / recycled(all))),
-        "LX-37" => {
-            against(runs, "recyclable", "128k-rc-gc", |all, got| percent(recycled(got) / recycled(all)))
-        }
-        "LX-38" => {
-            against(runs, "128k", "128k-rc-gc", |greedy, rc| percent(recycled(rc) / recycled(greedy) - 1.0))
-        }
+        "LX-36" => with_gained(runs, "sized-128k"),
+        "LX-37" => with_gained(runs, "sized-128k-rc-gc"),
+        "LX-38" => against(runs, "sized-128k", "sized-128k-rc-gc", gained).map(|values| {
+            let infinite = against_named(runs, "sized-infinite", "sized-infinite-rc-gc", "infinite", gained);
+            [values, infinite].concat()
+        }),
         "LX-39" => diminishing_return(runs),
+        "LX-40" => against(runs, "128k-lru", "128k", gained).map(|values| {
+            [values, against_named(runs, "filled-128k-lru", "filled-128k", "filled", gained)].concat()
+        }),
+        "LX-41" => pairs(
+            runs,
+            &[
+                ("reads predict return", "alike/lru", "alike/prob"),
+                ("without prediction", "no-prediction/lru", "no-prediction/prob"),
+                ("skewed addresses", "skewed/lru", "skewed/prob"),
+            ],
+            gained,
+        ),
+        "LX-42" => pairs(
+            runs,
+            &[
+                ("neighbours return together", "runs/prob", "runs/fl"),
+                ("pages return alone", "alike/prob", "alike/fl"),
+            ],
+            comparisons_saved,
+        ),
+        "LX-43" => pairs(
+            runs,
+            &[
+                ("a fifth is popular", "few-popular/greedy", "few-popular/rc-gc"),
+                ("half is popular", "half-popular/greedy", "half-popular/rc-gc"),
+            ],
+            gained,
+        ),
+        "LX-44" => pinned(runs),
+        "LX-45" => pairs_of_traces(runs),
+        "LX-46" => overruns(runs),
         _ => return None,
     })
 }
@@ -219,15 +442,15 @@ fn against(
     variant: &str,
     value: impl Fn(Run<'_>, Run<'_>) -> f64,
 ) -> Result<Vec<Value>> {
-    let of = |(trace, ..): (&str, &str, u32)| {
-        let reference = runs.get(&format!("{trace}/{reference}"))?;
-        Ok(Value::new(trace, value(reference, runs.get(&format!("{trace}/{variant}"))?)))
+    let of = |Trace { short, .. }: &Trace| {
+        let reference = runs.get(&format!("{short}/{reference}"))?;
+        Ok(Value::new(*short, value(reference, runs.get(&format!("{short}/{variant}"))?)))
     };
-    TRACES.into_iter().map(of).collect()
+    TRACES.iter().map(of).collect()
 }
 
 fn table(runs: &Runs, trace: &str) -> Result<Vec<Value>> {
-    let counts = runs.get(&format!("{trace}/counts"))?;
+    let counts = runs.get(&format!("{trace}/table-counts"))?;
     let millions = |figure: &str| counts.extrapolated(figure) / 1e6;
     Ok(vec![
         Value::new("requests, M", millions("requests")),
@@ -283,56 +506,211 @@ fn erases(run: Run<'_>, baseline: Run<'_>) -> f64 {
     percent(run.figure("erases") / baseline.figure("erases"))
 }
 
-/// Values of another variant, which no target names; none where the run is missing.
-fn beside(runs: &Runs, variant: &str, name: &str, value: impl Fn(Run<'_>) -> f64) -> Vec<Value> {
-    let of = |(trace, ..): (&str, &str, u32)| {
-        let run = runs.get(&format!("{trace}/{variant}")).ok()?;
-        Some(Value::new(format!("{trace} {name}"), value(run)))
+/// Values of other variants, which no target names; none where the run is missing.
+fn with(
+    runs: &Runs,
+    values: Result<Vec<Value>>,
+    others: &[(&str, &str)],
+    value: impl Fn(Run<'_>) -> f64,
+) -> Result<Vec<Value>> {
+    let mut values = values?;
+    for (variant, name) in others {
+        for Trace { short, .. } in &TRACES {
+            if let Ok(run) = runs.get(&format!("{short}/{variant}")) {
+                values.push(Value::new(format!("{short} {name}"), value(run)));
+            }
+        }
+    }
+    Ok(values)
+}
+
+/// As [`against`], with a name behind the trace's; none where a run is missing.
+fn against_named(
+    runs: &Runs,
+    reference: &str,
+    variant: &str,
+    name: &str,
+    value: impl Fn(Run<'_>, Run<'_>) -> f64,
+) -> Vec<Value> {
+    let mut values = against(runs, reference, variant, value).unwrap_or_default();
+    values.iter_mut().for_each(|value| value.of += &format!(" {name}"));
+    values
+}
+
+/// Adds the infinite store on the filled drive, and on a load whose returns are spread over both weeks.
+fn with_states<'a>(runs: &'a Runs, traces: &'a [&str]) -> impl Fn(Vec<Value>) -> Vec<Value> + 'a {
+    move |mut values| {
+        for (variant, name) in
+            [("filled-infinite", "filled"), ("both-weeks-infinite", "returns in both weeks")]
+        {
+            for trace in traces {
+                if let Ok(run) = runs.get(&format!("{trace}/{variant}")) {
+                    values.push(Value::new(format!("{trace} {name}"), 100.0 * run.figure("write_reduction")));
+                }
+            }
+        }
+        values
+    }
+}
+
+/// Reads that the popularity of the invalid pages takes, and those of Table I, million.
+fn reads_needed(runs: &Runs) -> Vec<Value> {
+    let of = |trace: &Trace| {
+        let reads = |counts: &str| {
+            let run = runs.get(&format!("{}/{counts}", trace.short)).ok()?;
+            Some(run.extrapolated("reads") / 1e6)
+        };
+        Some([
+            Value::new(format!("{} reads, M", trace.short), reads("counts")?),
+            Value::new(format!("{} reads of Table I, M", trace.short), reads("table-counts")?),
+        ])
     };
-    TRACES.into_iter().filter_map(of).collect()
+    TRACES.iter().filter_map(of).flatten().collect()
+}
+
+/// Recycled pages gained, percent.
+fn gained(reference: Run<'_>, run: Run<'_>) -> f64 {
+    percent(recycled(run) / recycled(reference) - 1.0)
+}
+
+fn comparisons_saved(reference: Run<'_>, run: Run<'_>) -> f64 {
+    percent(1.0 - comparisons(run) / comparisons(reference))
+}
+
+/// A value for each pair of runs.
+fn pairs(
+    runs: &Runs,
+    named: &[(&str, &str, &str)],
+    value: impl Fn(Run<'_>, Run<'_>) -> f64,
+) -> Result<Vec<Value>> {
+    let of = |(name, reference, run): &(&str, &str, &str)| {
+        Ok(Value::new(*name, value(runs.get(reference)?, runs.get(run)?)))
+    };
+    named.iter().map(of).collect()
+}
+
+/// Recycled share of the recyclable pages.
+fn with_gained(runs: &Runs, variant: &str) -> Result<Vec<Value>> {
+    against(runs, "recyclable", variant, |all, got| percent(recycled(got) / recycled(all)))
+}
+
+/// Write reduction of a load in which popular pages die for good, and what changes it.
+fn pinned(runs: &Runs) -> Result<Vec<Value>> {
+    let named = [
+        ("PROB", "prob"),
+        ("LRU", "lru"),
+        ("infinite", "infinite"),
+        ("PROB, entries leaving", "prob-leaving"),
+        ("filled PROB", "filled-prob"),
+        ("filled LRU", "filled-lru"),
+        ("filled infinite", "filled-infinite"),
+    ];
+    let of = |(name, run): (&str, &str)| {
+        Ok(Value::new(name, 100.0 * runs.get(&format!("skewed/{run}"))?.figure("write_reduction")))
+    };
+    named.into_iter().map(of).collect()
+}
+
+/// Writes that reach the FTL through the write buffer, percent of the writes without it, and the recycled pages, likewise.
+fn pairs_of_traces(runs: &Runs) -> Result<Vec<Value>> {
+    let writes = |all: Run<'_>, buffered: Run<'_>| {
+        percent(buffered.figure("host_page_writes") / all.figure("host_page_writes"))
+    };
+    let recycled = |all: Run<'_>, buffered: Run<'_>| percent(recycled(buffered) / recycled(all));
+    Ok([
+        against_named(runs, "baseline", "buffered-baseline", "writes", writes),
+        against_named(runs, "128k", "buffered-128k", "recycled, PROB", recycled),
+        against_named(runs, "128k-lru", "buffered-128k-lru", "recycled, LRU", recycled),
+    ]
+    .concat())
 }
 
 fn erases_saved(baseline: Run<'_>, run: Run<'_>) -> f64 {
     100.0 - erases(run, baseline)
 }
 
-/// Erases saved with the standard store, on the paper's drive or on the fitted one.
-fn erase_reductions(runs: &Runs, drive: &str) -> Result<Vec<Value>> {
-    let mut values = against(runs, &format!("{drive}baseline"), &format!("{drive}128k"), erases_saved)?;
-    if !drive.is_empty() {
-        for value in &mut values {
-            value.of += " fitted";
+/// Erases saved by a variant on one of the drives, with a name behind the trace's.
+fn erases_on(runs: &Runs, drive: &str, variant: &str, name: &str) -> Vec<Value> {
+    against_named(runs, &format!("{drive}baseline"), &format!("{drive}{variant}"), name, erases_saved)
+}
+
+/// Erases with several stores relative to the baseline, by probability; those by LRU beside.
+fn normalised(runs: &Runs, trace: &str, stores: &[&str]) -> Result<Vec<Value>> {
+    let baseline = runs.get(&format!("{trace}/sized-baseline"))?;
+    let of = |store: &str| Ok::<_, String>(erases(runs.get(&format!("{trace}/sized-{store}"))?, baseline));
+    let mut values = Vec::new();
+    for store in stores {
+        let name = if *store == "infinite" { (*store).to_owned() } else { store.to_uppercase() };
+        values.push(Value::new(name, of(store)?));
+    }
+    for store in stores.iter().filter(|store| **store != "infinite") {
+        values.push(Value::new(format!("{} LRU", store.to_uppercase()), of(&format!("{store}-lru"))?));
+    }
+    values.push(Value::new("128K leaving", of("128k-leaving")?));
+    Ok(values)
+}
+
+/// Runs beside those of the probability store.
+const PROB_RESPONSES: [(&str, &str); 4] = [
+    ("timed-unhashed-prob", "without hash"),
+    ("timed-infinite", "infinite"),
+    ("timed-unhashed-infinite", "infinite without hash"),
+    ("timed-buffered-prob", "buffered"),
+];
+
+/// Response times of other variants, with a name behind the trace's. What is buffered is compared with what is buffered.
+fn responses_beside(runs: &Runs, variants: &[(&str, &str)], sign: f64) -> Vec<Value> {
+    let of = |(variant, name): &(&str, &str)| {
+        let is_buffered = variant.contains("buffered");
+        let baseline = if is_buffered { "timed-buffered-baseline" } else { "timed-baseline" };
+        let mut values = responses(runs, baseline, variant, sign).unwrap_or_default();
+        values.iter_mut().for_each(|value| value.of += &format!(" {name}"));
+        values
+    };
+    variants.iter().flat_map(of).collect()
+}
+
+/// Erases that a store saves, by the writes per page of the drive.
+fn overruns(runs: &Runs) -> Result<Vec<Value>> {
+    let mut values = Vec::new();
+    for overrun in OVERRUNS {
+        let run = |variant: &str| runs.get(&format!("web/overrun-{overrun}-{variant}"));
+        for (variant, name) in [("128k-lru", "LRU"), ("infinite", "infinite")] {
+            values.push(Value::new(
+                format!("{overrun}: {name}"),
+                erases_saved(run("baseline")?, run(variant)?),
+            ));
         }
     }
     Ok(values)
 }
 
-/// Erases with several stores relative to the baseline.
-fn stores(runs: &Runs, trace: &str, stores: &[&str]) -> Result<Vec<Value>> {
-    let baseline = runs.get(&format!("{trace}/baseline"))?;
-    let of = |store: &&str| {
-        let name = if *store == "infinite" { (*store).to_owned() } else { store.to_uppercase() };
-        Ok(Value::new(name, erases(runs.get(&format!("{trace}/{store}"))?, baseline)))
-    };
-    stores.iter().map(of).collect()
+/// Mean response over reads and writes in the proportion of Table I, microseconds: the substitutes with the reads of
+/// Figure 2 have too many.
+fn mean_response(run: Run<'_>, write_share: f64) -> f64 {
+    let mean = |kind: &str| run.figure(&format!("latency_us.{kind}.mean"));
+    write_share * mean("write") + (1.0 - write_share) * mean("read")
 }
 
-/// Mean response time over reads and writes, against the baseline, percent; `sign` -1 makes it a reduction.
+/// Response time against the baseline, percent; `sign` -1 makes it a reduction.
 fn response(runs: &Runs, variant: &str, sign: f64) -> Result<Vec<Value>> {
-    let mean = |run: Run<'_>| {
-        let sum = |kind: &str| {
-            run.figure(&format!("latency_us.{kind}.count")) * run.figure(&format!("latency_us.{kind}.mean"))
+    responses(runs, "timed-baseline", variant, sign)
+}
+
+fn responses(runs: &Runs, reference: &str, variant: &str, sign: f64) -> Result<Vec<Value>> {
+    let of = |Trace { short, write_share, .. }: &Trace| {
+        let mean = |variant: &str| {
+            Ok::<_, String>(mean_response(runs.get(&format!("{short}/{variant}"))?, *write_share))
         };
-        let count = run.figure("latency_us.read.count") + run.figure("latency_us.write.count");
-        (sum("read") + sum("write")) / count
+        Ok(Value::new(*short, sign * percent(mean(variant)? / mean(reference)? - 1.0)))
     };
-    against(runs, "timed-baseline", variant, |baseline, run| sign * percent(mean(run) / mean(baseline) - 1.0))
+    TRACES.iter().map(of).collect()
 }
 
 fn comparison_order(runs: &Runs) -> Result<Vec<Value>> {
-    [("LRU", "128k-lru"), ("PROB", "128k"), ("PROB+FL", "128k-fl")]
+    [("LRU", "lru"), ("PROB", "prob"), ("PROB+FL", "fl")]
         .into_iter()
-        .map(|(name, variant)| Ok(Value::new(name, comparisons(runs.get(&format!("locality/{variant}"))?))))
+        .map(|(name, variant)| Ok(Value::new(name, comparisons(runs.get(&format!("runs/{variant}"))?))))
         .collect()
 }
 

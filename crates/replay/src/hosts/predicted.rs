@@ -1,0 +1,69 @@
+//! A load in which reads predict what comes back, with everything that matters a key: the load for which the Recyclable SSD
+//! paper's probability is made, and those for which it is not.
+//!
+//! Some addresses are popular: what is new there is read, the same number of times for every version. A version that dies
+//! returns with one probability if it was read and with another if it was not. The rest is that of `recurring.rs`.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::fiu::{FROM, RUN};
+use super::keys::Keys;
+use super::recurring::{CLASSES, Plan, Recurring};
+use crate::workload::options::{Key, Kind, SpecError};
+
+const fn key(name: &'static str, default: &'static str, meaning: &'static str) -> Key {
+    Key { name, default, meaning }
+}
+
+pub(super) const KIND: Kind = Kind {
+    name: "predicted",
+    meaning: "single pages whose contents return, more often if they were read",
+    keys: &[
+        key("pages", "40000", "addresses, all of them overwritten"),
+        key("writes", "400000", "writes"),
+        key("theta", "0.9", "zipf exponent of overwrites and returns, 0 to 2"),
+        key("popular", "0.2", "share of the dead versions whose address is read, 0 to 1"),
+        key("reads", "4", "reads of each of their versions, 1 to 15"),
+        key("popular_return", "0.5", "share of their dead versions that return, 0 to 1"),
+        key("other_return", "0.05", "share of the other dead versions that return, 0 to 1"),
+        key("newest", "0.8", "share of the returns that are among the four newest dead versions, 0 to 1"),
+        FROM_START,
+        RUN,
+    ],
+};
+const FROM_START: Key = Key { default: "0", ..FROM };
+
+pub(super) fn load(keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Recurring, SpecError> {
+    let writes = keys.integer("writes", 2..=1 << 40)?;
+    let addresses = keys.integer("pages", 1..=1 << 31)?.min(writes / 2);
+    let popular = keys.number("popular", 0.0..=1.0)?;
+    let reads = keys.integer("reads", 1..=CLASSES as u64 - 1)? as usize;
+    let share = |key| keys.number(key, 0.0..=1.0);
+    let (popular_return, other_return) = (share("popular_return")?, share("other_return")?);
+    let returning = [popular * popular_return, (1.0 - popular) * other_return];
+    let by_class = |read: f64, unread: f64| {
+        let mut shares = [0.0; CLASSES];
+        (shares[0], shares[reads]) = (unread, read);
+        shares
+    };
+    let overwrites = (writes - addresses) as f64;
+    let plan = Plan {
+        writes,
+        addresses,
+        overwritten: addresses,
+        reads: None,
+        duration_s: writes as f64 * 1e-3,
+        returns: (returning.iter().sum::<f64>() * overwrites).round() as u64,
+        live_repeats: 0,
+        returns_from: share("from")?,
+        newest_four: share("newest")?,
+        // A page that returned dies again, with its reads: new ones make up the rest.
+        fresh: by_class(popular - returning[0], 1.0 - popular - returning[1]),
+        returning: by_class(returning[0], returning[1]),
+        class_of_address: true,
+        run: keys.integer("run", 1..=1024)?,
+        theta: keys.number("theta", 0.0..=2.0)?,
+        seed: keys.integer("seed", 0..=u64::MAX)?,
+    };
+    Ok(Recurring::new(&plan, random))
+}

@@ -1,0 +1,444 @@
+//! Page writes whose contents come back after they died, more often the more they were read.
+//!
+//! A *version* is what an address holds from one write to the next. Every version is of a class: the number of reads that
+//! it gets, 0 to 15. Returns are dealt by class, so that reads predict return as far as the classes say and no further.
+//!
+//! Counts are exact, not expected: first writes, first overwrites and returns are dealt like cards from a deck that holds
+//! the right number of each (the next one of k left among n is drawn with probability k/n). Only where a few addresses
+//! have no dead version of the wanted class is one returned later.
+//!
+//! - Addresses that are overwritten at all are as popular as a zipf law over the order of their first write says, for
+//!   overwrites and for returns alike. The others are written once.
+//! - A returned content goes to an address drawn like that of any overwrite, and keeps its reads: nobody reads it again.
+//! - The reads of a version are spread over its life: a twentieth of all reads waits, and one of those that wait is drawn
+//!   at random. What still waits when the version is overwritten is read just before.
+//! - Where the trace has fewer reads than the classes need, the reads are a random sample of those.
+//! - Requests come at equal intervals over the duration.
+//!
+//! The decision is to deal classes and not to simulate why a host reads what it will write again: no paper says. The price
+//! is that reads and returns know of each other through the class alone.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use wearwell::content::{Fingerprint, mix};
+
+use super::Model;
+use super::script::Script;
+use crate::workload::draw::{Zipf, below, unit};
+use crate::workload::permutation::Permutation;
+
+/// Reads are counted up to 15.
+pub(super) const CLASSES: usize = 16;
+/// Dead versions kept per address: what 4 bits of version tell apart.
+const VERSIONS: usize = 16;
+/// Versions 15 to 12.
+const NEWEST: usize = 4;
+/// Draws of an address before a return is put off.
+const PATIENCE: usize = 64;
+
+/// A share for each number of reads.
+pub(super) type ByClass = [f64; CLASSES];
+
+/// A stream in numbers.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub writes: u64,
+    /// Addresses written, and those of them that are overwritten at least once.
+    pub addresses: u64,
+    pub overwritten: u64,
+    /// Reads; `None` = as many as the classes need.
+    pub reads: Option<u64>,
+    pub duration_s: f64,
+    /// Writes of a dead content.
+    pub returns: u64,
+    /// Other writes of a content that is valid somewhere.
+    pub live_repeats: u64,
+    /// Share of the requests before the first return.
+    pub returns_from: f64,
+    /// Share of the returns that are among the four newest dead versions of their address.
+    pub newest_four: f64,
+    /// Class of a version that did not return.
+    pub fresh: ByClass,
+    /// Class of a return.
+    pub returning: ByClass,
+    /// Whether all versions of an address are of one class.
+    pub class_of_address: bool,
+    /// Addresses next to each other whose newest dead versions return one after the other; 1 = single returns.
+    pub run: u64,
+    /// Zipf exponent of the overwrites.
+    pub theta: f64,
+    pub seed: u64,
+}
+
+impl Plan {
+    /// Reads that the classes need.
+    fn reads_needed(&self) -> u64 {
+        let total: f64 = self.fresh.iter().sum();
+        let mean = (0u32..).zip(self.fresh).map(|(class, share)| f64::from(class) * share).sum::<f64>();
+        ((self.writes - self.returns) as f64 * mean / total).round() as u64
+    }
+}
+
+/// A deck of `left` cards of which `wanted` are of one kind.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deck {
+    pub wanted: u64,
+    pub left: u64,
+}
+
+impl Deck {
+    /// Deals a card: whether it is of the kind. `must` picks one that is; no deck is asked for one that it lacks.
+    pub(super) fn deal(&mut self, must: bool, random: &mut Xoshiro256PlusPlus) -> bool {
+        let is_wanted = must || below(random, self.left) < self.wanted;
+        self.left -= 1;
+        self.wanted -= u64::from(is_wanted);
+        is_wanted
+    }
+}
+
+/// An index, by its share.
+fn draw_class(shares: &ByClass, random: &mut Xoshiro256PlusPlus) -> u8 {
+    let mut left = unit(random) * shares.iter().sum::<f64>();
+    for (class, share) in (0u8..).zip(shares) {
+        left -= share;
+        if left < 0.0 {
+            return class;
+        }
+    }
+    shares.iter().rposition(|&share| share > 0.0).unwrap_or(0) as u8
+}
+
+/// The model.
+#[derive(Debug)]
+pub(super) struct Recurring {
+    random: Xoshiro256PlusPlus,
+    requests: u64,
+    interval_ns: f64,
+    done: u64,
+    writes_left: u64,
+    first_writes: Deck,
+    first_overwrites: Deck,
+    /// First overwrites that were dealt before an address was there.
+    owed_first_overwrites: u64,
+    /// Addresses written, and overwritten, so far, in order of their first write.
+    known: u64,
+    overwritten: u64,
+    ranks: Zipf,
+    places: Permutation,
+    reads: Reads,
+    contents: Contents,
+}
+
+impl Recurring {
+    pub(super) fn new(plan: &Plan, mut random: Xoshiro256PlusPlus) -> Self {
+        let needed = plan.reads_needed();
+        let reads = plan.reads.unwrap_or(needed);
+        let requests = plan.writes + reads;
+        let overwritten = plan.overwritten.clamp(1, plan.addresses);
+        let content_seed = rand::Rng::next_u64(&mut random);
+        Self {
+            requests,
+            interval_ns: plan.duration_s * 1e9 / requests as f64,
+            done: 0,
+            writes_left: plan.writes,
+            first_writes: Deck { wanted: plan.addresses, left: plan.writes },
+            first_overwrites: Deck { wanted: overwritten, left: plan.writes - plan.addresses },
+            owed_first_overwrites: 0,
+            known: 0,
+            overwritten: 0,
+            ranks: Zipf::new(overwritten, plan.theta),
+            places: Permutation::new(plan.addresses, plan.seed),
+            reads: Reads::new(plan.addresses, reads, needed),
+            contents: Contents::new(plan, requests, content_seed),
+            random,
+        }
+    }
+
+    /// An address to overwrite.
+    fn overwritten_address(&mut self) -> u64 {
+        let must = self.overwritten + self.owed_first_overwrites == 0;
+        let is_first = self.first_overwrites.deal(must, &mut self.random);
+        self.owed_first_overwrites += u64::from(is_first);
+        if self.owed_first_overwrites > 0 && self.overwritten < self.known {
+            self.owed_first_overwrites -= 1;
+            self.overwritten += 1;
+            return self.overwritten - 1;
+        }
+        popular(&self.ranks, self.overwritten, &mut self.random)
+    }
+
+    fn write(&mut self, script: &mut Script) {
+        self.writes_left -= 1;
+        let is_first = self.first_writes.deal(self.known == 0, &mut self.random);
+        let address = if is_first { self.known } else { self.overwritten_address() };
+        self.known += u64::from(is_first);
+        for _ in 0..self.reads.take_rest(address) {
+            self.read(address, script);
+        }
+        let known = Known { ranks: &self.ranks, overwritten: self.overwritten, places: &self.places };
+        let content = self.contents.next(address, is_first, self.done, known, &mut self.random);
+        if content.is_fresh {
+            self.reads.add(address, content.class, &mut self.random);
+        }
+        self.stamp(script);
+        script.write_known(self.places.apply(address), Fingerprint(content.number));
+    }
+
+    fn read(&mut self, address: u64, script: &mut Script) {
+        self.stamp(script);
+        script.read(self.places.apply(address), 1);
+    }
+
+    fn stamp(&mut self, script: &mut Script) {
+        script.at((self.done as f64 * self.interval_ns) as u64);
+        self.done += 1;
+    }
+}
+
+/// An address among the first `known`, popular ones more often. While few are known most draws miss; then any will do.
+fn popular(ranks: &Zipf, known: u64, random: &mut Xoshiro256PlusPlus) -> u64 {
+    let drawn = (0..16).map(|_| ranks.draw(random) - 1).find(|&rank| rank < known);
+    drawn.unwrap_or_else(|| below(random, known))
+}
+
+impl Model for Recurring {
+    fn advance(&mut self, script: &mut Script) {
+        if self.writes_left > 0 {
+            self.write(script);
+            while let Some(address) = self.reads.next_due(&mut self.random) {
+                self.read(address, script);
+            }
+        } else if self.done < self.requests {
+            let waiting = self.reads.next_waiting(&mut self.random);
+            let address =
+                waiting.unwrap_or_else(|| popular(&self.ranks, self.overwritten.max(1), &mut self.random));
+            self.read(address, script);
+        }
+    }
+}
+
+/// The reads that versions are still to get.
+#[derive(Debug)]
+struct Reads {
+    /// Reads among what the classes need.
+    sampled: Deck,
+    /// By address: reads of its version that wait.
+    unread: Vec<u8>,
+    /// An address for each read that waits, and for some that do not any more.
+    pool: Vec<u32>,
+    waiting: u64,
+    /// So many wait, so that reads are spread over the lives of versions.
+    backlog: u64,
+}
+
+impl Reads {
+    fn new(addresses: u64, reads: u64, needed: u64) -> Self {
+        Self {
+            sampled: Deck { wanted: reads.min(needed), left: needed },
+            unread: vec![0; addresses as usize],
+            pool: Vec::new(),
+            waiting: 0,
+            backlog: reads / 20,
+        }
+    }
+
+    /// A new version at `address` waits for as many reads as its class says, or for a sample of them.
+    fn add(&mut self, address: u64, class: u8, random: &mut Xoshiro256PlusPlus) {
+        let cards = u64::from(class).min(self.sampled.left);
+        let reads = (0..cards).filter(|_| self.sampled.deal(false, random)).count();
+        self.unread[address as usize] = reads as u8;
+        self.waiting += reads as u64;
+        self.pool.extend(std::iter::repeat_n(address as u32, reads));
+    }
+
+    /// The reads that the version of `address` waits for: it waits no longer.
+    fn take_rest(&mut self, address: u64) -> u8 {
+        let rest = std::mem::take(&mut self.unread[address as usize]);
+        self.waiting -= u64::from(rest);
+        rest
+    }
+
+    /// An address to read now, if more than the backlog wait.
+    fn next_due(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
+        if self.waiting > self.backlog { self.next_waiting(random) } else { None }
+    }
+
+    fn next_waiting(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
+        while self.waiting > 0 && !self.pool.is_empty() {
+            let address = self.pool.swap_remove(below(random, self.pool.len() as u64) as usize);
+            let unread = &mut self.unread[address as usize];
+            if *unread > 0 {
+                *unread -= 1;
+                self.waiting -= 1;
+                return Some(u64::from(address));
+            }
+        }
+        None
+    }
+}
+
+/// A content and its class.
+#[derive(Clone, Copy, Debug, Default)]
+struct Version {
+    /// 0: none.
+    number: u64,
+    class: u8,
+    is_fresh: bool,
+}
+
+/// The addresses so far.
+#[derive(Clone, Copy)]
+struct Known<'a> {
+    ranks: &'a Zipf,
+    overwritten: u64,
+    places: &'a Permutation,
+}
+
+/// Which version every address holds and held. A dead version returns at most once per death, so that the number of
+/// recyclable pages is the number of returns. All other contents are new.
+#[derive(Debug)]
+struct Contents {
+    plan: Plan,
+    /// Request with which returns begin.
+    first_return: u64,
+    /// Returns among the overwrites; made when the first return is due.
+    returns: Option<Deck>,
+    /// Overwrites to come.
+    overwrites_left: u64,
+    live: Deck,
+    /// Returns that are due and were not found yet, by class.
+    due: Vec<(u8, bool)>,
+    present: Vec<Version>,
+    /// Dead versions of each address, oldest first.
+    dead: Vec<Vec<Version>>,
+    /// The place after that of the last return, and how many places of its run are to come.
+    run: Option<(u64, u64)>,
+    made: u64,
+    seed: u64,
+}
+
+impl Contents {
+    fn new(plan: &Plan, requests: u64, seed: u64) -> Self {
+        Self {
+            plan: plan.clone(),
+            first_return: (plan.returns_from * requests as f64).ceil() as u64,
+            returns: None,
+            overwrites_left: plan.writes - plan.addresses,
+            live: Deck { wanted: plan.live_repeats, left: plan.writes - plan.returns },
+            due: Vec::new(),
+            present: vec![Version::default(); plan.addresses as usize],
+            dead: vec![Vec::new(); plan.addresses as usize],
+            run: None,
+            made: 0,
+            seed,
+        }
+    }
+
+    /// The content that write number `done` gives to `address`; what it held is dead.
+    fn next(
+        &mut self,
+        address: u64,
+        is_first: bool,
+        done: u64,
+        known: Known<'_>,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> Version {
+        let returned = if is_first { None } else { self.next_return(done, known, random) };
+        let version = returned.unwrap_or_else(|| self.fresh(address, known, random));
+        let held = std::mem::replace(&mut self.present[address as usize], version);
+        if held.number != 0 {
+            let dead = &mut self.dead[address as usize];
+            if dead.len() == VERSIONS {
+                dead.remove(0);
+            }
+            dead.push(held);
+        }
+        version
+    }
+
+    /// The dead version that this overwrite brings back, if any.
+    fn next_return(
+        &mut self,
+        done: u64,
+        known: Known<'_>,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> Option<Version> {
+        let left = self.overwrites_left;
+        self.overwrites_left -= 1;
+        if done < self.first_return {
+            return None;
+        }
+        let wanted = self.plan.returns.min(left);
+        let deck = self.returns.get_or_insert(Deck { wanted, left });
+        if deck.deal(false, random) {
+            let class = draw_class(&self.plan.returning, random);
+            self.due.push((class, unit(random) < self.plan.newest_four));
+        }
+        self.continue_run(known).or_else(|| self.find_due(known, random))
+    }
+
+    /// The newest dead version of the neighbour of what returned last, in place of the return that is due.
+    fn continue_run(&mut self, known: Known<'_>) -> Option<Version> {
+        let (place, left) = self.run?;
+        if self.due.is_empty() {
+            return None;
+        }
+        self.run = (left > 1).then_some((place + 1, left - 1));
+        if place >= known.places.domain() {
+            return None;
+        }
+        let version = self.dead[known.places.invert(place) as usize].pop()?;
+        self.due.pop();
+        Some(Version { is_fresh: false, ..version })
+    }
+
+    /// The return that is due: a dead version of that class, of a popular address.
+    fn find_due(&mut self, known: Known<'_>, random: &mut Xoshiro256PlusPlus) -> Option<Version> {
+        let at = below(random, self.due.len().max(1) as u64) as usize;
+        let &(class, is_new) = self.due.get(at)?;
+        for _ in 0..PATIENCE {
+            let address = known.ranks.draw(random) - 1;
+            if address >= known.overwritten {
+                continue;
+            }
+            let dead = &mut self.dead[address as usize];
+            let older = dead.len() - dead.len().min(NEWEST);
+            let range = if is_new { older..dead.len() } else { 0..older };
+            let of_class = |&k: &usize| dead[k].class == class;
+            let count = range.clone().filter(of_class).count() as u64;
+            if count > 0 {
+                let k = range.filter(of_class).nth(below(random, count) as usize).expect("counted");
+                let version = dead.remove(k);
+                self.due.swap_remove(at);
+                self.run = (self.plan.run > 1).then(|| (known.places.apply(address) + 1, self.plan.run - 1));
+                return Some(Version { is_fresh: false, ..version });
+            }
+        }
+        None
+    }
+
+    /// A new content, or that of a valid page.
+    fn fresh(&mut self, address: u64, known: Known<'_>, random: &mut Xoshiro256PlusPlus) -> Version {
+        let number = self.live_content(known, random).unwrap_or_else(|| {
+            self.made += 1;
+            // A bijection of the number: contents never collide.
+            mix(self.made ^ self.seed)
+        });
+        let class = if self.plan.class_of_address {
+            let mut of_address = rand::SeedableRng::seed_from_u64(mix(address ^ self.seed));
+            draw_class(&self.plan.fresh, &mut of_address)
+        } else {
+            draw_class(&self.plan.fresh, random)
+        };
+        Version { number, class, is_fresh: true }
+    }
+
+    /// The content of a valid page, as popular as its address, if this write repeats one.
+    fn live_content(&mut self, known: Known<'_>, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
+        if self.live.wanted == 0 || self.live.left == 0 || !self.live.deal(false, random) {
+            return None;
+        }
+        let source = popular(known.ranks, known.overwritten.max(1), random);
+        let content = self.present[source as usize].number;
+        (content != 0).then_some(content)
+    }
+}

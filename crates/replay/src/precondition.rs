@@ -1,7 +1,7 @@
 //! The state of the device before the first measured request.
 //!
 //! From an empty device garbage collection never starts on most traces, so a result without preconditioning says
-//! little. Four ways: fill; fill and overwrite at random until the first collection and one more physical capacity
+//! little. Five ways: random writes until the first collection; fill; fill and overwrite at random until the first collection and one more physical capacity
 //! (so that write amplification is steady); the steady state of uniform random writes built directly, which takes
 //! seconds where the long way takes minutes, and is exact for that workload only; and aging by a trace, which is the
 //! driver's business.
@@ -10,7 +10,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use wearwell::address::Lpn;
+use wearwell::address::{Lpn, RemapMode};
 use wearwell::content::{Content, Descriptor, Fingerprint, mix};
 use wearwell::gc::MetadataGc;
 use wearwell::mapping::Mapping;
@@ -87,9 +87,43 @@ pub fn overwrite<N: Nand>(
     device.flush().map(|()| Continue(()))
 }
 
+/// Binds random logical pages to others, each a page that has a place, until the reverse map holds `entries` valid entries or
+/// refuses one. Nothing happens on a design that cannot bind.
+///
+/// # Errors
+/// Those of the device.
+pub fn bind<N: Nand>(
+    device: &mut Device<N>,
+    entries: u64,
+    seed: u64,
+    on_step: OnStep<'_>,
+) -> Result<ControlFlow<()>, Error> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let pages = device.ftl().logical_pages() as u64;
+    let page_bytes = device.ftl().store().geometry().page_bytes as u64;
+    let refused = device.ftl().stats().demoted_full;
+    let mut tried = 0;
+    while device.ftl().binds()
+        && device.ftl().valid_entries() < entries
+        && device.ftl().stats().demoted_full == refused
+        && tried < PATIENCE_CAPACITIES * pages
+    {
+        tried += 1;
+        let (target, source) = (below(&mut random, pages), below(&mut random, pages));
+        if !device.ftl().is_mapped(Lpn(source as u32)) {
+            continue;
+        }
+        if report(on_step, device.ftl().valid_entries(), entries).is_break() {
+            return Ok(Break(()));
+        }
+        device.remap(target * page_bytes, source * page_bytes, page_bytes, RemapMode::Copy)?;
+    }
+    device.flush().map(|()| Continue(()))
+}
+
 /// Physical capacities of overwrites without a collection after which there will never be one.
 const PATIENCE_CAPACITIES: u64 = 64;
-const NEVER_COLLECTS: &str = "precondition.mode steady: the write buffer absorbs nearly all writes, so garbage \
+const NEVER_COLLECTS: &str = "precondition.mode steady or random: the write buffer absorbs nearly all writes, so garbage \
     collection never starts; use fill, or fewer buffer.pages";
 
 fn overwrite_one<N: Nand>(

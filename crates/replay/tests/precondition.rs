@@ -204,3 +204,35 @@ fn a_map_on_flash_is_constructed_too() {
     let last = Lpn(device.ftl().logical_pages() - 1);
     assert!(device.ftl_mut().read(last, &mut []).unwrap(), "every page is mapped");
 }
+
+/// The drive of Remap-SSD's Figure 6: random writes until the first collection, then 70 % of the entries valid.
+#[test]
+fn a_random_drive_binds_the_share_that_is_asked_for() {
+    for map in ["segments", "nvram-log", "flash-log", "ideal"] {
+        let list = [
+            "device.preset=lab-8g".to_owned(),
+            "device.channels=2".to_owned(),
+            "device.blocks_per_plane=64".to_owned(),
+            "device.pages_per_block=64".to_owned(),
+            "device.over_provisioning=0.2".to_owned(),
+            format!("remap.reverse_map={map}"),
+            "remap.size_mib=0.0625".to_owned(),
+        ];
+        let config = Config::from_parts(None, &list).unwrap();
+        let mut device = device_of(&config, "remap");
+        let entries = config.remap.sized_entries(&config.resolve(1).unwrap().geometry);
+        assert_eq!(entries, 4096);
+        let mut go_on = |_, _| std::ops::ControlFlow::Continue(());
+        let _ = precondition::overwrite(&mut device, 0.0, 1, &mut go_on).unwrap();
+        assert_eq!(device.ftl().stats().gc_victims, 1, "{map}: random writes end with the first collection");
+        assert!(device.ftl().stats().total_programs() > u64::from(device.ftl().logical_pages()));
+        let wanted = entries * 7 / 10;
+        let _ = precondition::bind(&mut device, wanted, 2, &mut go_on).unwrap();
+        assert_eq!(device.ftl().valid_entries(), wanted, "{map}");
+        assert_eq!(device.ftl().stats().demoted_full, 0, "{map}");
+    }
+    let config = Config::from_parts(None, &["device.preset=lab-8g".to_owned()]).unwrap();
+    let mut device = device_of(&config, "page-map");
+    let _ = precondition::bind(&mut device, 10, 2, &mut |_, _| std::ops::ControlFlow::Continue(())).unwrap();
+    assert_eq!(device.ftl().stats().total_programs(), 0, "a design that cannot bind is left alone");
+}

@@ -254,6 +254,21 @@ impl<N: Nand> Ftl<N> {
         self.recycle.is_some() || self.sharing.is_some() || self.delta.is_some() || self.chunks.is_some()
     }
 
+    /// Whether logical pages can be mapped to stored pages without a program.
+    pub fn binds(&self) -> bool {
+        self.sharing.as_ref().is_some_and(|sharing| sharing.binds())
+    }
+
+    /// Entries of the reverse map that are not superseded, tombstones included; 0 without a reverse map.
+    pub fn valid_entries(&self) -> u64 {
+        self.sharing.as_ref().map_or(0, |sharing| sharing.reverse.valid_entries())
+    }
+
+    /// Whether `lpn` has a place, as far as RAM knows.
+    pub fn is_mapped(&self, lpn: Lpn) -> bool {
+        self.mapping.in_ram(lpn).is_some()
+    }
+
     /// What compression did; `None` if it is no part of the design.
     pub fn chunk_statistics(&self) -> Option<ChunkStatistics> {
         self.chunks.as_ref().map(|stage| stage.statistics)

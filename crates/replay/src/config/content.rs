@@ -8,7 +8,7 @@ use wearwell::design::{DeltaDesign, SharingDesign};
 use wearwell::mapping::CachedOptions;
 use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::refs::RefsPart;
-use wearwell::reverse_map::{ReverseMapPart, SEGMENT_BYTES};
+use wearwell::reverse_map::{ENTRY_BYTES, ReverseMapPart, SEGMENT_BYTES};
 
 /// NVRAM of Remap-SSD's standard configuration, as a share of the flash: 80 MiB beside 36 GiB.
 const NVRAM_SHARE: f64 = 80.0 / (36.0 * 1024.0);
@@ -72,6 +72,13 @@ impl Default for RemapConfig {
 }
 
 impl RemapConfig {
+    /// Entries that fit the configured size, heads of segments not counted: also for reverse maps without a limit.
+    pub fn sized_entries(&self, geometry: &Geometry) -> u64 {
+        let flash_bytes = geometry.pages() as f64 * geometry.page_bytes as f64;
+        let bytes = self.size_mib.map_or(flash_bytes * NVRAM_SHARE, |mib| mib * 1024.0 * 1024.0);
+        bytes as u64 / ENTRY_BYTES
+    }
+
     /// The parts for a device.
     pub fn sharing(&self, geometry: &Geometry) -> SharingDesign {
         let flash_bytes = geometry.pages() as f64 * geometry.page_bytes as f64;

@@ -204,7 +204,7 @@ pub enum BufferOrder {
 pub struct PreconditionConfig {
     /// How.
     pub mode: Precondition,
-    /// For `steady`: random overwrites after the first GC, in units of the physical capacity (default 1).
+    /// For `steady` and `random`: random writes after the first GC, in units of the physical capacity (default 1, and 0).
     pub overwrite: Option<f64>,
     /// For `aged`: a trace to age with. Absent: the first part of the replayed trace itself.
     pub trace: Option<String>,
@@ -212,6 +212,9 @@ pub struct PreconditionConfig {
     pub share: Option<f64>,
     /// For `aged`: every exported page is written once before (default no).
     pub filled: Option<bool>,
+    /// At last, random logical pages are bound to others until this share of the entries that `remap.size_mib` holds is
+    /// valid (RM, section 5.2: 0.7). Default: none.
+    pub bound_share: Option<f64>,
 }
 
 /// Ways to precondition, by name.
@@ -225,6 +228,8 @@ pub enum Precondition {
     Fill,
     /// Fill, then uniform random overwrites until the first GC and one more physical capacity.
     Steady,
+    /// Uniform random writes to an empty device until the first GC (RM, section 5.2).
+    Random,
     /// The steady state of uniform random writes under greedy GC, built directly.
     Constructed,
     /// Aged by a trace.

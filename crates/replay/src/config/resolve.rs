@@ -110,6 +110,7 @@ impl Config {
             ("timing.nvram_write_ns", Some(timing.nvram_write_ns), 0.0, LONGEST_US),
             ("precondition.overwrite", self.precondition.overwrite, 0.0, 1e6),
             ("precondition.share", self.precondition.share, 1e-9, 1.0 - 1e-9),
+            ("precondition.bound_share", self.precondition.bound_share, 0.0, 1.0),
             ("replay.queue_depth", count(replay.queue_depth), 1.0, any),
             ("replay.time_scale", replay.time_scale, 0.0, 1e9),
             ("lifetime.epoch_s", count(Some(self.lifetime.epoch_s)), 1.0, 1e9),

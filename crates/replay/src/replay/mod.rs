@@ -216,6 +216,9 @@ impl<'a> Run<'a> {
                     Break(()) => Break(()),
                 }
             }
+            Precondition::Random => {
+                precondition::overwrite(device, config.overwrite.unwrap_or(0.0), seed, &mut step)?
+            }
             Precondition::Constructed => precondition::construct(device, seed, &mut step)?,
         };
         device.ftl_mut().forget_access_counts();
@@ -224,10 +227,24 @@ impl<'a> Run<'a> {
             (Continue(()), Precondition::Aged) => self.age(on_progress)?,
             (Continue(()), _) => None,
         };
+        if ended.is_none() {
+            self.bind_pages(on_progress)?;
+        }
         self.device.ftl_mut().clear_stats();
         self.work_before = Work::default();
         self.absorbed_before = self.device.absorbed_writes();
         Ok(ended)
+    }
+
+    /// Fills the reverse map to the share that the configuration asks for.
+    fn bind_pages(&mut self, on_progress: OnProgress<'_>) -> Result<(), ReplayError> {
+        let config = self.plan.config;
+        let Some(share) = config.precondition.bound_share else { return Ok(()) };
+        let entries = config.remap.sized_entries(&self.plan.resolved.geometry) as f64 * share;
+        let mut step = |done, total| on_progress(Progress { phase: Phase::Precondition, done, total });
+        // An interruption shows in the next phase.
+        let _ = precondition::bind(&mut self.device, entries as u64, mix(mix(config.seed())), &mut step)?;
+        Ok(())
     }
 
     /// Ages the device with another trace, or with the first part of the input.

@@ -88,7 +88,7 @@ impl Sharing {
     }
 
     /// Whether anything can be bound at all.
-    fn binds(&self) -> bool {
+    pub(crate) fn binds(&self) -> bool {
         self.design.reverse_map != ReverseMapPart::OobOnly
     }
 

@@ -785,6 +785,13 @@ mod tests {
     }
 
     #[test]
+    fn logs_refuse_devices_above_one_tebibyte_with_a_sentence() {
+        assert!(require_log_pages(MAX_LOG_PAGES).is_ok());
+        let Err(Error::Options(sentence)) = require_log_pages(1 << 28) else { panic!("28 bits do not do") };
+        assert!(sentence.contains("1 TiB") && sentence.contains("segments"), "{sentence}");
+    }
+
+    #[test]
     fn the_largest_size_is_known() {
         let mut sizes = Sizes::default();
         let steps = [(0, 3, 3), (0, 1, 3), (3, 4, 4), (4, 2, 2), (2, 0, 1), (1, 0, 0)];

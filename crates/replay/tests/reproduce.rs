@@ -538,9 +538,8 @@ struct Watch {
 
 impl Observer for Watch {
     fn begins(&mut self, number: usize, _: usize, name: &str, left: Option<Duration>) -> ControlFlow<()> {
-        // With several at a time the second begins before the first ends.
-        let needs_one = number > self.at_once.max(1);
-        assert!(left.is_some() == needs_one || number > 1 && left.is_none() && self.at_once > 1);
+        assert!(number > 1 || left.is_none(), "nothing has finished yet");
+        assert!(number <= self.at_once.max(1) || left.is_some(), "an estimate has something to go by");
         if number == self.stop_before {
             return ControlFlow::Break(());
         }

@@ -140,13 +140,18 @@ fn run_at_once(
     let (next, is_ended) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (sender, reports) = channel();
     std::thread::scope(|scope| {
-        for _ in 0..at_once.clamp(1, to_do.len().max(1)) {
+        for k in 0..at_once.clamp(1, to_do.len().max(1)) {
             let (sender, next, is_ended) = (sender.clone(), &next, &is_ended);
             let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
-            thread.spawn_scoped(scope, move || work(to_do, next, is_ended, &sender))?;
+            match thread.spawn_scoped(scope, move || work(to_do, next, is_ended, &sender)) {
+                Err(error) if k == 0 => return Err(error),
+                // Fewer threads give the same record.
+                Err(_) => break,
+                Ok(_) => {}
+            }
         }
         drop(sender);
-        let outcome = listen(to_do, &reports, &is_ended, results, observer, write);
+        let outcome = listen(to_do, reports, &is_ended, results, observer, write);
         is_ended.store(true, Ordering::Relaxed);
         outcome
     })
@@ -187,10 +192,11 @@ fn run_job(job: &Job, on_progress: crate::replay::OnProgress<'_>) -> Result<Reco
     Ok(record)
 }
 
-/// Takes reports until all threads have ended; false if the observer ended the run.
+/// Takes reports until all threads have ended; false if the observer ended the run. After an error nobody listens any more,
+/// and the threads end.
 fn listen(
     to_do: &[&Job],
-    reports: &Receiver<Report>,
+    reports: Receiver<Report>,
     is_ended: &AtomicBool,
     results: &mut Results,
     observer: &mut dyn Observer,

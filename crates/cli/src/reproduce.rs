@@ -7,6 +7,7 @@ use wearwell_replay::replay::Progress;
 use wearwell_replay::reproduce::{self, Observer, Options, Paper, Results, Size, Traces, session};
 
 use crate::args::ReproduceArgs;
+use crate::output::print;
 use crate::progress::Reporter;
 use crate::{Failure, Outcome};
 
@@ -35,8 +36,8 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
     let mut watch = Watch { reporter: Reporter::new(args.quiet), running: None };
     let results = reproduce::run(paper, &options, &mut watch).map_err(written)?;
     if !args.quiet {
-        summarise(&results);
-        println!("{}: RESULTS.md, RESULTS.html, results.json, figures", folder.display());
+        let files = format!("{}: RESULTS.md, RESULTS.html, results.json, figures\n", folder.display());
+        print(&(summary(&results) + &files))?;
     }
     Ok(if results.partial { Outcome::Partial } else { Outcome::Done })
 }
@@ -54,11 +55,9 @@ fn traces(args: &ReproduceArgs) -> Result<Traces, Failure> {
     Ok(traces)
 }
 
-fn summarise(results: &Results) {
+fn summary(results: &Results) -> String {
     let width = results.rows.iter().map(|row| row.id.len()).max().unwrap_or(0);
-    for row in &results.rows {
-        println!("{:width$}  {}", row.id, row.verdict);
-    }
+    results.rows.iter().map(|row| format!("{:width$}  {}\n", row.id, row.verdict)).collect()
 }
 
 type OnProgress = Box<dyn FnMut(Progress) -> ControlFlow<()>>;

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use wearwell_replay::trace::{Action, Assume, Format, OpenOptions, TimeUnit};
+use wearwell_replay::trace::{Action, Assume, Columns, Format, OpenOptions, TimeUnit};
 
 #[derive(Parser)]
 #[command(
@@ -60,7 +60,7 @@ pub(crate) enum Command {
 
 #[derive(Args)]
 pub(crate) struct ReplayArgs {
-    /// Trace file (plain, gzip, zstd or xz)
+    /// Trace file (plain, gzip, zstd or xz), a pipe, or - for standard input
     #[arg(required_unless_present = "workload", conflicts_with = "workload")]
     pub(crate) trace: Option<PathBuf>,
     /// Design
@@ -72,7 +72,7 @@ pub(crate) struct ReplayArgs {
 
 #[derive(Args)]
 pub(crate) struct CompareArgs {
-    /// Trace files
+    /// Trace files, pipes, or - for standard input
     #[arg(required_unless_present = "workload", conflicts_with = "workload")]
     pub(crate) traces: Vec<PathBuf>,
     /// Designs, baseline first
@@ -332,6 +332,12 @@ pub(crate) struct InputArgs {
     /// Replay the bytes of a capture that carries them
     #[arg(long)]
     pub(crate) bytes: bool,
+    /// Read a capture although .psz or .wdelta is missing beside it: compressed and delta sizes are then unknown
+    #[arg(long)]
+    pub(crate) without_sidecars: bool,
+    /// Columns of a CSV in no known format, from 1, e.g. t=1,op=2,offset=3,length=4,unit=us
+    #[arg(long, value_name = "COLUMNS")]
+    pub(crate) columns: Option<Columns>,
 }
 
 #[derive(ValueEnum, Clone, Copy)]
@@ -384,6 +390,9 @@ impl InputArgs {
             }),
             skip_bad_lines: self.skip_bad_lines,
             bytes: self.bytes,
+            without_sidecars: self.without_sidecars,
+            columns: self.columns.clone(),
+            name: None,
         })
     }
 }
@@ -405,7 +414,7 @@ pub(crate) enum TraceCommand {
     Convert {
         /// Trace file
         from: PathBuf,
-        /// Output; the ending decides: .csv, else native
+        /// Output, .wwt (native) or .csv; an existing file is replaced
         to: PathBuf,
         /// Origin, stored in a native file
         #[arg(long, default_value = "")]

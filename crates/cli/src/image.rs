@@ -1,11 +1,13 @@
 //! `create` and `check`: images of live devices.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 use wearwell_serve::image::{self, ImageError, Specification, Verdict};
 
 use crate::args::CreateArgs;
+use crate::output::print;
 use crate::run::read_config;
 use crate::{Failure, Outcome};
 
@@ -22,8 +24,8 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
         _ => Failure::of_usage(error.to_string()),
     })?;
     let geometry = &superblock.geometry;
-    println!(
-        "{}: {} exports {} bytes on {} bytes of flash ({} blocks of {} pages of {} bytes), {} bytes of NVRAM; survives the end of the {}",
+    print(&format!(
+        "{}: {} exports {} bytes on {} bytes of flash ({} blocks of {} pages of {} bytes), {} bytes of NVRAM; survives the end of the {}\n",
         args.directory.display(),
         superblock.design,
         u64::from(superblock.logical_pages) * u64::from(geometry.page_bytes),
@@ -33,7 +35,7 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
         geometry.page_bytes,
         superblock.nvram_words * 8,
         superblock.durability.name()
-    );
+    ))?;
     Ok(Outcome::Done)
 }
 
@@ -46,10 +48,12 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
             return ExitCode::from(3);
         }
     };
+    let mut text = String::new();
     for finding in &report.findings {
-        println!("{}: {finding}", directory.display());
+        let _ = writeln!(text, "{}: {finding}", directory.display());
     }
-    println!(
+    let _ = writeln!(
+        text,
         "{}: {} ({} pages verified, {} left half done by the host, {} logical pages hold data, {} unsafe shutdowns)",
         directory.display(),
         match report.verdict {
@@ -62,6 +66,10 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
         report.mapped_pages,
         report.unsafe_shutdowns
     );
+    if let Err(failure) = print(&text) {
+        eprintln!("wearwell: {}", failure.message);
+        return ExitCode::from(3);
+    }
     ExitCode::from(match report.verdict {
         Verdict::Clean => 0,
         Verdict::Unclean => 1,

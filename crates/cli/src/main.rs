@@ -8,7 +8,9 @@
 
 mod args;
 mod image;
+mod input;
 mod lists;
+mod output;
 mod progress;
 mod reproduce;
 mod run;
@@ -48,17 +50,35 @@ impl Failure {
         Self { message: "interrupted before the first request; nothing is written".into(), status: 3 }
     }
 
+    /// An input could not be read.
+    pub(crate) fn of_input(name: &str, error: &std::io::Error) -> Self {
+        Self { message: format!("{name}: {error}"), status: 1 }
+    }
+
+    /// A result could not be written.
+    pub(crate) fn of_output(path: &std::path::Path, error: &std::io::Error) -> Self {
+        Self { message: format!("{}: {error}", path.display()), status: 2 }
+    }
+
+    /// None of several inputs could be replayed; each was named.
+    pub(crate) fn of_inputs() -> Self {
+        Self { message: "none of the inputs could be replayed".into(), status: 1 }
+    }
+
+    /// Whether the command line is to blame.
+    pub(crate) fn is_of_usage(&self) -> bool {
+        self.status == 2
+    }
+
     /// The user asked for something that cannot be.
     pub(crate) fn of_usage(message: impl Into<String>) -> Self {
         Self { message: message.into(), status: 2 }
     }
 }
 
-/// A command that cannot fail.
-#[expect(clippy::unnecessary_wraps, reason = "the arms of a match have one type")]
-fn done(command: impl FnOnce()) -> Result<Outcome, Failure> {
-    command();
-    Ok(Outcome::Done)
+/// A command that prints a text.
+fn prints(text: &str) -> Result<Outcome, Failure> {
+    output::print(text).map(|()| Outcome::Done)
 }
 
 fn main() -> ExitCode {
@@ -71,11 +91,11 @@ fn main() -> ExitCode {
         Command::Trace { command } => trace::trace(&command),
         Command::Create(args) => image::create(&args),
         Command::Check { directory } => return image::check(&directory),
-        Command::Devices => done(lists::devices),
-        Command::Designs => done(lists::designs),
-        Command::Workloads => done(lists::workloads),
+        Command::Devices => prints(&lists::devices()),
+        Command::Designs => prints(&lists::designs()),
+        Command::Workloads => prints(&lists::workloads()),
         Command::Config(args) => run::show_config(&args),
-        Command::Completions { shell } => done(|| lists::completions(shell)),
+        Command::Completions { shell } => prints(&lists::completions(shell)),
     };
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

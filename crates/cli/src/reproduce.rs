@@ -1,6 +1,7 @@
 //! `reproduce`.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use wearwell_replay::reproduce::tally::Tally;
 use wearwell_replay::reproduce::{self, Observer, Options, Paper, Results, Size, Traces, session};
 
 use crate::args::ReproduceArgs;
+use crate::output::print;
 use crate::progress::Reporter;
 use crate::{Failure, Outcome};
 
@@ -61,8 +63,8 @@ fn run(args: &ReproduceArgs, paper: Paper, folder: &Path, reporter: &Reporter) -
     let mut watch = Watch { reporter, shows_bars: options.jobs == 1, running: HashMap::new() };
     let results = reproduce::run(paper, &options, &mut watch).map_err(|error| failed(folder, &error))?;
     if !args.quiet {
-        summarise(paper, &results);
-        println!("{}: RESULTS.md, RESULTS.html, results.json, figures", folder.display());
+        let files = format!("{}: RESULTS.md, RESULTS.html, results.json, figures\n", folder.display());
+        print(&(summary_of(paper, &results) + &files))?;
     }
     Ok(!results.partial)
 }
@@ -103,19 +105,24 @@ fn traces(args: &ReproduceArgs) -> Result<Traces, Failure> {
 }
 
 /// Claims of the abstract first, then every row, then the count.
-fn summarise(paper: Paper, results: &Results) {
+fn summary_of(paper: Paper, results: &Results) -> String {
     let targets = paper.targets();
+    let mut text = String::new();
     for line in summary::headlines(&targets, results) {
-        println!("{}: reported {}; ours {}: {}", line.claim, line.reported, line.ours, line.verdict);
+        let _ = writeln!(
+            text,
+            "{}: reported {}; ours {}: {}",
+            line.claim, line.reported, line.ours, line.verdict
+        );
     }
     let width = results.rows.iter().map(|row| row.id.len()).max().unwrap_or(0);
     for row in &results.rows {
-        println!("{:width$}  {}", row.id, row.verdict);
+        let _ = writeln!(text, "{:width$}  {}", row.id, row.verdict);
     }
     for sentence in Tally::of(&targets, results).sentences() {
-        println!("{sentence}");
+        let _ = writeln!(text, "{sentence}");
     }
-    println!("{}", summary::tested_reasons(&targets, results));
+    text + &summary::tested_reasons(&targets, results) + "\n"
 }
 
 type OnProgress = Box<dyn FnMut(Progress) -> ControlFlow<()>>;

@@ -1,7 +1,6 @@
 //! `replay`, `compare` and `config`.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use wearwell_replay::config::Config;
@@ -10,29 +9,29 @@ use wearwell_replay::replay::{Plan, ReplayError};
 use wearwell_replay::report::Comparison;
 
 use crate::args::{CompareArgs, ReplayArgs, RunArgs};
+use crate::input::TraceFile;
+use crate::output::{Output, print};
 use crate::progress::Reporter;
 use crate::{Failure, Outcome};
 
 pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
-    let inputs = inputs(args.trace.iter(), &args.run)?;
-    let runs = run_all(&inputs, std::slice::from_ref(&args.design), &args.run)?;
+    let runs = run_all(args.trace.iter(), std::slice::from_ref(&args.design), &args.run)?;
     let Some(run) = runs.comparison.runs.first() else { return Err(Failure::interrupted()) };
     let json = serde_json::to_string_pretty(run).map_err(|error| Failure::of_run(&error))?;
-    output(&runs, &json, &args.run)
+    runs.report(&json, &args.run)
 }
 
 pub(crate) fn compare(args: &CompareArgs) -> Result<Outcome, Failure> {
-    let inputs = inputs(args.traces.iter(), &args.run)?;
-    let runs = run_all(&inputs, &args.designs, &args.run)?;
+    let runs = run_all(args.traces.iter(), &args.designs, &args.run)?;
     if runs.comparison.runs.is_empty() {
         return Err(Failure::interrupted());
     }
     let json = runs.comparison.to_json();
-    output(&runs, &json, &args.run)
+    runs.report(&json, &args.run)
 }
 
 pub(crate) fn show_config(args: &RunArgs) -> Result<Outcome, Failure> {
-    print!("{}", config(args)?.to_toml());
+    print(&config(args)?.to_toml())?;
     Ok(Outcome::Done)
 }
 
@@ -54,48 +53,152 @@ pub(crate) fn read_config(path: Option<&Path>, settings: &[String]) -> Result<Co
     Config::from_parts(file, settings).map_err(|error| Failure::of_usage(error.to_string()))
 }
 
-fn inputs<'a>(traces: impl Iterator<Item = &'a PathBuf>, args: &RunArgs) -> Result<Vec<Input>, Failure> {
-    if let Some(spec) = &args.workload {
-        let input = Input::generated(spec).map_err(|error| Failure::of_usage(error.to_string()))?;
-        return Ok(vec![input]);
+/// The files that results go to, checked before anything runs.
+struct Outputs {
+    json: Option<Output>,
+    csv: Option<Output>,
+}
+
+impl Outputs {
+    fn of(args: &RunArgs) -> Result<Self, Failure> {
+        let at = |path: &Option<PathBuf>| path.as_deref().map(Output::at).transpose();
+        Ok(Self { json: at(&args.json)?, csv: at(&args.csv)? })
     }
-    let options = args.input.open_options()?;
-    Ok(traces.map(|path| Input::Trace { path: path.clone(), options: options.clone() }).collect())
+
+    fn take_stdout(&self) -> bool {
+        [&self.json, &self.csv].into_iter().flatten().any(Output::is_standard)
+    }
 }
 
 /// What was run of what was asked for.
 struct Runs {
     comparison: Comparison,
+    outputs: Outputs,
     /// Every design on every input, each to its end.
     complete: bool,
 }
 
-/// Every input through every design; ctrl-C ends the run in hand and keeps what is done.
-fn run_all(inputs: &[Input], designs: &[String], args: &RunArgs) -> Result<Runs, Failure> {
+impl Runs {
+    fn report(&self, json: &str, args: &RunArgs) -> Result<Outcome, Failure> {
+        if let Some(output) = &self.outputs.json {
+            output.write(&format!("{json}\n"))?;
+        }
+        if let Some(output) = &self.outputs.csv {
+            output.write(&self.comparison.to_csv())?;
+        }
+        if !args.quiet && !self.outputs.take_stdout() {
+            print(&self.comparison.to_table())?;
+        }
+        Ok(if self.complete { Outcome::Done } else { Outcome::Partial })
+    }
+}
+
+/// Every input through every design; ctrl-C ends the run in hand and keeps what is done. Of several inputs one that
+/// cannot be read is named, and the others are run.
+fn run_all<'a>(
+    traces: impl Iterator<Item = &'a PathBuf>,
+    designs: &[String],
+    args: &RunArgs,
+) -> Result<Runs, Failure> {
+    let outputs = Outputs::of(args)?;
     let config = config(args)?;
+    refuse_ignored(&config, designs, args)?;
     let reporter = Reporter::new(args.quiet);
+    let sources = sources(traces, args, &config)?;
     let mut comparison = Comparison::default();
-    for input in inputs {
+    let mut complete = true;
+    for source in &sources {
         if reporter.is_interrupted() {
             break;
         }
-        let plan = Plan::new(&config, input).map_err(|error| failure(&error))?;
-        for design in designs {
-            // A misspelt design should fail before the first one has run for minutes.
-            config.parts(design, plan.resolved()).map_err(|error| Failure::of_usage(error.to_string()))?;
-        }
-        for design in designs {
-            if reporter.is_interrupted() {
-                break;
+        match run_one(source, designs, &config, &reporter, &mut comparison) {
+            Err(failure) if sources.len() > 1 && !failure.is_of_usage() => {
+                eprintln!("wearwell: {}", failure.message);
+                complete = false;
             }
-            let record =
-                plan.run(design, &mut reporter.of_design(design)).map_err(|error| failure(&error))?;
-            comparison.runs.push(record);
+            ended => ended?,
         }
     }
-    let all = comparison.runs.len() == inputs.len() * designs.len();
-    let complete = all && comparison.runs.iter().all(|run| !run.partial);
-    Ok(Runs { comparison, complete })
+    if comparison.runs.is_empty() && !complete {
+        return Err(Failure::of_inputs());
+    }
+    complete &= comparison.runs.len() == sources.len() * designs.len();
+    complete &= comparison.runs.iter().all(|run| !run.partial);
+    Ok(Runs { comparison, outputs, complete })
+}
+
+/// Settings of the command line that no design uses are refused; those that some use are noted.
+fn refuse_ignored(config: &Config, designs: &[String], args: &RunArgs) -> Result<(), Failure> {
+    for ignored in config.ignored(&args.all_settings(), designs) {
+        let sentence = format!(
+            "{} has no effect on {}: it counts when {}",
+            ignored.key,
+            ignored.designs.join(", "),
+            ignored.when
+        );
+        if ignored.by_all {
+            return Err(Failure::of_usage(sentence));
+        }
+        if !args.quiet {
+            eprintln!("wearwell: note: {sentence}");
+        }
+    }
+    Ok(())
+}
+
+/// Where requests come from, as the user said it.
+enum InputSource {
+    Generated(Input),
+    Trace(PathBuf, wearwell_replay::trace::OpenOptions),
+}
+
+fn sources<'a>(
+    traces: impl Iterator<Item = &'a PathBuf>,
+    args: &RunArgs,
+    config: &Config,
+) -> Result<Vec<InputSource>, Failure> {
+    if let Some(spec) = &args.workload {
+        let input = Input::generated_with_seed(spec, config.seed())
+            .map_err(|error| Failure::of_usage(error.to_string()))?;
+        return Ok(vec![InputSource::Generated(input)]);
+    }
+    let options = args.input.open_options()?;
+    Ok(traces.map(|path| InputSource::Trace(path.clone(), options.clone())).collect())
+}
+
+/// One input through every design.
+fn run_one(
+    source: &InputSource,
+    designs: &[String],
+    config: &Config,
+    reporter: &Reporter,
+    comparison: &mut Comparison,
+) -> Result<(), Failure> {
+    let file;
+    let input = match source {
+        InputSource::Generated(input) => input.clone(),
+        InputSource::Trace(path, options) => {
+            file = TraceFile::at(path, options)?;
+            Input::Trace { path: file.path.clone(), options: file.options.clone() }
+        }
+    };
+    let plan = Plan::new(config, &input).map_err(|error| failure(&error))?;
+    if config.content.model.is_some() && !plan.survey().lacks_content {
+        let message = format!("{}: content.model has no effect: every write has content", input.name());
+        return Err(Failure::of_usage(message));
+    }
+    for design in designs {
+        // A misspelt design should fail before the first one has run for minutes.
+        config.parts(design, plan.resolved()).map_err(|error| Failure::of_usage(error.to_string()))?;
+    }
+    for design in designs {
+        if reporter.is_interrupted() {
+            break;
+        }
+        let record = plan.run(design, &mut reporter.of_design(design)).map_err(|error| failure(&error))?;
+        comparison.runs.push(record);
+    }
+    Ok(())
 }
 
 fn failure(error: &ReplayError) -> Failure {
@@ -103,29 +206,4 @@ fn failure(error: &ReplayError) -> Failure {
         ReplayError::Config(_) | ReplayError::Content(_) => Failure::of_usage(error.to_string()),
         _ => Failure::of_run(error),
     }
-}
-
-fn output(runs: &Runs, json: &str, args: &RunArgs) -> Result<Outcome, Failure> {
-    if let Some(path) = &args.json {
-        write_whole(path, &format!("{json}\n"))?;
-    }
-    if let Some(path) = &args.csv {
-        write_whole(path, &runs.comparison.to_csv())?;
-    }
-    let to_stdout = [&args.json, &args.csv].into_iter().flatten().any(|path| path == Path::new("-"));
-    if !args.quiet && !to_stdout {
-        print!("{}", runs.comparison.to_table());
-    }
-    Ok(if runs.complete { Outcome::Done } else { Outcome::Partial })
-}
-
-/// Writes a file so that a reader sees the old one or the whole new one.
-fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
-    let describe = |error: std::io::Error| Failure::of_usage(format!("{}: {error}", path.display()));
-    if path == Path::new("-") {
-        return std::io::stdout().write_all(text.as_bytes()).map_err(describe);
-    }
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    fs::write(&partial, text).and_then(|()| fs::rename(&partial, path)).map_err(describe)
 }

@@ -1,50 +1,96 @@
 //! `trace info`, `trace convert`, `trace formats`.
 
-use std::fs::{self, File};
+use std::fmt::Write as _;
+use std::fs::File;
 use std::io::BufWriter;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use wearwell_replay::report::grouped;
 use wearwell_replay::trace::{self, CsvWriter, Format, NativeWriter, OpenOptions, TraceInfo, TraceWriter};
 
 use crate::args::{InputArgs, TraceCommand};
+use crate::input::TraceFile;
+use crate::output::{Output, print};
 use crate::{Failure, Outcome};
 
 pub(crate) fn trace(command: &TraceCommand) -> Result<Outcome, Failure> {
     match command {
         TraceCommand::Info { traces, input, json } => {
-            let options = input.open_options()?;
-            let mut outcome = Outcome::Done;
-            for path in traces {
-                let info = TraceInfo::of_file(path, &options).map_err(|error| Failure::of_run(&error))?;
-                if info.damage.is_some() {
-                    outcome = Outcome::Partial;
-                }
-                show(path, &info, *json)?;
-            }
-            Ok(outcome)
+            let infos = Infos::of(traces, &input.open_options()?);
+            let text = if *json { infos.to_json()? } else { infos.to_text() };
+            print(&text)?;
+            infos.outcome()
         }
         TraceCommand::Convert { from, to, provenance, input } => convert(from, to, provenance, input),
         TraceCommand::Formats => {
-            for format in Format::ALL {
-                println!("{:16} {}", format.name(), format.description());
-            }
+            let line = |format: Format| format!("{:16} {}\n", format.name(), format.description());
+            print(&Format::ALL.into_iter().map(line).collect::<String>())?;
             Ok(Outcome::Done)
         }
     }
 }
 
-fn show(path: &Path, info: &TraceInfo, json: bool) -> Result<(), Failure> {
-    if json {
-        let text = serde_json::to_string_pretty(info).map_err(|error| Failure::of_run(&error))?;
-        println!("{text}");
-    } else {
-        println!("{}", path.display());
-        for (name, value) in rows(info) {
-            println!("  {name:24} {value}");
+/// What several traces hold; those that cannot be read are named and left out.
+struct Infos {
+    infos: Vec<(String, TraceInfo)>,
+    unreadable: usize,
+    /// Whether exactly one trace was asked for.
+    single: bool,
+}
+
+impl Infos {
+    fn of(traces: &[PathBuf], options: &OpenOptions) -> Self {
+        let mut infos = Self { infos: Vec::new(), unreadable: 0, single: traces.len() == 1 };
+        for path in traces {
+            let info = TraceFile::at(path, options).and_then(|file| {
+                let info = TraceInfo::of_file(&file.path, &file.options);
+                let info = info.map_err(|error| Failure::of_run(&error))?;
+                Ok((file.options.name_of(path), info))
+            });
+            match info {
+                Ok(info) => infos.infos.push(info),
+                Err(failure) => {
+                    eprintln!("wearwell: {}", failure.message);
+                    infos.unreadable += 1;
+                }
+            }
         }
+        infos
     }
-    Ok(())
+
+    /// One object for one trace, a list of objects with their paths for several.
+    fn to_json(&self) -> Result<String, Failure> {
+        let whole = |value: serde_json::Result<String>| value.map_err(|error| Failure::of_run(&error));
+        if let ([(_, info)], true) = (&self.infos[..], self.single) {
+            return Ok(whole(serde_json::to_string_pretty(info))? + "\n");
+        }
+        let mut list = Vec::new();
+        for (path, info) in &self.infos {
+            let mut value = serde_json::to_value(info).map_err(|error| Failure::of_run(&error))?;
+            value["path"] = path.as_str().into();
+            list.push(value);
+        }
+        Ok(whole(serde_json::to_string_pretty(&list))? + "\n")
+    }
+
+    fn to_text(&self) -> String {
+        let mut text = String::new();
+        for (path, info) in &self.infos {
+            let _ = writeln!(text, "{path}");
+            for (name, value) in rows(info) {
+                let _ = writeln!(text, "  {name:24} {value}");
+            }
+        }
+        text
+    }
+
+    fn outcome(&self) -> Result<Outcome, Failure> {
+        if self.infos.is_empty() {
+            return Err(Failure::of_inputs());
+        }
+        let is_whole = self.unreadable == 0 && self.infos.iter().all(|(_, info)| info.damage.is_none());
+        Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
+    }
 }
 
 fn rows(info: &TraceInfo) -> Vec<(&'static str, String)> {
@@ -92,30 +138,28 @@ fn rows(info: &TraceInfo) -> Vec<(&'static str, String)> {
 /// Converts into a file beside the output, which gets its name when it is whole: a failed conversion leaves nothing, and
 /// a trace may be converted onto itself.
 fn convert(from: &Path, to: &Path, provenance: &str, input: &InputArgs) -> Result<Outcome, Failure> {
-    let mut unfinished = to.as_os_str().to_owned();
-    unfinished.push(".partial");
-    let unfinished = Path::new(&unfinished);
-    let is_csv = to.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv"));
-    let converted = convert_into(from, unfinished, is_csv, provenance, input);
-    if converted.is_ok() {
-        fs::rename(unfinished, to)
-            .map_err(|error| Failure::of_usage(format!("{}: {error}", to.display())))?;
-    } else {
-        let _ = fs::remove_file(unfinished);
+    let output = Output::at(to)?;
+    if output.is_standard() {
+        return Err(Failure::of_usage("a trace is converted into a file, not to standard output"));
     }
-    converted
+    let ending = to.extension().map(|ending| ending.to_ascii_lowercase());
+    let is_csv = match ending.as_deref().and_then(std::ffi::OsStr::to_str) {
+        Some("csv") => true,
+        Some("wwt") => false,
+        _ if output.is_special() => false,
+        _ => {
+            let message = format!("{}: a converted trace is called .wwt (native) or .csv", to.display());
+            return Err(Failure::of_usage(message));
+        }
+    };
+    let options = OpenOptions { bytes: false, ..input.open_options()? };
+    let file = TraceFile::at(from, &options)?;
+    output.write_with(|to| convert_into(&file, to, is_csv, provenance))
 }
 
-fn convert_into(
-    from: &Path,
-    to: &Path,
-    is_csv: bool,
-    provenance: &str,
-    input: &InputArgs,
-) -> Result<Outcome, Failure> {
-    let options = OpenOptions { bytes: false, ..input.open_options()? };
-    let mut reader = trace::open(from, &options).map_err(|error| Failure::of_run(&error))?;
-    let out = File::create(to).map_err(|error| Failure::of_usage(format!("{}: {error}", to.display())))?;
+fn convert_into(from: &TraceFile, to: &Path, is_csv: bool, provenance: &str) -> Result<Outcome, Failure> {
+    let mut reader = trace::open(&from.path, &from.options).map_err(|error| Failure::of_run(&error))?;
+    let out = File::create(to).map_err(|error| Failure::of_output(to, &error))?;
     let out = BufWriter::new(out);
     let mut writer: Box<dyn TraceWriter> = if is_csv {
         Box::new(CsvWriter::new(out).map_err(|error| Failure::of_run(&error))?)

@@ -497,6 +497,197 @@ mod interruption {
     }
 }
 
+/// Runs a command of a shell, in which `$W` is the program and `$1`, `$2`, .. the arguments.
+fn shell(script: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new("bash");
+    command.env("W", env!("CARGO_BIN_EXE_wearwell")).args(["-o", "pipefail", "-c", script, "bash"]);
+    command.args(arguments).output().unwrap()
+}
+
+#[test]
+fn a_closed_pipe_is_no_panic() {
+    let fixture = Fixture::new(400);
+    let trace = fixture.path("trace.csv");
+    for command in [
+        "devices",
+        "designs",
+        "workloads",
+        "config",
+        "completions bash",
+        "trace formats",
+        "trace info $1",
+        "replay $1",
+        "compare $1 --designs page-map,dftl --json -",
+    ] {
+        let output = shell(&format!("$W {command} | true"), &[&trace]);
+        assert_eq!(output.status.code(), Some(DONE), "{command}: {}", stderr(&output));
+        assert!(!stderr(&output).contains("panicked"), "{command}: {}", stderr(&output));
+    }
+    let full = shell("$W devices > /dev/full", &[]);
+    assert_eq!(full.status.code(), Some(USAGE));
+    assert!(stderr(&full).contains("standard output: No space left"), "{}", stderr(&full));
+}
+
+#[test]
+fn a_trace_can_come_through_a_pipe_or_standard_input() {
+    let fixture = Fixture::new(2000);
+    let trace = fixture.path("trace.csv");
+    let programs = |output: &Output| -> Value {
+        assert_eq!(output.status.code(), Some(DONE), "{}", stderr(output));
+        serde_json::from_str::<Value>(&stdout(output)).unwrap()["programs"].clone()
+    };
+    let file = programs(&shell("$W replay $1 --json -", &[&trace]));
+    assert_eq!(programs(&shell("cat $1 | $W replay - --json -", &[&trace])), file);
+    assert_eq!(programs(&shell("gzip -c $1 | $W replay - --json -", &[&trace])), file);
+    assert_eq!(programs(&shell("$W replay <(cat $1) --json -", &[&trace])), file);
+    let named = shell("cat $1 | $W replay - --json -", &[&trace]);
+    let record: Value = serde_json::from_str(&stdout(&named)).unwrap();
+    assert_eq!(record["trace"]["path"], "standard input");
+}
+
+#[test]
+fn results_go_through_pipes_and_links_and_never_replace_them() {
+    let fixture = Fixture::new(400);
+    let (trace, pipe, link, target) =
+        (fixture.path("trace.csv"), fixture.path("pipe"), fixture.path("link"), fixture.path("target"));
+    let piped = shell("mkfifo $2; $W replay $1 -q --json $2 & cat $2; wait $!", &[&trace, &pipe]);
+    assert_eq!(serde_json::from_str::<Value>(&stdout(&piped)).unwrap()["host_page_writes"], 300);
+    assert!(!fs::metadata(&pipe).unwrap().is_file(), "the pipe is still a pipe");
+    fs::write(&target, "old").unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    ends_with(DONE, &["replay", &trace, "-q", "--csv", &link]);
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(fs::read_to_string(&target).unwrap().starts_with("trace,design"));
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_refused_before_the_run() {
+    let fixture = Fixture::new(10);
+    let folder = fixture.path("");
+    let missing = fixture.path("nowhere/run.json");
+    // The trace does not exist either: the output is what the message is about.
+    is_refused(USAGE, &["replay", "no.csv", "--json", &missing], &["nowhere/run.json", "No such file"]);
+    is_refused(USAGE, &["replay", "no.csv", "--json", &folder], &["directory"]);
+}
+
+#[test]
+fn one_unreadable_input_does_not_end_the_others() {
+    let fixture = Fixture::new(400);
+    let (trace, missing) = (fixture.path("trace.csv"), fixture.path("missing.csv"));
+    let output = wearwell(&["compare", &missing, &trace, "--designs", "page-map", "-q", "--csv", "-"]);
+    assert_eq!(output.status.code(), Some(PARTIAL));
+    assert!(stderr(&output).contains("missing.csv"), "{}", stderr(&output));
+    assert_eq!(stdout(&output).lines().count(), 2, "a header and the run of the other input");
+    let infos = wearwell(&["trace", "info", &missing, &trace, &trace, "--json"]);
+    assert_eq!(infos.status.code(), Some(PARTIAL));
+    let list: Value = serde_json::from_str(&stdout(&infos)).unwrap();
+    assert_eq!((list.as_array().unwrap().len(), &list[0]["path"]), (2, &trace.as_str().into()));
+}
+
+#[test]
+fn an_input_without_requests_is_no_success() {
+    let fixture = Fixture::new(0);
+    is_refused(FAILED, &["replay", &fixture.path("trace.csv")], &["no request"]);
+    fs::write(fixture.file("empty.csv"), "").unwrap();
+    is_refused(FAILED, &["replay", &fixture.path("empty.csv")], &["empty"]);
+    is_refused(USAGE, &["replay", "--workload", "uniform:", "--requests", "0"], &["replay.requests is 0"]);
+    // Only queued requests: the stage that is read by default has none.
+    let queued = "  8,0    1        1     0.000000000   697  Q   W 223490 + 8 [kjournald]\n";
+    fs::write(fixture.file("queued.txt"), queued).unwrap();
+    is_refused(FAILED, &["replay", &fixture.path("queued.txt")], &["no request", "stage D", "--action"]);
+}
+
+#[test]
+fn the_seed_reaches_the_generator() {
+    let programs = |seed: &str, workload: &str| {
+        let arguments = ["replay", "--workload", workload, "--seed", seed, "--json", "-"];
+        serde_json::from_str::<Value>(&ends_with(DONE, &arguments)).unwrap()["programs"].clone()
+    };
+    let load = "zipf:pages=3000,requests=30000";
+    assert_ne!(programs("1", load), programs("2", load));
+    assert_eq!(programs("2", load), programs("2", load));
+    let own = "zipf:pages=3000,requests=30000,seed=9";
+    assert_eq!(programs("1", own), programs("2", own), "a seed in the specification stays");
+}
+
+#[test]
+fn settings_that_a_run_would_ignore_are_refused() {
+    let fixture = Fixture::new(400);
+    let trace = fixture.path("trace.csv");
+    for (arguments, key) in [
+        (vec!["--design", "geckoftl", "--set", "recycle.policy=inf"], "recycle.policy"),
+        (vec!["--set", "gc.d=4"], "gc.d"),
+        (vec!["--queue-depth", "8"], "replay.queue_depth"),
+        (vec!["--timing", "event", "--queue-depth", "8"], "replay.queue_depth"),
+        (vec!["--set", "timing.suspend=true"], "timing.suspend"),
+        (vec!["--arrival", "closed"], "replay.arrival"),
+        (vec!["--set", "buffer.policy=slru"], "buffer.policy"),
+        (vec!["--set", "precondition.share=0.2"], "precondition.share"),
+        (vec!["--design", "recyclable", "--content", "dup:share=0.5"], "content.model"),
+    ] {
+        // Every write of this trace has content.
+        fs::write(
+            fixture.file("written.csv"),
+            "time_ns,op,offset_bytes,len_bytes,device,fingerprints\n0,W,0,4096,0,7\n",
+        )
+        .unwrap();
+        let written = fixture.path("written.csv");
+        let arguments = [vec!["replay", &written], arguments].concat();
+        is_refused(USAGE, &arguments, &[key, "no effect"]);
+    }
+    let several = ["compare", &trace, "--designs", "page-map,recyclable", "--set", "recycle.policy=inf"];
+    let output = wearwell(&several);
+    assert_eq!(output.status.code(), Some(DONE));
+    assert!(
+        stderr(&output).contains("note: recycle.policy has no effect on page-map"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn an_absurd_over_provisioning_is_refused() {
+    for share in ["7", "0.00001", "0"] {
+        let arguments = ["replay", "--workload", "uniform:pages=1000", "--over-provisioning", share];
+        is_refused(USAGE, &arguments, &["device.over_provisioning", "0.005 to 4"]);
+    }
+}
+
+#[test]
+fn a_capture_without_its_sizes_is_refused_unless_that_is_wanted() {
+    let fixture = Fixture::new(0);
+    let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../replay/tests/data/small.ops");
+    fs::copy(capture, fixture.file("alone.ops")).unwrap();
+    let alone = fixture.path("alone.ops");
+    is_refused(FAILED, &["replay", &alone], &["no .psz file", "--without-sidecars"]);
+    ends_with(DONE, &["replay", &alone, "--without-sidecars"]);
+}
+
+#[test]
+fn header_lines_and_any_columns_are_read() {
+    let fixture = Fixture::new(0);
+    let info = |text: &str, options: &[&str]| -> Value {
+        fs::write(fixture.file("any.csv"), text).unwrap();
+        let path = fixture.path("any.csv");
+        let arguments = [&["trace", "info", "--json", &path], options].concat();
+        serde_json::from_str(&ends_with(DONE, &arguments)).unwrap()
+    };
+    let msr = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n128166372003061629,usr,0,Read,4096,512,41\n";
+    assert_eq!(info(msr, &[])["format"], "msr");
+    let alibaba = "device_id,opcode,offset,length,timestamp\n1,W,0,4096,5\n";
+    assert_eq!(info(alibaba, &[])["format"], "alibaba");
+    let own = "when;what;where;long\n0.5;write;8;16\n0.7;read;8;16\n";
+    let columns = "t=1,op=2,offset=3,length=4,unit=s,separator=semicolon,addresses=sectors";
+    let counted = info(own, &["--columns", columns]);
+    assert_eq!((&counted["requests"]["write"], &counted["requests"]["read"]), (&1.into(), &1.into()));
+    assert_eq!((&counted["pages"]["write"], &counted["duration_ns"]), (&2.into(), &200_000_000.into()));
+    is_refused(
+        USAGE,
+        &["trace", "info", "x", "--columns", "t=1,op=1"],
+        &["op, offset and length are needed"],
+    );
+}
+
 #[test]
 fn reproduce_refuses_what_it_does_not_know() {
     let folder = tempfile::tempdir().unwrap();

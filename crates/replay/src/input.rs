@@ -46,6 +46,23 @@ impl Input {
         spec.parse().map(|spec| Self::Workload(Box::new(spec))).map_err(among_all)
     }
 
+    /// As [`Self::generated`], with this seed if the specification names none.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn generated_with_seed(spec: &str, seed: u64) -> Result<Self, SpecError> {
+        let (generator, content) = spec.split_once('+').map_or((spec, None), |(a, b)| (a, Some(b)));
+        let names_seed = generator
+            .split_once(':')
+            .is_some_and(|(_, keys)| keys.split(',').any(|pair| pair.trim_start().starts_with("seed=")));
+        if names_seed {
+            return Self::generated(spec);
+        }
+        let separator = if generator.contains(':') { ',' } else { ':' };
+        let content = content.map_or_else(String::new, |content| format!("+{content}"));
+        Self::generated(&format!("{generator}{separator}seed={seed}{content}"))
+    }
+
     /// Opens the input at its first request.
     ///
     /// # Errors
@@ -61,7 +78,7 @@ impl Input {
     /// What the input is called in a report.
     pub fn name(&self) -> String {
         match self {
-            Self::Trace { path, .. } => path.display().to_string(),
+            Self::Trace { path, options } => options.name_of(path),
             Self::Workload(spec) => spec.to_string(),
             Self::Host(spec) => spec.to_string(),
         }

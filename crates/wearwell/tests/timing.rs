@@ -618,7 +618,7 @@ fn blocking_collections_scan_before_they_copy() {
 #[test]
 fn a_scan_holds_up_scans_and_stores() {
     let scan = |plane| FlashOp::scan(Some(PlaneId(plane)), u64::from(NVRAM_LINE_BYTES) * 10_000);
-    let store = ControllerWork { own_ns: 0, nvram_ns: 125 };
+    let store = ControllerWork { own_ns: 0, nvram_ns: 125, codec_ns: 0 };
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = Timing::new(mode, &geometry(2, 1, 1), FLASH, keeping());
         timing.submit(RequestKind::Write, 0, &[scan(0)]);

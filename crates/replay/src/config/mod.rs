@@ -6,9 +6,10 @@
 //! run record in full.
 //!
 //! Here are the sections about the device and the run; `timing.rs`, `content.rs`, `metadata.rs` and `lifetime.rs` have those of
-//! the mechanisms, `read.rs` reads, `resolve.rs` works out what a run uses.
+//! the mechanisms, `read.rs` reads, `resolve.rs` works out what a run uses, `effect.rs` knows what it would ignore.
 
 mod content;
+mod effect;
 mod lifetime;
 mod metadata;
 mod read;
@@ -18,6 +19,7 @@ mod timing;
 use serde::{Deserialize, Serialize};
 
 pub use content::{ContentConfig, DeltaConfig, RecycleConfig, RecyclePolicy, RemapConfig, ReverseMapName};
+pub use effect::Ignored;
 pub use lifetime::{LifetimeConfig, LifetimeSchemes};
 pub use metadata::{
     DftlConfig, DirectoryName, GeckoConfig, IdentificationName, MappingConfig, MergeName, MetadataName,

@@ -63,6 +63,14 @@ pub enum ReplayError {
     /// The content model.
     #[error("content model: {0}")]
     Content(String),
+    /// The input is empty.
+    #[error("{input}: there is no request in it{hint}")]
+    NoRequests {
+        /// The input.
+        input: String,
+        /// What may help.
+        hint: String,
+    },
 }
 
 /// What a run is doing.

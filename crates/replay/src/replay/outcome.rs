@@ -177,12 +177,13 @@ impl Run<'_> {
         gathered.mean_us(answered.mean_ns / 1e3, answered.count)
     }
 
-    /// The time that the measured part took: the trace's, or the device's where arrival depends on completions. Writes
-    /// that are not paid for yet take the time until the next one could start.
+    /// The time that the measured part took: the trace's times `replay.time_scale`, or the device's where arrival depends
+    /// on completions. Writes that are not paid for yet take the time until the next one could start.
     fn elapsed_s(&self) -> f64 {
-        let Some(timing) = &self.timing else { return self.duration_s() };
+        let arrivals_s = self.duration_s() * self.plan.config.replay.time_scale.unwrap_or(1.0);
+        let Some(timing) = &self.timing else { return arrivals_s };
         if self.plan.config.replay.arrival == Arrival::Open {
-            return self.duration_s();
+            return arrivals_s;
         }
         let now_ns = timing.now_ns();
         let owed_ns = self.managed.as_ref().map_or(0, |managed| managed.owed_ns(&self.device, now_ns));

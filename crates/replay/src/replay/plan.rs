@@ -6,10 +6,10 @@ use wearwell::content::mix;
 use super::{OnProgress, ReplayError, Run};
 use crate::config::{Addresses, Config, ConfigError, Precondition, Resolved};
 use crate::content_model::Spec as ContentSpec;
-use crate::input::{Input, Survey};
+use crate::input::{Input, Requests, Survey};
 use crate::process;
 use crate::record::RunRecord;
-use crate::trace::{OpenOptions, PAGE_BYTES};
+use crate::trace::{Format, OpenOptions, PAGE_BYTES};
 
 /// What all designs of a comparison share: the surveyed input and the resolved device.
 #[derive(Debug)]
@@ -31,6 +31,9 @@ impl<'a> Plan<'a> {
     pub fn new(config: &'a Config, input: &'a Input) -> Result<Self, ReplayError> {
         let aging = aging_input(config, input);
         let survey = input.survey(aging.as_ref())?;
+        if survey.requests == 0 {
+            return Err(ReplayError::NoRequests { input: input.name(), hint: hint_of_stage(input) });
+        }
         let resolved = config.resolve(survey.footprint_pages)?;
         let model = config.content.model.as_deref().unwrap_or("unique");
         let content = model
@@ -121,12 +124,28 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// What else may be read from a trace in which requests have several stages.
+fn hint_of_stage(input: &Input) -> String {
+    let (Input::Trace { options, .. }, Ok(Requests::Trace(reader))) = (input, input.open()) else {
+        return String::new();
+    };
+    let has_stages = matches!(reader.format(), Format::Blkparse | Format::Blktrace | Format::Wiscsee);
+    let stage = options.action.letter();
+    if has_stages {
+        format!(" at stage {stage}; --action D, Q or C reads another stage")
+    } else {
+        String::new()
+    }
+}
+
 /// The trace that ages the device, read like the input except for its format, which may be another.
 fn aging_input(config: &Config, input: &Input) -> Option<Input> {
     let precondition = &config.precondition;
     let path = precondition.trace.as_ref().filter(|_| precondition.mode == Precondition::Aged)?;
     let options = match input {
-        Input::Trace { options, .. } => OpenOptions { format: None, ..options.clone() },
+        Input::Trace { options, .. } => {
+            OpenOptions { format: None, columns: None, name: None, ..options.clone() }
+        }
         Input::Workload(_) | Input::Host(_) => OpenOptions::default(),
     };
     Some(Input::Trace { path: path.into(), options })

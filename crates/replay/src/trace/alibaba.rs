@@ -9,6 +9,7 @@ pub(crate) struct Alibaba;
 
 impl LineFormat for Alibaba {
     const FORMAT: Format = Format::Alibaba;
+    const MAY_HAVE_HEADER: bool = true;
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
         let mut fields = Commas::new(line);

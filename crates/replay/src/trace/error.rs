@@ -56,6 +56,12 @@ pub enum TraceError {
         /// What the decompressor or the reader said.
         source: io::Error,
     },
+    /// There is nothing in the file.
+    #[error("{file}: the file is empty")]
+    Empty {
+        /// The file.
+        file: String,
+    },
     /// No format recognises the first records.
     #[error("{file}: not a trace in a known format (first bytes `{start}`); name one of {}", Format::names())]
     Unknown {

@@ -20,7 +20,7 @@ use super::mqsim::MqSim;
 use super::msr::Msr;
 use super::nbd::Nbd;
 use super::open::{OpenOptions, TimeUnit};
-use super::reader::LineFormat;
+use super::reader::{LineFormat, is_header};
 use super::spc::Spc;
 use super::systor::Systor;
 use super::tencent::Tencent;
@@ -39,6 +39,8 @@ pub enum Format {
     Native,
     /// Our documented CSV.
     Csv,
+    /// A CSV whose columns the user describes.
+    Columns,
     /// Our block captures with page contents.
     Capture,
     /// FIU, with content digests.
@@ -77,9 +79,10 @@ pub enum Format {
 
 impl Format {
     /// Every format, in the order of a listing.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Native,
         Self::Csv,
+        Self::Columns,
         Self::Capture,
         Self::Fiu,
         Self::Blkparse,
@@ -120,6 +123,9 @@ impl Format {
             }
             Self::Csv => {
                 ("csv", "Wearwell CSV: time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes")
+            }
+            Self::Columns => {
+                ("columns", "any CSV, described with --columns t=1,op=2,offset=3,length=4,unit=us")
             }
             Self::Capture => ("capture", "block capture NAME.ops with page contents in files beside it"),
             Self::Fiu => ("fiu", "FIU (I/O Deduplication): blkparse columns with MD5 of pages or sectors"),
@@ -207,8 +213,12 @@ fn text_candidates(lines: &[&[u8]], options: &OpenOptions) -> Vec<Format> {
 }
 
 /// Whether the parser takes all of the lines.
-fn reads(mut format: impl LineFormat, lines: &[&[u8]]) -> bool {
+fn reads<F: LineFormat>(mut format: F, lines: &[&[u8]]) -> bool {
     let mut request = Request::default();
+    let lines = match lines {
+        [first, rest @ ..] if !rest.is_empty() && is_header::<F>(first) => rest,
+        _ => lines,
+    };
     let mut read = |line: &&[u8]| -> Result<_, Bad> {
         request.clear();
         format.parse(line, &mut request)

@@ -15,6 +15,7 @@ mod blkparse;
 mod blktrace;
 mod capture;
 mod chunk;
+mod columns;
 mod convert;
 mod csv;
 mod disksim;
@@ -45,6 +46,7 @@ use std::ops::Range;
 use wearwell::address::RemapMode;
 use wearwell::content::Descriptor;
 
+pub use columns::{Columns, ColumnsError};
 pub use convert::{TraceWriter, convert};
 pub use csv::CsvWriter;
 pub use error::{Rejected, TraceError};

@@ -12,6 +12,7 @@ pub(crate) struct Msr;
 
 impl LineFormat for Msr {
     const FORMAT: Format = Format::Msr;
+    const MAY_HAVE_HEADER: bool = true;
 
     #[inline]
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {

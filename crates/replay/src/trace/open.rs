@@ -8,6 +8,7 @@ use super::alibaba::Alibaba;
 use super::blkparse::Blkparse;
 use super::blktrace::Blktrace;
 use super::capture::Capture;
+use super::columns::Columns;
 use super::csv::Csv;
 use super::disksim::DiskSim;
 use super::fio::FioLog;
@@ -100,6 +101,19 @@ pub struct OpenOptions {
     pub skip_bad_lines: bool,
     /// Fill [`super::Request::bytes`] from a capture's `.pages` file.
     pub bytes: bool,
+    /// Read a capture although files beside it are missing: what they say of its pages is then unknown.
+    pub without_sidecars: bool,
+    /// The columns of [`Format::Columns`].
+    pub columns: Option<Columns>,
+    /// What the trace is called in messages and records, if not by its path.
+    pub name: Option<String>,
+}
+
+impl OpenOptions {
+    /// What the trace at this path is called.
+    pub fn name_of(&self, path: &Path) -> String {
+        self.name.clone().unwrap_or_else(|| path.display().to_string())
+    }
 }
 
 /// Opens a trace file.
@@ -108,10 +122,10 @@ pub struct OpenOptions {
 /// [`TraceError::Open`] if it cannot be read, [`TraceError::Unknown`] or [`TraceError::Ambiguous`] if the format
 /// cannot be told, [`TraceError::NeedsOption`] if the format needs an option.
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn TraceReader>, TraceError> {
-    let open_error = |source| TraceError::Open { file: path.display().to_string(), source };
+    let open_error = |source| TraceError::Open { file: options.name_of(path), source };
     let file = File::open(path).map_err(open_error)?;
-    let sidecars = || Sidecars::beside(path, options.bytes).map_err(open_error);
-    open_with(file, path.display().to_string(), options, sidecars)
+    let sidecars = || Sidecars::beside(path, options).map_err(open_error);
+    open_with(file, options.name_of(path), options, sidecars)
 }
 
 /// Opens a trace from a stream; `name` is for messages. A capture has then no files beside it.
@@ -136,6 +150,7 @@ fn open_with(
     let mut source = Source::new(decompress(raw).map_err(open_error)?);
     let format = match options.format {
         Some(format) => format,
+        None if options.columns.is_some() => Format::Columns,
         None => detect(&mut source, &file, options)?,
     };
     let tally = Tally::new(file, options.skip_bad_lines);
@@ -151,6 +166,7 @@ fn detect(source: &mut Source, file: &str, options: &OpenOptions) -> Result<Form
     let candidates = Format::candidates(head, complete, options);
     match candidates[..] {
         [format] => Ok(format),
+        [] if head.is_empty() => Err(TraceError::Empty { file: file.to_owned() }),
         [] => {
             let start = head[..head.len().min(40)].escape_ascii().to_string();
             Err(TraceError::Unknown { file: file.to_owned(), start })
@@ -169,6 +185,14 @@ fn reader(
     Ok(match format {
         Format::Native => Box::new(NativeReader::new(source, tally)?),
         Format::Csv => Box::new(TextReader::new(source, Csv::default(), tally)),
+        Format::Columns => {
+            let columns = options.columns.clone().ok_or_else(|| TraceError::NeedsOption {
+                file: tally.file.clone(),
+                format,
+                reason: "is a CSV of anybody's: say which column holds what",
+            })?;
+            Box::new(TextReader::new(source, columns, tally))
+        }
         Format::Capture => Box::new(TextReader::new(source, Capture::default(), tally)),
         Format::Fiu => Box::new(TextReader::new(source, Fiu::default(), tally)),
         Format::Blkparse => Box::new(TextReader::new(source, Blkparse::new(action), tally)),

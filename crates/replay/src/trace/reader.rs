@@ -52,6 +52,8 @@ pub(crate) enum Parsed {
 /// Parser of one line. `into` comes cleared; the time is in nanoseconds with any base.
 pub(crate) trait LineFormat: Send {
     const FORMAT: Format;
+    /// Whether files are found with a first line that names the columns.
+    const MAY_HAVE_HEADER: bool = false;
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad>;
 }
@@ -128,6 +130,12 @@ pub(crate) fn check_limits(request: &Request) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// Whether a first line that does not parse names the columns: a name stands in every column, so it has no digit where a
+/// request has at least an address.
+pub(crate) fn is_header<F: LineFormat>(line: &[u8]) -> bool {
+    F::MAY_HAVE_HEADER && line.iter().any(u8::is_ascii_alphabetic) && !line.iter().any(u8::is_ascii_digit)
+}
+
 /// A reader of a text format.
 pub(crate) struct TextReader<F> {
     source: Source,
@@ -159,6 +167,7 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
     fn next(&mut self, into: &mut Request) -> Result<bool, TraceError> {
         loop {
             self.line += 1;
+            let is_first = self.line == 1;
             let line = match self.source.line() {
                 Ok(Line::Whole(range)) => self.source.bytes(range),
                 Ok(Line::TooLong) => {
@@ -178,6 +187,7 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
             let accepted = match parsed {
                 Ok(Parsed::Request) => self.tally.accept(into),
                 Ok(Parsed::Other) => continue,
+                Err(_) if is_first && is_header::<F>(line) => continue,
                 Err(bad) => Err(bad),
             };
             match accepted {

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use wearwell::content::Descriptor;
 
 use super::PAGE_BYTES;
+use super::open::OpenOptions;
 use super::source::{Source, decompressed};
 
 /// Distinct contents whose sizes are kept; bounds the memory for a damaged file.
@@ -25,8 +26,20 @@ pub(crate) struct Sidecars {
 }
 
 impl Sidecars {
-    /// Opens what is there. `with_bytes` asks for the bytes, which must then exist.
-    pub(crate) fn beside(path: &Path, with_bytes: bool) -> io::Result<Self> {
+    /// Opens the files beside a capture. Bytes must be there if they are asked for, and tell all sizes; else the sizes of
+    /// compressed pages and deltas must be there unless the options say otherwise, because without them compression and
+    /// delta encoding would silently find nothing to do.
+    pub(crate) fn beside(path: &Path, options: &OpenOptions) -> io::Result<Self> {
+        let with_bytes = options.bytes;
+        for (kind, what) in [("psz", "compressed sizes"), ("wdelta", "delta sizes")] {
+            if !options.without_sidecars && !with_bytes && find(path, kind).is_none() {
+                let message = format!(
+                    "no .{kind} file ({what}) beside the capture: put it there, replay the bytes (--bytes), or take these \
+                     sizes as unknown (--without-sidecars)"
+                );
+                return Err(io::Error::new(io::ErrorKind::NotFound, message));
+            }
+        }
         let sizes = find(path, "psz").map(|file| read_sizes(decompressed(&file)?)).transpose()?;
         let deltas = find(path, "wdelta").map(|file| decompressed(&file)).transpose()?;
         let pages = match find(path, "pages") {

@@ -12,6 +12,7 @@ pub(crate) struct Spc;
 
 impl LineFormat for Spc {
     const FORMAT: Format = Format::Spc;
+    const MAY_HAVE_HEADER: bool = true;
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
         let mut fields = Commas::new(line);

@@ -11,6 +11,7 @@ pub(crate) struct Tencent;
 
 impl LineFormat for Tencent {
     const FORMAT: Format = Format::Tencent;
+    const MAY_HAVE_HEADER: bool = true;
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
         let mut fields = Commas::new(line);

@@ -271,9 +271,9 @@ fn read_shares(options: &Options) -> Result<(f64, f64), SpecError> {
     let read = options.number("read", 0.0..=1.0)?;
     let trim = options.number("trim", 0.0..=1.0)?.unwrap_or(0.0);
     let read = read.unwrap_or_else(|| write.map_or(0.0, |write| rest_of(write + trim)));
-    let total = write.unwrap_or(0.0) + read + trim;
+    let total = write.unwrap_or(0.0) + read.max(0.0) + trim;
     let complete = write.is_none() && total <= 1.0 + 1e-9 || (total - 1.0).abs() <= 1e-9;
-    if read < 0.0 || !complete {
+    if !complete {
         return Err(SpecError::Conflict(format!("write, read and trim share sum to {total}, not to 1")));
     }
     Ok((read, trim))

@@ -1,0 +1,53 @@
+//! Traces as the user names them: files, pipes and standard input.
+//!
+//! A trace is read more than once: for its extent, for its checksum and by every design. What can be read only once is
+//! therefore copied to a temporary file first, as it comes (compressed traces stay compressed).
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempPath;
+use wearwell_replay::trace::OpenOptions;
+
+use crate::Failure;
+use crate::output::is_standard;
+
+/// A trace that can be opened again and again.
+pub(crate) struct TraceFile {
+    pub(crate) path: PathBuf,
+    pub(crate) options: OpenOptions,
+    /// Removes the copy at the end.
+    _copy: Option<TempPath>,
+}
+
+impl TraceFile {
+    /// Copies what is no regular file.
+    ///
+    /// # Errors
+    /// It cannot be read, or there is no room for the copy.
+    pub(crate) fn at(path: &Path, options: &OpenOptions) -> Result<Self, Failure> {
+        let options = options.clone();
+        let is_stream = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
+        if !is_standard(path) && !is_stream {
+            return Ok(Self { path: path.to_owned(), options, _copy: None });
+        }
+        let name = if is_standard(path) { "standard input".into() } else { path.display().to_string() };
+        let copied = copy(path).map_err(|error| Failure::of_input(&name, &error))?;
+        Ok(Self {
+            path: copied.to_path_buf(),
+            options: OpenOptions { name: Some(name), ..options },
+            _copy: Some(copied),
+        })
+    }
+}
+
+fn copy(path: &Path) -> io::Result<TempPath> {
+    let (mut copy, copied) = tempfile::NamedTempFile::with_prefix("wearwell-")?.into_parts();
+    if is_standard(path) {
+        io::copy(&mut io::stdin().lock(), &mut copy)?;
+    } else {
+        io::copy(&mut File::open(path)?, &mut copy)?;
+    }
+    Ok(copied)
+}

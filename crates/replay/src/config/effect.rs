@@ -1,0 +1,193 @@
+//! Settings that a run would ignore.
+//!
+//! A setting without effect makes a wrong figure as surely as a misspelt one: who compares two caches on a design without
+//! a cache sees that the cache does not matter. A rule says which runs a key, or all keys of a section, matter for; a
+//! key without a rule always matters. The rules are a list kept by hand, because "changes nothing" cannot be told from
+//! "was set to its default" by trying.
+
+use super::{Arrival, Config, Mode, Policy, Precondition};
+
+/// What a setting needs to have an effect.
+struct Rule {
+    /// `section.key`, or `section.` for all of its keys.
+    key: &'static str,
+    /// Keys of that section which the rule leaves alone.
+    except: &'static [&'static str],
+    /// Whether a run of this design uses the setting.
+    is_used: fn(&Config, &str) -> bool,
+    /// When it would, for the message.
+    when: &'static str,
+}
+
+const fn rule(key: &'static str, is_used: fn(&Config, &str) -> bool, when: &'static str) -> Rule {
+    Rule { key, except: &[], is_used, when }
+}
+
+/// Designs with a map on flash.
+const MAPS_ON_FLASH: [&str; 5] = ["dftl", "lazyftl", "u-ftl", "ib-ftl", "geckoftl"];
+const FOR_MAPS_ON_FLASH: &str = "the design has a map on flash: dftl, lazyftl, u-ftl, ib-ftl, geckoftl";
+const FOR_TIMING: &str = "there is a time model: timing.mode is timeline or event";
+
+fn has_map_on_flash(_: &Config, design: &str) -> bool {
+    MAPS_ON_FLASH.contains(&design)
+}
+
+fn has_timing(config: &Config, _: &str) -> bool {
+    config.timing.mode != Mode::None
+}
+
+fn has_events(config: &Config, _: &str) -> bool {
+    config.timing.mode == Mode::Event
+}
+
+const RULES: &[Rule] = &[
+    rule("recycle.", |_, design| design == "recyclable", "the design is recyclable"),
+    rule("remap.", |_, design| design == "remap", "the design is remap"),
+    rule("delta.", |_, design| design == "delta", "the design is delta"),
+    rule("dftl.", |_, design| design == "dftl", "the design is dftl"),
+    rule("mapping.", has_map_on_flash, FOR_MAPS_ON_FLASH),
+    rule("validity.", has_map_on_flash, FOR_MAPS_ON_FLASH),
+    rule(
+        "gecko.",
+        |config, design| {
+            let chosen = config.validity.kind;
+            let is_own = chosen.is_none() && design == "geckoftl";
+            has_map_on_flash(config, design) && (is_own || chosen == Some(super::ValidityName::Gecko))
+        },
+        "the design is geckoftl, or has a map on flash and validity.kind is gecko",
+    ),
+    rule("recovery.by", has_map_on_flash, FOR_MAPS_ON_FLASH),
+    rule("gc.metadata", has_map_on_flash, FOR_MAPS_ON_FLASH),
+    rule("gc.metadata_share", has_map_on_flash, FOR_MAPS_ON_FLASH),
+    rule("gc.d", |config, _| config.gc.policy == Policy::DChoices, "gc.policy is d-choices"),
+    rule("gc.background_share", has_timing, FOR_TIMING),
+    rule("wear.scan", |config, _| config.wear.static_gap > 0, "wear.static_gap is above 0"),
+    rule("buffer.policy", |config, _| config.buffer.pages > 0, "buffer.pages is above 0"),
+    Rule { key: "timing.", except: &["timing.mode"], is_used: has_timing, when: FOR_TIMING },
+    rule("timing.read_priority", has_events, "timing.mode is event"),
+    rule("timing.gc_yields", has_events, "timing.mode is event"),
+    rule("timing.gc_backlog_ops", has_events, "timing.mode is event"),
+    rule("timing.suspend", has_events, "timing.mode is event"),
+    rule("timing.suspend_overhead_us", |config, _| config.timing.suspend, "timing.suspend is true"),
+    rule("timing.suspend_max", |config, _| config.timing.suspend, "timing.suspend is true"),
+    rule("replay.arrival", has_timing, FOR_TIMING),
+    rule(
+        "replay.queue_depth",
+        |config, design| has_timing(config, design) && config.replay.arrival == Arrival::Closed,
+        "replay.arrival is closed and there is a time model (timing.mode)",
+    ),
+    rule(
+        "precondition.overwrite",
+        |config, _| config.precondition.mode == Precondition::Steady,
+        "precondition.mode is steady",
+    ),
+    rule(
+        "precondition.trace",
+        |config, _| config.precondition.mode == Precondition::Aged,
+        "precondition.mode is aged",
+    ),
+    rule(
+        "precondition.share",
+        |config, _| config.precondition.mode == Precondition::Aged && config.precondition.trace.is_none(),
+        "precondition.mode is aged and precondition.trace is not set",
+    ),
+    rule(
+        "precondition.filled",
+        |config, _| config.precondition.mode == Precondition::Aged,
+        "precondition.mode is aged",
+    ),
+];
+
+impl Rule {
+    fn concerns(&self, key: &str) -> bool {
+        let whole_section = self.key.ends_with('.') && key.starts_with(self.key);
+        (key == self.key || whole_section) && !self.except.contains(&key)
+    }
+}
+
+/// A setting that some of the designs of a run ignore.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ignored {
+    /// The key.
+    pub key: String,
+    /// The designs that ignore it.
+    pub designs: Vec<String>,
+    /// When it has an effect.
+    pub when: &'static str,
+    /// Whether no design of the run uses it.
+    pub by_all: bool,
+}
+
+impl Config {
+    /// Which of these settings (`section.key=value`) runs of these designs ignore.
+    pub fn ignored(&self, settings: &[String], designs: &[String]) -> Vec<Ignored> {
+        let key_of = |setting: &String| setting.split('=').next().unwrap_or_default().trim().to_owned();
+        let mut keys: Vec<String> = settings.iter().map(key_of).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys.iter().filter_map(|key| self.ignored_key(key, designs)).collect()
+    }
+
+    fn ignored_key(&self, key: &str, designs: &[String]) -> Option<Ignored> {
+        let broken =
+            |design: &String| RULES.iter().find(|rule| rule.concerns(key) && !(rule.is_used)(self, design));
+        let ignoring: Vec<String> =
+            designs.iter().filter(|&design| broken(design).is_some()).cloned().collect();
+        let when = ignoring.first().and_then(broken)?.when;
+        let by_all = ignoring.len() == designs.len();
+        Some(Ignored { key: key.to_owned(), designs: ignoring, when, by_all })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ignored(settings: &[&str], designs: &[&str]) -> Vec<(String, bool)> {
+        let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+        let config = Config::from_parts(None, &owned(settings)).unwrap();
+        config
+            .ignored(&owned(settings), &owned(designs))
+            .into_iter()
+            .map(|one| (one.key, one.by_all))
+            .collect()
+    }
+
+    #[test]
+    fn settings_of_another_design_are_found() {
+        assert_eq!(ignored(&["recycle.policy=inf"], &["geckoftl"]), [("recycle.policy".into(), true)]);
+        assert_eq!(
+            ignored(&["recycle.policy=inf"], &["page-map", "recyclable"]),
+            [("recycle.policy".into(), false)]
+        );
+        assert_eq!(ignored(&["recycle.policy=inf"], &["recyclable"]), []);
+        assert_eq!(ignored(&["gecko.parts=4"], &["dftl"]), [("gecko.parts".into(), true)]);
+        assert_eq!(ignored(&["gecko.parts=4", "validity.kind=gecko"], &["dftl"]), []);
+    }
+
+    #[test]
+    fn settings_of_a_mode_that_is_off_are_found() {
+        for setting in ["gc.d=3", "timing.suspend=true", "replay.queue_depth=4", "precondition.share=0.3"] {
+            let key = setting.split('=').next().unwrap();
+            assert_eq!(ignored(&[setting], &["page-map"]), [(key.into(), true)], "{setting}");
+        }
+        assert_eq!(ignored(&["timing.mode=event", "timing.suspend=true"], &["page-map"]), []);
+        let closed = ["timing.mode=timeline", "replay.arrival=closed", "replay.queue_depth=4"];
+        assert_eq!(ignored(&closed, &["page-map"]), []);
+        let suspended = ["timing.mode=timeline", "timing.suspend=true"];
+        assert_eq!(ignored(&suspended, &["page-map"]), [("timing.suspend".into(), true)]);
+    }
+
+    /// A rule about a key that does not exist could never be asked.
+    #[test]
+    fn every_rule_names_an_existing_key() {
+        let documents = include_str!("../../../../docs/configuration.md");
+        for rule in RULES {
+            let known = match rule.key.strip_suffix('.') {
+                Some(section) => documents.contains(&format!("## `[{section}]`")),
+                None => documents.contains(&format!("| `{}` |", rule.key)),
+            };
+            assert!(known, "{}", rule.key);
+        }
+    }
+}

@@ -14,7 +14,7 @@ use wearwell_replay::trace::{Op, Request};
 use wearwell_replay::workload::SpecError;
 
 /// Every kind, small.
-const SMALL: [&str; 20] = [
+const SMALL: [&str; 21] = [
     "sqlite-wal:entries=2000",
     "f2fs-clean:segments=64,files=400,ops=800",
     "file-copy:files=60",

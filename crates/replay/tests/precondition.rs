@@ -222,7 +222,7 @@ fn a_random_drive_binds_the_share_that_is_asked_for() {
         let mut device = device_of(&config, "remap");
         let entries = config.remap.sized_entries(&config.resolve(1).unwrap().geometry);
         assert_eq!(entries, 4096);
-        let mut go_on = |_, _| std::ops::ControlFlow::Continue(());
+        let mut go_on = |_, _| Continue(());
         let _ = precondition::overwrite(&mut device, 0.0, 1, &mut go_on).unwrap();
         assert_eq!(device.ftl().stats().gc_victims, 1, "{map}: random writes end with the first collection");
         assert!(device.ftl().stats().total_programs() > u64::from(device.ftl().logical_pages()));
@@ -233,6 +233,6 @@ fn a_random_drive_binds_the_share_that_is_asked_for() {
     }
     let config = Config::from_parts(None, &["device.preset=lab-8g".to_owned()]).unwrap();
     let mut device = device_of(&config, "page-map");
-    let _ = precondition::bind(&mut device, 10, 2, &mut |_, _| std::ops::ControlFlow::Continue(())).unwrap();
+    let _ = precondition::bind(&mut device, 10, 2, &mut |_, _| Continue(())).unwrap();
     assert_eq!(device.ftl().stats().total_programs(), 0, "a design that cannot bind is left alone");
 }

@@ -202,8 +202,9 @@ fn of_trace(setting: &Setting, trace: &Trace, scale: f64) -> Vec<Experiment> {
         }
     }
     add("", &input, drive(setting, blocks), on_the_papers_drive(scale));
-    let spared = variant("infinite-rc-gc", &["recycle.policy=inf", "gc.policy=rc-gc"]);
-    add("sized-", &input, drive(setting, sized), vec![spared]);
+    let spared = || vec![variant("infinite-rc-gc", &["recycle.policy=inf", "gc.policy=rc-gc"])];
+    add("sized-", &input, drive(setting, sized), spared());
+    add("filled-", &input, filled(setting, sized), spared());
     add("filled-", &input, filled(setting, sized), common(scale));
     if trace.short == "web" {
         for overrun in OVERRUNS {
@@ -271,7 +272,11 @@ fn predicted(setting: &Setting) -> Vec<Experiment> {
     let pages = 800_000.0 * scale;
     // A store for a tenth of the addresses.
     let standard = entries(pages / 10.0, 1.0);
-    let life = format!("recycle.refresh_age_programs={}", (LIFE * pages / 10.0).round());
+    // On a filled drive fewer pages are dead than that store holds; this one is smaller than they are.
+    let small = entries(pages / 20.0, 1.0);
+    let life = format!("recycle.refresh_age_programs={}", (LIFE * pages / 20.0).round());
+    let small_prob = [small.as_str(), "recycle.policy=prob"];
+    let small_lru = [small.as_str(), "recycle.policy=lru"];
     let prob = [standard.as_str(), "recycle.policy=prob"];
     let lru = [standard.as_str(), "recycle.policy=lru"];
     let loading = [standard.as_str(), "recycle.policy=prob-fl"];
@@ -285,12 +290,12 @@ fn predicted(setting: &Setting) -> Vec<Experiment> {
             "skewed",
             skewed,
             vec![
-                variant("prob", &prob),
-                variant("lru", &lru),
+                variant("prob", &small_prob),
+                variant("lru", &small_lru),
                 variant("infinite", &infinite),
-                variant("prob-leaving", &[&prob[..], &[&life]].concat()),
-                variant("filled-prob", &[&prob[..], &[filled]].concat()),
-                variant("filled-lru", &[&lru[..], &[filled]].concat()),
+                variant("prob-leaving", &[&small_prob[..], &[&life]].concat()),
+                variant("filled-prob", &[&small_prob[..], &[filled]].concat()),
+                variant("filled-lru", &[&small_lru[..], &[filled]].concat()),
                 variant("filled-infinite", &[&infinite[..], &[filled]].concat()),
             ],
         ),
@@ -391,7 +396,9 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
         "LX-37" => with_gained(runs, "sized-128k-rc-gc"),
         "LX-38" => against(runs, "sized-128k", "sized-128k-rc-gc", gained).map(|values| {
             let infinite = against_named(runs, "sized-infinite", "sized-infinite-rc-gc", "infinite", gained);
-            [values, infinite].concat()
+            let filled =
+                against_named(runs, "filled-infinite", "filled-infinite-rc-gc", "filled infinite", gained);
+            [values, infinite, filled].concat()
         }),
         "LX-39" => diminishing_return(runs),
         "LX-40" => against(runs, "128k-lru", "128k", gained).map(|values| {

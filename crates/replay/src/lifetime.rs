@@ -27,7 +27,7 @@ pub(crate) struct Managed {
     held_writes: u64,
     epochs: u64,
     throttled_epochs: u64,
-    /// Time and programs when the second decision was taken.
+    /// Start of the second epoch that had requests, and the programs until then.
     second_epoch: Option<(u64, u64)>,
 }
 
@@ -68,7 +68,10 @@ impl Managed {
             if let Some(decision) = self.lifetime.advance(now_ns, &counters) {
                 self.epochs += 1;
                 if self.epochs == 2 {
-                    self.second_epoch = Some((now_ns, device.ftl().stats().total_programs()));
+                    // Throttling earns from the start of the epoch on, whenever its first request comes.
+                    let epoch_ns = u64::from(self.lifetime.options().epoch_s) * 1_000_000_000;
+                    let start_ns = self.lifetime.epoch_of(now_ns) * epoch_ns;
+                    self.second_epoch = Some((start_ns, device.ftl().stats().total_programs()));
                 }
                 self.throttled_epochs += u64::from(decision.throttle_bytes_per_epoch.is_some());
                 self.switch(device, decision.enabled)?;

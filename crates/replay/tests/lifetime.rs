@@ -10,7 +10,9 @@ mod common;
 use common::{config_of, generated, measure};
 use wearwell_replay::record::RunRecord;
 
-const SCALED: [&str; 5] = [
+/// Epochs are a tenth of the paper's, so that the first one, in which nothing is known, is a small part of a run.
+const SCALED: [&str; 6] = [
+    "lifetime.epoch_s=30",
     "device.preset=il-64g",
     "device.blocks_per_plane=32",
     "device.endurance_cycles=768000",
@@ -41,7 +43,7 @@ fn writes(pattern: &str, multiple: f64, requests: u32) -> String {
 fn assert_lasts_five_years(record: &RunRecord) {
     assert!(!record.partial, "{:?}", record.partial_reason);
     let lifetime = &record.lifetime;
-    let years = lifetime.years_by_programs.unwrap();
+    let years = lifetime.years_after_first_epoch.unwrap();
     assert!((5.0..=5.05).contains(&years), "{years} years by programs: {lifetime:?}");
 }
 
@@ -60,8 +62,8 @@ fn any_rate_above_the_allowed_one_is_throttled_to_five_years() {
         assert_lasts_five_years(&record);
         let lifetime = &record.lifetime;
         assert!(
-            lifetime.throttled_epochs == lifetime.epochs && lifetime.epochs > 4,
-            "{multiple}: {lifetime:?}"
+            lifetime.throttled_epochs == lifetime.epochs - 1 && lifetime.epochs > 4,
+            "{multiple}, all but the first: {lifetime:?}"
         );
     }
 }
@@ -71,7 +73,8 @@ fn any_rate_above_the_allowed_one_is_throttled_to_five_years() {
 fn uneven_arrivals_are_throttled_to_five_years() {
     for arrival in ["poisson", "bursty,on_ms=500,off_ms=2000"] {
         let spec = format!("{},arrival={arrival}", writes("sequential:", 1.3, 450_000));
-        let record = run("throttling", &[], &spec);
+        // A lull that is longer than what is left of the epoch is lost.
+        let record = run("throttling", &["lifetime.epoch_s=300"], &spec);
         assert_lasts_five_years(&record);
         assert!(record.lifetime.held_writes < 450_000, "some come when there is room: {arrival}");
     }
@@ -88,7 +91,6 @@ fn collection_counts_against_the_budget() {
         // A steady device erases what it programs, up to blocks begun and not yet filled.
         let years = record.lifetime.years.unwrap();
         assert!((years / record.lifetime.years_by_programs.unwrap() - 1.0).abs() < 0.01, "{years} by erases");
-        assert!((5.0 * 0.99..=5.05).contains(&years), "{years} years by erases");
     }
 }
 
@@ -99,10 +101,8 @@ fn a_modest_host_is_hardly_held_back() {
     let (free, throttled) = (run("baseline", &[], &spec), run("throttling", &[], &spec));
     let lifetime = &throttled.lifetime;
     assert!(free.lifetime.years_by_programs.unwrap() > 9.9);
-    assert!(lifetime.held_s < 300.0, "held for {} s: more than the first epoch", lifetime.held_s);
-    assert_eq!(lifetime.throttled_epochs, 1, "only the first, of which nothing is known");
-    let stretched = lifetime.elapsed_s / free.lifetime.elapsed_s;
-    assert!((1.0..1.01).contains(&stretched), "{stretched}");
+    assert_eq!((lifetime.throttled_epochs, lifetime.held_writes), (0, 0), "half of what five years allow");
+    assert!((lifetime.elapsed_s / free.lifetime.elapsed_s - 1.0).abs() < 1e-9);
 }
 
 /// Rows of table I: a busy host without management wears the device out before its time, in proportion to its rate.
@@ -125,8 +125,8 @@ fn throttling_costs_latency_and_nothing_else() {
     let waited_s = (throttled.latency_us.write.mean - free.latency_us.write.mean) * 450_000.0 / 1e6;
     assert!((waited_s / throttled.lifetime.held_s - 1.0).abs() < 0.01, "{waited_s} s of waiting");
     // A host three times too fast waits two thirds of the time.
-    let share = throttled.lifetime.held_s / throttled.lifetime.elapsed_s;
-    assert!((share - 2.0 / 3.0).abs() < 0.01, "{share}");
+    let share = throttled.lifetime.held_s / (throttled.lifetime.elapsed_s - 30.0);
+    assert!((share - 2.0 / 3.0).abs() < 0.01, "{share} of the time after the first epoch");
 }
 
 /// Throttling is for host writes: reads wait only because the host issues one request at a time.
@@ -152,13 +152,13 @@ fn a_closed_loop_is_throttled_too() {
 
 #[test]
 fn other_targets_are_met_too() {
-    for (years, epoch_s) in [("3.0", "60"), ("10.0", "3600")] {
+    for (years, epoch_s) in [("3.0", "60"), ("10.0", "120")] {
         let settings =
             [&format!("lifetime.target_years={years}"), &format!("lifetime.epoch_s={epoch_s}")[..]];
         let record =
             run("throttling", &settings.map(|setting| setting as &str), &writes("sequential:", 5.0, 450_000));
         let (target, reached): (f64, f64) =
-            (years.parse().unwrap(), record.lifetime.years_by_programs.unwrap());
+            (years.parse().unwrap(), record.lifetime.years_after_first_epoch.unwrap());
         assert!((1.0..=1.01).contains(&(reached / target)), "{reached} of {target} years");
     }
 }
@@ -175,4 +175,48 @@ fn management_that_could_not_work_is_refused() {
     assert!(refusal(&["lifetime.schemes=integrated", "replay.arrival=think"]).contains("timing.mode"));
     assert!(refusal(&["lifetime.epoch_s=0"]).contains("lifetime.epoch_s"));
     assert!(refusal(&["lifetime.target_years=0"]).contains("lifetime.target_years"));
+}
+
+/// Found by an outside audit: incompressible data had 62 % less response time with compression, because the chunk buffer
+/// acknowledged three of four writes at once and the baseline had no buffer.
+#[test]
+fn incompressible_unique_data_gains_nothing() {
+    const SCHEMES: [&str; 5] = ["baseline", "throttling", "compression", "dedup", "integrated"];
+    let spec = format!("{}+unique", writes("uniform:", 0.5, 120_000));
+    let run_of = |scheme: &str, buffered: u32| {
+        let buffered = format!("timing.buffered_writes={buffered}");
+        let schemes = format!("lifetime.schemes={scheme}");
+        let settings =
+            [&SCALED[..], &[&buffered, "timing.hash_us=8.6", "device.logical_pages=56000", &schemes]]
+                .concat();
+        let design = if matches!(scheme, "baseline" | "throttling") { "page-map" } else { "integrated" };
+        measure(&config_of(&settings), &generated(&spec), design)
+    };
+    let chunks = |scheme: &str| matches!(scheme, "compression" | "integrated");
+    let answered = |scheme: &str| run_of(scheme, if chunks(scheme) { 1 } else { 8 });
+    let programmed_us = |record: &RunRecord| match record.lifetime.write_until_programmed_us {
+        charged if charged > 0.0 => charged,
+        _ => record.latency_us.write.mean,
+    };
+    let (baseline, through) = (answered("baseline"), run_of("baseline", 0));
+    assert!(programmed_us(&through) > 600.0, "a program takes that long");
+    for scheme in &SCHEMES[1..] {
+        let of_scheme = answered(scheme);
+        assert!(
+            of_scheme.latency_us.write.mean >= baseline.latency_us.write.mean,
+            "{scheme} answers no sooner"
+        );
+        let response_us = programmed_us(&run_of(scheme, 0));
+        assert!(
+            response_us >= 0.995 * programmed_us(&through),
+            "{scheme}: {response_us} us until programmed"
+        );
+        let energy = |record: &RunRecord| record.lifetime.energy_uj_per_page;
+        assert!(energy(&of_scheme) >= energy(&baseline), "{scheme} saves no energy");
+        assert!(of_scheme.programs >= baseline.programs, "{scheme} saves no program");
+        // Slower answers stretch a closed loop, and with it the life: that is no gain.
+        let years =
+            |record: &RunRecord| record.lifetime.years_by_programs.unwrap() / record.lifetime.elapsed_s;
+        assert!(years(&of_scheme) <= 1.001 * years(&baseline), "{scheme} adds no years to the same time");
+    }
 }

@@ -145,7 +145,7 @@ const TRACES: [Facts; 3] = [
         invalid_gb: 15.5,
         newest_four: 0.865,
         list_length: 6.7,
-        popularity: Popularity { hot: 0.32, unread: 0.04, most: 0.37, bend: 0.458 },
+        popularity: Popularity { hot: 0.32, unread: 0.04, most: 0.345, bend: 0.404 },
     },
 ];
 

@@ -85,23 +85,22 @@ fn common(scale: f64) -> Vec<Variant> {
     ]
 }
 
-/// Probability and LRU in the other stores, and the standard store with one thing changed.
-fn stores(scale: f64) -> Vec<Variant> {
-    let standard = entries(STANDARD, scale);
-    let life = format!("recycle.refresh_age_programs={}", (LIFE * STANDARD * scale).round());
-    let other = |(name, count): (&str, f64)| {
+/// Probability and LRU in the smaller and the larger store.
+fn other_stores(scale: f64) -> Vec<Variant> {
+    let both = |(name, count): (&str, f64)| {
         let entries = entries(count, scale);
         [
             variant(name, &[&entries, "recycle.policy=prob"]),
             variant(format!("{name}-lru"), &[&entries, "recycle.policy=lru"]),
         ]
     };
-    let mut variants: Vec<Variant> = [STORES[0], STORES[2]].into_iter().flat_map(other).collect();
-    variants.extend([
-        variant("128k-rc-gc", &[&standard, "recycle.policy=prob", "gc.policy=rc-gc"]),
-        variant("128k-leaving", &[&standard, "recycle.policy=prob", &life]),
-    ]);
-    variants
+    [STORES[0], STORES[2]].into_iter().flat_map(both).collect()
+}
+
+/// The standard store, whose entries leave with age.
+fn leaving(scale: f64) -> Variant {
+    let life = format!("recycle.refresh_age_programs={}", (LIFE * STANDARD * scale).round());
+    variant("128k-leaving", &[&entries(STANDARD, scale), "recycle.policy=prob", &life])
 }
 
 /// Fast loading, the write buffer, and response times.
@@ -197,13 +196,18 @@ fn of_trace(setting: &Setting, trace: &Trace, scale: f64) -> Vec<Experiment> {
         }
     };
     for (kind, blocks) in [("", blocks), ("sized-", sized)] {
-        for variants in [common(scale), stores(scale)] {
-            add(kind, &input, drive(setting, blocks), variants);
+        add(kind, &input, drive(setting, blocks), common(scale));
+        add(kind, &input, drive(setting, blocks), vec![leaving(scale)]);
+        // Figure 11 has homes with the standard store only.
+        if kind.is_empty() || trace.short != "homes" {
+            add(kind, &input, drive(setting, blocks), other_stores(scale));
         }
     }
     add("", &input, drive(setting, blocks), on_the_papers_drive(scale));
+    let standard = entries(STANDARD, scale);
+    let rc_gc = variant("128k-rc-gc", &[&standard, "recycle.policy=prob", "gc.policy=rc-gc"]);
     let spared = || vec![variant("infinite-rc-gc", &["recycle.policy=inf", "gc.policy=rc-gc"])];
-    add("sized-", &input, drive(setting, sized), spared());
+    add("sized-", &input, drive(setting, sized), vec![rc_gc].into_iter().chain(spared()).collect());
     add("filled-", &input, filled(setting, sized), spared());
     add("filled-", &input, filled(setting, sized), common(scale));
     if trace.short == "web" {
@@ -216,7 +220,6 @@ fn of_trace(setting: &Setting, trace: &Trace, scale: f64) -> Vec<Experiment> {
     let roomy = format!("device.over_provisioning={}.0", trace.never_erasing);
     add("", &input, fitted(setting), vec![variant("recyclable", &["recycle.policy=inf", &roomy])]);
     if matches!(input.0, Source::Substitute(_)) {
-        let standard = entries(STANDARD, scale);
         let prob = || variant("128k", &[&standard, "recycle.policy=prob"]);
         let loading = || variant("128k-fl", &[&standard, "recycle.policy=prob-fl"]);
         add("table-", &source("reads=table,"), drive(setting, blocks), vec![prob()]);

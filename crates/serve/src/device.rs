@@ -180,6 +180,9 @@ pub struct FlashDevice<N> {
     idle_scrub: IdleScrub,
 }
 
+/// Lost logical pages that are named at once; `scrub` of the control socket lists more.
+const LOSS_LINES_MAX: usize = 100;
+
 /// What was said of damage.
 #[derive(Debug, Default)]
 struct Damage {
@@ -224,10 +227,13 @@ impl<N: Medium> FlashDevice<N> {
         })
     }
 
-    /// Says what happens to the medium, each event when it happens.
+    /// Says what happens to the medium, each event when it happens; at once which logical pages are known to be lost.
     pub fn log_to(&mut self, log: Log) {
         self.log = log;
-        self.damage.lost = self.lost_logical_pages().into_iter().map(|(lpn, _)| lpn).collect();
+        self.damage = Damage::default();
+        // Pages that were met while the device was opened are told by their logical pages.
+        let _ = self.device.ftl_mut().store_mut().take_found_unreadable();
+        self.report_damage();
     }
 
     /// The logical pages that are known to be lost, with the page of flash that cannot be read. O(logical pages) if there
@@ -272,10 +278,13 @@ impl<N: Medium> FlashDevice<N> {
         let lost = ftl.lost_logical_pages();
         let page_bytes = self.page_bytes();
         let new: Vec<_> = lost.iter().filter(|(lpn, _)| !self.damage.lost.contains(lpn)).collect();
-        for &&(lpn, ppn) in &new {
+        for &&(lpn, ppn) in new.iter().take(LOSS_LINES_MAX) {
             // Collection may have moved it already.
             let ppn = if let [only] = found[..] { only } else { ppn };
             (self.log)(&format!("media error: {}", sentence_of_loss(lpn, ppn, page_bytes)));
+        }
+        if new.len() > LOSS_LINES_MAX {
+            (self.log)(&format!("media error: {} more logical pages are lost", new.len() - LOSS_LINES_MAX));
         }
         if new.is_empty() {
             for ppn in found {

@@ -181,6 +181,37 @@ fn an_image_with_unreadable_pages_takes_writes_for_ten_capacities() {
     }
 }
 
+/// Of a chunk or a page of deltas the list of members may be damaged together with the data. Collection goes on all the same.
+#[test]
+fn damaged_spare_areas_do_not_stop_collection() {
+    for design in ["delta", "integrated"] {
+        let (files, mut model) = worked_on(design, 5);
+        let layout =
+            Layout::new(&Superblock::decode(files.bytes(ImageFile::Superblock)).expect("it is whole"));
+        let mut image = reopen(files, design);
+        let mut damaged = 0;
+        for ppn in (0..layout.geometry.pages() as u32).map(Ppn) {
+            let needed = image.device.ftl_mut().may_be_needed(ppn).expect("a medium with power");
+            let flash =
+                image.device.ftl_mut().store_mut().nand_mut().backing_mut().bytes_mut(ImageFile::Flash);
+            let spare = layout.spare_at(ppn) as usize;
+            if needed && flash[spare..spare + 64].iter().any(|&byte| byte != 0) {
+                flash[spare + 9] ^= 1;
+                flash[layout.data_at(ppn) as usize] ^= 1;
+                damaged += 1;
+            }
+        }
+        assert!(damaged > 3, "{design}: {damaged} pages have members");
+        for _ in 0..10 * PAGES {
+            let page = model.random.random_range(0..PAGES);
+            model.write(&mut image.device, page);
+        }
+        image.device.flush().expect("a flush needs nothing that is lost");
+        model.compare(&mut image.device, design);
+        image.device.ftl_mut().check().expect("every law holds");
+    }
+}
+
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 fn lines() -> std::sync::MutexGuard<'static, Vec<String>> {

@@ -102,7 +102,14 @@ impl<N: Nand> Store<N> {
     ) -> Result<usize> {
         self.note_unreadable(from);
         let mut spare = vec![0; self.geometry.spare_bytes as usize];
-        let oob = self.nand.read_spare(from, &mut spare)?;
+        let oob = match self.nand.read_spare(from, &mut spare) {
+            // What the FTL kept there is lost as well; the OOB is not.
+            Err(NandError::Uncorrectable(_)) => {
+                spare.fill(0);
+                self.nand.read_spare(from, &mut [])?
+            }
+            read => read?,
+        };
         self.note(OpKind::Read, from, cause);
         self.sequence += 1;
         let oob = Oob { owner: owner.0, sequence: self.sequence, ..oob };

@@ -105,7 +105,7 @@ impl DeltaLoad {
     /// Lets the page that has been hot for longest cool down, once per `life` overwrites.
     fn note_hot_write(&mut self) {
         self.hot_writes += 1;
-        if self.hot_writes % self.life != 0 {
+        if !self.hot_writes.is_multiple_of(self.life) {
             return;
         }
         // The order is a permutation, so a page that is next can be hot only if nearly all are.

@@ -32,8 +32,10 @@ fn device_s(record: &RunRecord) -> f64 {
 #[track_caller]
 fn assert_scans_cost_their_time(mode: &str) {
     for read_ns in [50, 500] {
-        let [opt, log] = ["remap.reverse_map=ideal", "remap.reverse_map=nvram-log"].map(|map| run(mode, read_ns, map));
-        let same = |of: fn(&RunRecord) -> u64| assert_eq!(of(&opt), of(&log), "the runs differ in scans alone");
+        let [opt, log] =
+            ["remap.reverse_map=ideal", "remap.reverse_map=nvram-log"].map(|map| run(mode, read_ns, map));
+        let same =
+            |of: fn(&RunRecord) -> u64| assert_eq!(of(&opt), of(&log), "the runs differ in scans alone");
         same(|record| record.programs);
         same(|record| record.erases);
         let scans_s = log.parts["referrer_scan_bytes"] / 64.0 * f64::from(read_ns) * 1e-9;
@@ -56,7 +58,8 @@ fn log_scans_cost_device_time_on_timelines() {
 /// A victim's own segments are scanned in a thousandth of the time.
 #[test]
 fn segments_cost_what_opt_costs() {
-    let [opt, segments] = ["remap.reverse_map=ideal", "remap.reverse_map=segments"].map(|map| run("event", 50, map));
+    let [opt, segments] =
+        ["remap.reverse_map=ideal", "remap.reverse_map=segments"].map(|map| run("event", 50, map));
     let cost = device_s(&segments) / device_s(&opt) - 1.0;
     assert!((-0.01..0.01).contains(&cost), "Remap-SSD costs {cost} of the time of Opt");
 }

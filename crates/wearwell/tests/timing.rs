@@ -439,7 +439,10 @@ fn random_scans(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
             ops.push(gc(OpKind::Erase, victim));
         }
         if rng.random_bool(0.3) {
-            ops.extend([op(OpKind::Read, Cause::RemapLog, 0), after(1, op(OpKind::Program, Cause::RemapLog, 0))]);
+            ops.extend([
+                op(OpKind::Read, Cause::RemapLog, 0),
+                after(1, op(OpKind::Program, Cause::RemapLog, 0)),
+            ]);
         }
         ops.push(program(rng.random_range(0..planes)));
     }

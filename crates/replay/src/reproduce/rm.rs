@@ -272,7 +272,9 @@ fn measured(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
                 let of = |scheme: &str| runs.get(&format!("random writes/timeline-{scheme}-120")).map(rate);
                 Ok(of("segments")? / of(scheme)?)
             })?;
-            let renamed = on_timelines.into_iter().map(|value| Value::new(format!("{}, timelines", value.of), value.value));
+            let renamed = on_timelines
+                .into_iter()
+                .map(|value| Value::new(format!("{}, timelines", value.of), value.value));
             Ok(values.into_iter().chain(renamed).collect())
         }),
         "RM-23" => SIZES
@@ -504,7 +506,11 @@ fn losses_grow(runs: &Runs) -> Result<Vec<Value>> {
     let spread = segments.iter().fold(f64::MIN, |most, &lost| most.max(lost))
         - segments.iter().fold(f64::MAX, |least, &lost| least.min(lost));
     let named = |name: &str, lost: &[f64]| -> Vec<Value> {
-        AMPLE_SIZES.iter().zip(lost).map(|(mb, lost)| Value::new(format!("{name} {mb} MB, %"), *lost)).collect()
+        AMPLE_SIZES
+            .iter()
+            .zip(lost)
+            .map(|(mb, lost)| Value::new(format!("{name} {mb} MB, %"), *lost))
+            .collect()
     };
     let judged = vec![holds("NLog loses more", grows), holds("Remap-SSD does not", spread < 1.0)];
     Ok([judged, named("NLog", &nlog), named("Remap-SSD", &segments)].concat())

@@ -30,8 +30,8 @@ use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
 use super::{
-    BlockId, ENTRY_BYTES, Entry, Lpn, Need, Needed, Ppn, ReverseMap, Sizes, WATERMARK_PERCENT, require_log_pages,
-    still_needed,
+    BlockId, ENTRY_BYTES, Entry, Lpn, Need, Needed, Ppn, ReverseMap, Sizes, WATERMARK_PERCENT,
+    require_log_pages, still_needed,
 };
 use crate::content::{Content, Fingerprint};
 use crate::error::{Error, Result};

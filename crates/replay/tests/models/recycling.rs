@@ -246,7 +246,7 @@ fn drive(entries: Option<u32>, policy: StorePolicy) -> Drive {
         alpha: ALPHA,
         beta: BETA,
         count_comparisons: true,
-        refresh_age_programs: None,
+        ..RecycleOptions::default()
     };
     let parts = recyclable(GcOptions::default(), RecycleDesign { options, verify_on_hit: false });
     // Twice as many pages as can be programmed: nothing is ever erased.

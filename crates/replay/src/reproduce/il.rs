@@ -176,7 +176,9 @@ fn of_trace(setting: &Setting, trace: Trace) -> Vec<Experiment> {
     };
     for scheme in SCHEMES {
         add(scheme, scheme, Answer::EqualBuffers, &[]);
-        if trace.name != "Media" {
+        // IL-08 compares two schemes on DVMT.
+        let is_compared = ["throttling", "integrated"].contains(&scheme);
+        if trace.name == "WKSN" || trace.name == "DVMT" && is_compared {
             add(scheme, scheme, Answer::UntilProgrammed, &[]);
         }
     }

@@ -472,7 +472,7 @@ fn predicted_returns_what_was_read() {
     let counts = ByReads::of(&requests_of(spec));
     assert_within("never read", counts.recyclable(0), 0.1, 0.05);
     assert_within("read", counts.recyclable(3), 0.4, 0.05);
-    assert_eq!(counts.invalid[4..].iter().sum::<f64>(), 0.0);
+    assert!(counts.invalid[4..].iter().all(|&share| share <= 0.0));
     assert_within("popular", counts.invalid[3] / counts.invalid.iter().sum::<f64>(), 0.25, 0.1);
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use wearwell_replay::replay::Progress;
 use wearwell_replay::reproduce::experiment::{Experiment, Record, Runs, Source, Work};
 use wearwell_replay::reproduce::results::Row;
-use wearwell_replay::reproduce::tally::Tally;
+use wearwell_replay::reproduce::tally::{Compared, Tally};
 use wearwell_replay::reproduce::target::{Beside, Class, Evidence, Kind, Reported, Target, Targets};
 use wearwell_replay::reproduce::verdict::{self, Outcome, Value};
 use wearwell_replay::reproduce::{
@@ -504,7 +504,7 @@ fn rows_are_counted_by_their_evidence() {
     let tally = Tally::of(&Paper::Gk.targets(), &results);
     assert_eq!((tally.reproduced(), tally.measured.rows()), (0, 0), "nothing was run");
     assert!(tally.arithmetic.agree > 10 && tally.formula.agree > 5 && tally.unclassified == 0, "{tally:?}");
-    let counted = [tally.formula, tally.arithmetic, tally.cannot_fail].map(|compared| compared.rows());
+    let counted = [tally.formula, tally.arithmetic, tally.cannot_fail].map(Compared::rows);
     let others = tally.repeats + tally.context + tally.not_run;
     assert_eq!(counted.iter().sum::<usize>() + others, tally.rows, "every row is counted once");
     assert_eq!(tally.sentences()[0], "Nothing was executed.");

@@ -103,7 +103,7 @@ impl Witness {
                 self.heal_covered(first, sectors);
             }
             Op::Remap { target, source, pages, mode } => {
-                self.remap(device, [target, source, pages], mode, op)
+                self.remap(device, [target, source, pages], mode, op);
             }
             Op::Flush => device.flush().expect("a flush needs nothing that is lost"),
             Op::Victims(policy) => device.ftl_mut().set_victim_policy(policy),

@@ -302,9 +302,9 @@ fn merges_keep_no_host_request_waiting() {
         drive.device.ftl_mut().store_mut().ops.clear();
         let lpn = (step / 4 + step % 3) % 30;
         if step % 5 == 0 {
-            drive.expect_anything(lpn)
+            drive.expect_anything(lpn);
         } else {
-            drive.write_sized(lpn as u32, step + 1, 900)
+            drive.write_sized(lpn as u32, step + 1, 900);
         }
         let merges = drive.statistics().read_hot_merges + drive.statistics().write_cold_merges
             - before.read_hot_merges

@@ -37,6 +37,7 @@ pub enum ReverseMapName {
 /// The remap design.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches; any combination means something")]
 pub struct RemapConfig {
     /// Who refers to a page.
     pub reverse_map: ReverseMapName,

@@ -70,7 +70,9 @@ impl DeltaLoad {
         let order = Permutation::new(pages, keys.integer("seed", 0..=u64::MAX)?);
         let hot: Vec<u64> = (0..hot_pages).map(|rank| order.apply(rank)).collect();
         let mut is_hot = vec![false; pages as usize];
-        hot.iter().for_each(|&page| is_hot[page as usize] = true);
+        for &page in &hot {
+            is_hot[page as usize] = true;
+        }
         Ok(Self {
             hot,
             is_hot,

@@ -522,7 +522,7 @@ fn spread(values: &[Value]) -> f64 {
     of(f64::max, f64::MIN) / of(f64::min, f64::MAX)
 }
 
-fn recovered<'a>(runs: &'a Runs, design: Metadata) -> Result<Run<'a>> {
+fn recovered(runs: &Runs, design: Metadata) -> Result<Run<'_>> {
     runs.get(&format!("recovery/{}", design.name()))
 }
 

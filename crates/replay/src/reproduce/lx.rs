@@ -332,7 +332,11 @@ type Result<T> = std::result::Result<T, String>;
 
 /// What a row measures; `None` if no experiment is about it.
 pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
-    let reduction = |run: Run<'_>| 100.0 * run.figure("write_reduction");
+    of_traces(id, runs).or_else(|| of_stores(id, runs)).or_else(|| of_claims(id, runs))
+}
+
+/// Rows about the traces themselves.
+fn of_traces(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     let traces = ["homes", "mail", "web"];
     Some(match id {
         "LX-02" => table(runs, "homes"),
@@ -349,6 +353,16 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
             each(runs, &traces, "counts", |run| run.figure("invalid") / run.figure("overwritten_addresses"))
         }
         "LX-15" => each(runs, &traces, "counts", newest_four),
+        "LX-23" => each(runs, &["mail"], "counts", |run| run.figure("writes") / run.figure("addresses")),
+        _ => return None,
+    })
+}
+
+/// Rows about stores of several sizes and policies.
+fn of_stores(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
+    let reduction = |run: Run<'_>| 100.0 * run.figure("write_reduction");
+    let traces = ["homes", "mail", "web"];
+    Some(match id {
         "LX-17" => each(runs, &["mail"], "infinite", reduction).map(with_states(runs, &["mail"])),
         "LX-18" => each(runs, &["homes"], "infinite", reduction).map(with_states(runs, &["homes"])),
         "LX-19" => each(runs, &["web"], "infinite", reduction).map(with_states(runs, &["web"])),
@@ -367,7 +381,6 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
             reduction,
         ),
         "LX-22" => with(runs, each(runs, &traces, "256k", reduction), &[("256k-lru", "LRU")], reduction),
-        "LX-23" => each(runs, &["mail"], "counts", |run| run.figure("writes") / run.figure("addresses")),
         "LX-24" => against(runs, "sized-baseline", "sized-infinite", erases_saved)
             .map(|values| [values, erases_on(runs, "filled-", "infinite", "filled")].concat()),
         "LX-25" => normalised(runs, "web", &["64k", "128k", "256k", "infinite"]),
@@ -404,6 +417,13 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
             [values, infinite, filled].concat()
         }),
         "LX-39" => diminishing_return(runs),
+        _ => return None,
+    })
+}
+
+/// Rows that set policies against each other, each on a load for which the paper claims a gain and on one without.
+fn of_claims(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
+    Some(match id {
         "LX-40" => against(runs, "128k-lru", "128k", gained).map(|values| {
             [values, against_named(runs, "filled-128k-lru", "filled-128k", "filled", gained)].concat()
         }),
@@ -433,7 +453,7 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
             gained,
         ),
         "LX-44" => pinned(runs),
-        "LX-45" => pairs_of_traces(runs),
+        "LX-45" => Ok(pairs_of_traces(runs)),
         "LX-46" => overruns(runs),
         _ => return None,
     })
@@ -534,6 +554,11 @@ fn with(
     Ok(values)
 }
 
+/// The values with a name behind their own.
+fn named(values: Vec<Value>, name: &str) -> Vec<Value> {
+    values.into_iter().map(|value| Value::new(format!("{} {name}", value.of), value.value)).collect()
+}
+
 /// As [`against`], with a name behind the trace's; none where a run is missing.
 fn against_named(
     runs: &Runs,
@@ -542,9 +567,7 @@ fn against_named(
     name: &str,
     value: impl Fn(Run<'_>, Run<'_>) -> f64,
 ) -> Vec<Value> {
-    let mut values = against(runs, reference, variant, value).unwrap_or_default();
-    values.iter_mut().for_each(|value| value.of += &format!(" {name}"));
-    values
+    named(against(runs, reference, variant, value).unwrap_or_default(), name)
 }
 
 /// Adds the infinite store on the filled drive, and on a load whose returns are spread over both weeks.
@@ -622,17 +645,17 @@ fn pinned(runs: &Runs) -> Result<Vec<Value>> {
 }
 
 /// Writes that reach the FTL through the write buffer, percent of the writes without it, and the recycled pages, likewise.
-fn pairs_of_traces(runs: &Runs) -> Result<Vec<Value>> {
+fn pairs_of_traces(runs: &Runs) -> Vec<Value> {
     let writes = |all: Run<'_>, buffered: Run<'_>| {
         percent(buffered.figure("host_page_writes") / all.figure("host_page_writes"))
     };
     let recycled = |all: Run<'_>, buffered: Run<'_>| percent(recycled(buffered) / recycled(all));
-    Ok([
+    [
         against_named(runs, "baseline", "buffered-baseline", "writes", writes),
         against_named(runs, "128k", "buffered-128k", "recycled, PROB", recycled),
         against_named(runs, "128k-lru", "buffered-128k-lru", "recycled, LRU", recycled),
     ]
-    .concat())
+    .concat()
 }
 
 fn erases_saved(baseline: Run<'_>, run: Run<'_>) -> f64 {
@@ -673,9 +696,7 @@ fn responses_beside(runs: &Runs, variants: &[(&str, &str)], sign: f64) -> Vec<Va
     let of = |(variant, name): &(&str, &str)| {
         let is_buffered = variant.contains("buffered");
         let baseline = if is_buffered { "timed-buffered-baseline" } else { "timed-baseline" };
-        let mut values = responses(runs, baseline, variant, sign).unwrap_or_default();
-        values.iter_mut().for_each(|value| value.of += &format!(" {name}"));
-        values
+        named(responses(runs, baseline, variant, sign).unwrap_or_default(), name)
     };
     variants.iter().flat_map(of).collect()
 }

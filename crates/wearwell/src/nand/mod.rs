@@ -263,7 +263,7 @@ pub trait Nand {
 
     /// Programs the next page of an open block as *lost*: its OOB says whose data it held, `spare` is what the FTL keeps in
     /// its spare area, and every read of its data answers [`NandError::Uncorrectable`]. One program, as
-    /// [`Nand::program`]. (ATA and NVMe have a command with this effect: write uncorrectable.)
+    /// [`Nand::program`]. (ATA and `NVMe` have a command with this effect: write uncorrectable.)
     ///
     /// # Errors
     /// As [`Nand::program`].

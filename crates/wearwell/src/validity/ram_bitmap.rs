@@ -90,7 +90,9 @@ impl RamBitmap {
                 }
             }
         }
-        places.into_iter().for_each(|place| io.discard(place));
+        for place in places {
+            io.discard(place);
+        }
         outcome
     }
 

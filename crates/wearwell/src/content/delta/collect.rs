@@ -94,7 +94,9 @@ impl<N: Nand> Ftl<N> {
         let fingerprint = Fingerprint::default();
         let to = self.store.append_lost(Stream::Delta, pool, count, &spare, fingerprint, cause)?;
         self.validity.set(to);
-        lpns.into_iter().for_each(|lpn| self.move_delta(lpn, to));
+        for lpn in lpns {
+            self.move_delta(lpn, to);
+        }
         Ok(())
     }
 

@@ -418,6 +418,9 @@ impl<N: Nand> Ftl<N> {
             return self.write_delta_or_page(lpn, pool, content, fingerprint);
         }
         if self.chunks.as_ref().is_some_and(|stage| stage.is_on) {
+            // No page is programmed now. A turn taken by each page that gathers, and one by each page of a chunk that saves
+            // nothing, would leave half of the pools without host pages wherever the pools are a multiple of eight.
+            self.store.give_back_turn(Stream::Host, pool);
             return self.stage_for_chunk(lpn, &content, fingerprint);
         }
         if self.chunks.is_some() {

@@ -332,6 +332,12 @@ impl<N: Nand> Store<N> {
         pool
     }
 
+    /// The page that was to go to `pool` is not written: the stream's next page goes there.
+    #[inline]
+    pub(crate) fn give_back_turn(&mut self, stream: Stream, pool: u32) {
+        self.next_pool[stream as usize] = pool;
+    }
+
     /// The pool the stream will be at next, without advancing.
     #[inline]
     pub fn next_turn(&self, stream: Stream) -> u32 {

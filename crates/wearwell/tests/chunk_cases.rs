@@ -209,7 +209,7 @@ fn incompressible_pages_reach_every_pool() {
 
     let amplification = |parts: &wearwell::design::Parts| {
         let nand = SimNand::new(
-            common::flat_geometry([8, 40, 32, 4096]),
+            flat_geometry([8, 40, 32, 4096]),
             Retain { fingerprint: true, ..Retain::default() },
         );
         let mut ftl = Ftl::new(nand, 7000, parts).expect("it fits");

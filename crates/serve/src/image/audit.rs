@@ -107,7 +107,7 @@ fn examine(backing: impl Backing) -> Result<AuditReport, ImageError> {
 
 /// The logical pages that are lost by damage, that of today and that of earlier sessions.
 fn lost_pages<B: Backing>(device: &mut Device<FileNand<B>>, damaged: &[Ppn]) -> Vec<(Lpn, Ppn)> {
-    for &ppn in &damaged {
+    for &ppn in damaged {
         device.ftl_mut().store_mut().report_unreadable(ppn);
     }
     device.ftl_mut().lost_logical_pages()

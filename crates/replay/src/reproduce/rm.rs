@@ -113,7 +113,7 @@ fn deduplication(setting: &Setting) -> Vec<Experiment> {
                 add(&format!("{scheme}-{mb}"), "remap", sized(map, f64::from(*mb) * scale));
             }
         }
-        // The paper's emulator, FEMU, has no queues: each die has a time at which it is free, as on timelines.
+        // Beside the event engine: timelines, on which a die has no queue but a time at which it is free.
         let timeline = || vec!["timing.mode=timeline".to_owned()];
         add("timeline-opt", "remap", [timeline(), vec!["remap.reverse_map=ideal".to_owned()]].concat());
         for (scheme, map) in SCHEMES {

@@ -1,0 +1,208 @@
+//! Integrated lifetime management: the capacity of an epoch, the prediction of demand, algorithm 1, and energy.
+//!
+//! Models of sections III-B and IV: the listing of algorithm 1, statement by statement; "weighted average of previous 10
+//! epochs" with linear weights, which are ours; what can still be written over the epochs that are left; microseconds
+//! times milliwatts.
+
+use std::ops::ControlFlow;
+
+use wearwell::lifetime::{
+    EnergyModel, History, SchemeEstimate, chunk_write_ratio, decide, dedup_write_ratio, epoch_capacity_bytes,
+    remaining_bytes,
+};
+use wearwell_replay::config::Config;
+use wearwell_replay::input::Input;
+use wearwell_replay::record::RunRecord;
+use wearwell_replay::replay::Plan;
+
+/// D and E of a scheme: pages written and energy spent, over a drive without schemes.
+#[derive(Clone, Copy, Debug)]
+struct Ratios {
+    d: f64,
+    e: f64,
+}
+
+/// Algorithm 1: is deduplication enabled, is compression, is throttling.
+fn algorithm_1(dedup: Ratios, comp: Ratios, demand: f64, capacity: f64) -> [bool; 3] {
+    let mut is_dedup_enabled = false;
+    let mut is_comp_enabled = false;
+    let mut is_throttling_enabled = false;
+    let mut w = demand;
+    if dedup.d < 1.0 && dedup.e < 1.0 {
+        w *= dedup.d;
+        is_dedup_enabled = true;
+    }
+    if comp.d < 1.0 && comp.e < 1.0 {
+        w *= comp.d;
+        is_comp_enabled = true;
+    }
+    if w < capacity {
+        // The decision process is finished.
+    } else {
+        if !is_comp_enabled && (1.0 - comp.d) > (comp.e - 1.0) {
+            w *= comp.d;
+            is_comp_enabled = true;
+        }
+        if !is_dedup_enabled && (1.0 - dedup.d) > (dedup.e - 1.0) {
+            w *= dedup.d;
+            is_dedup_enabled = true;
+        }
+        if w > capacity {
+            is_throttling_enabled = true;
+        }
+    }
+    [is_dedup_enabled, is_comp_enabled, is_throttling_enabled]
+}
+
+/// Every outcome that the listing can have must occur, or the grid says too little.
+#[test]
+fn decisions_are_those_of_the_listing() {
+    let ratios: Vec<Ratios> = [0.27, 0.44, 0.73, 0.92, 0.9999, 1.0, 1.04]
+        .into_iter()
+        .flat_map(|d| [0.0, 0.0145, 0.132, 0.264, 0.6].map(|overhead| Ratios { d, e: d + overhead }))
+        .collect();
+    let (mut cases, mut outcomes) = (0, std::collections::BTreeSet::new());
+    for &dedup in &ratios {
+        for &comp in &ratios {
+            for demand in [0.1, 0.6, 0.99, 1.0, 1.01, 1.3, 2.4, 20.0] {
+                let expected = algorithm_1(dedup, comp, demand * 4e8, 4e8);
+                let [first, second] =
+                    [dedup, comp].map(|Ratios { d, e }| SchemeEstimate { write_ratio: d, energy_ratio: e });
+                let decision = decide(&[first, second], demand * 4e8, 4e8);
+                let throttled = decision.throttle_bytes_per_epoch;
+                let decided =
+                    [decision.enabled.contains(0), decision.enabled.contains(1), throttled.is_some()];
+                assert_eq!(decided, expected, "dedup {dedup:?}, compression {comp:?}, W = {demand} C");
+                assert!(throttled.is_none_or(|bytes| bytes == 400_000_000), "throttled to {throttled:?}");
+                outcomes.insert(expected);
+                cases += 1;
+            }
+        }
+    }
+    println!("{cases} cases, outcomes {outcomes:?}");
+    assert_eq!(outcomes.len(), 8, "of all on or off: {outcomes:?}");
+}
+
+#[test]
+fn predicted_demand_is_the_linear_average_of_ten_epochs() {
+    let demands: Vec<f64> = (0..40).map(|epoch| ((epoch * 7919) % 101) as f64 + 1.0).collect();
+    let mut history = History::default();
+    assert_eq!(history.average(), None);
+    for (epoch, &demand) in demands.iter().enumerate() {
+        history.push(demand);
+        let (mut sum, mut weights) = (0.0, 0.0);
+        for (age, value) in demands[..=epoch].iter().rev().take(10).enumerate() {
+            // 10 to 9 to 8 and so on to 1; epochs that have not been do not count.
+            let weight = (10 - age) as f64;
+            sum += weight * value;
+            weights += weight;
+        }
+        let average = history.average().expect("an epoch is known");
+        // Sums in another order differ in the last digits.
+        assert!((average / (sum / weights) - 1.0).abs() < 1e-12, "epoch {epoch}: {average}");
+    }
+}
+
+/// 64 GiB, 3,000 cycles, five years: what remains over the epochs that remain, at the start and on the way.
+#[test]
+fn capacity_of_an_epoch_is_what_remains_over_the_epochs_that_remain() {
+    let (block_bytes, blocks, cycles) = (128 * 4096, 64 * 1024 * 1024 * 1024 / (128 * 4096), 3_000);
+    let epochs = 5 * 365 * 24 * 12;
+    let fresh = epoch_capacity_bytes(remaining_bytes(blocks, cycles, 0, block_bytes), epochs);
+    let by_hand = 64.0 * 1_073_741_824.0 * 3_000.0 / 525_600.0;
+    assert!((fresh - by_hand).abs() < 1.0, "{fresh} and {by_hand} bytes");
+    assert_eq!(format!("{:.6}", fresh / 300.0 / 1e6), "1.307448", "MB/s");
+    for (erases, passed) in [(1_000_000, 3_000), (200_000_000, 400_000), (393_000_000, 525_599)] {
+        let remaining = remaining_bytes(blocks, cycles, erases, block_bytes);
+        let capacity = epoch_capacity_bytes(remaining, epochs - passed);
+        let by_hand = (131_072.0 * 3_000.0 - erases as f64) * 524_288.0 / (525_600.0 - passed as f64);
+        assert!((capacity / by_hand - 1.0).abs() < 1e-9, "{capacity} and {by_hand} after {erases} erases");
+    }
+}
+
+fn run(settings: &[&str], load: &str, design: &str) -> RunRecord {
+    let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
+    let config = Config::from_parts(None, &settings).expect("settings exist");
+    let input = Input::generated(load).expect("a load");
+    let plan = Plan::new(&config, &input).expect("it fits");
+    plan.run(design, &mut |_| ControlFlow::Continue(())).expect("it runs")
+}
+
+/// The drive of the paper in full size, written to faster than five years allow. In the first epoch nothing is known and
+/// nothing is throttled (algorithm 1, "initially disabled"): a write comes after the gap and the time of a write. From then
+/// on the rate is that of the equation but for the pages that the last epoch still may write.
+#[test]
+fn a_throttled_drive_programs_the_capacity_of_every_epoch() {
+    let settings =
+        ["device.preset=il-64g", "timing.mode=event", "replay.arrival=think", "lifetime.schemes=throttling"];
+    let record = run(&settings, "sequential:pages=500000,requests=500000,rate=957.6", "page-map");
+    let lifetime = &record.lifetime;
+    // tPROG and the transfer of a page.
+    let unthrottled_pages = 300.0 / (1.0 / 957.6 + 610.24e-6);
+    let rate = (record.programs as f64 - unthrottled_pages) * 4096.0 / (lifetime.elapsed_s - 300.0);
+    let equation = 64.0 * 1_073_741_824.0 * 3_000.0 / (5.0 * 365.0 * 86_400.0);
+    println!("{rate:.1} bytes/s, equation {equation:.1}, {} epochs, {lifetime:?}", lifetime.epochs);
+    assert!(lifetime.epochs > 3);
+    assert_eq!(lifetime.throttled_epochs, lifetime.epochs - 1);
+    assert!((rate / equation - 1.0).abs() < 0.001, "{rate} bytes/s, the equation says {equation}");
+}
+
+/// Section IV: 64 us at 60 mW, 8.6 us at 49 mW, 600 us at 48.5 mW.
+const COMPRESS_UJ: f64 = 64.0 * 60.0 / 1e3;
+const HASH_UJ: f64 = 8.6 * 49.0 / 1e3;
+const PROGRAM_UJ: f64 = 600.0 * 48.5 / 1e3;
+
+#[test]
+fn energies_of_a_page_are_time_times_power() {
+    let energy = EnergyModel::STATED;
+    let uj = |cost: wearwell::lifetime::PageCost| cost.energy_pj() as f64 / 1e6;
+    assert_eq!((uj(energy.compress), uj(energy.hash), uj(energy.program)), (COMPRESS_UJ, 0.4214, PROGRAM_UJ));
+    assert!((energy.compression_overhead() - COMPRESS_UJ / PROGRAM_UJ).abs() < 1e-12);
+    assert!((energy.dedup_overhead() - HASH_UJ / PROGRAM_UJ).abs() < 1e-12);
+    // Figure 2: four pages become four, three, two or one; duplicates count one by one.
+    for percent in 0..=100 {
+        let removed = percent as f64 / 100.0;
+        let pages = (400 - 4 * percent) as u32;
+        let whole = pages.div_ceil(100).max(1) as f64 / 4.0;
+        assert!((chunk_write_ratio(removed, 4) - whole).abs() < 1e-12, "{percent} % removed");
+        assert!((dedup_write_ratio(removed) - (1.0 - removed)).abs() < 1e-12);
+    }
+}
+
+/// Energy per host page as the program adds it up over a run, by its own counters of hashes, compressed pages and
+/// programs, against E = D + e of figure 2 for contents whose D is known.
+#[test]
+fn energy_per_page_of_each_scheme_is_that_of_figure_2() {
+    let on_paper = |schemes: &str, d: f64| match schemes {
+        "baseline" => PROGRAM_UJ,
+        "compression" => COMPRESS_UJ + d * PROGRAM_UJ,
+        "dedup" => HASH_UJ + d * PROGRAM_UJ,
+        _ => unreachable!(),
+    };
+    for (schemes, content, d) in [
+        ("baseline", "unique:compress=0.4", 1.0),
+        ("compression", "unique:compress=0.9,compress_sigma=0", 1.0),
+        ("compression", "unique:compress=0.7,compress_sigma=0", 0.75),
+        ("compression", "unique:compress=0.4,compress_sigma=0", 0.5),
+        ("compression", "unique:compress=0.2,compress_sigma=0", 0.25),
+        ("dedup", "unique", 1.0),
+        // A page serves 15 logical pages at most.
+        ("dedup", "same", 1.0 / 15.0),
+    ] {
+        let settings = [
+            "device.preset=il-64g",
+            "device.blocks_per_plane=32",
+            "device.logical_pages=30000",
+            "timing.mode=event",
+            "replay.arrival=think",
+        ];
+        let scheme = format!("lifetime.schemes={schemes}");
+        let load = format!("sequential:pages=20000,requests=20000,rate=500+{content}");
+        let record = run(&[&settings[..], &[&scheme]].concat(), &load, "integrated");
+        let measured = record.lifetime.energy_uj_per_page;
+        println!("{schemes}, {content}: {measured:.4} uJ, on paper {:.4}", on_paper(schemes, d));
+        // A chunk that waits at the end is not programmed; of equal pages the first is.
+        let tolerance = 4.0 * PROGRAM_UJ / 20_000.0;
+        assert!((measured - on_paper(schemes, d)).abs() <= tolerance, "{schemes}, {content}: {measured} uJ");
+    }
+}

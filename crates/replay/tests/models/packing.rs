@@ -92,7 +92,9 @@ const ROUNDS: u32 = 60;
 const BATCHES: u32 = 60;
 
 fn drive() -> Drive {
-    let design = DeltaDesign { scan_interval_writes: 0, ..DeltaDesign::default() };
+    // Accesses of every page are counted, so that every overwrite becomes a delta.
+    let design =
+        DeltaDesign { heat_entries: Some(1 << 16), scan_interval_writes: 0, ..DeltaDesign::default() };
     // More pages than are programmed: nothing is collected.
     Drive::new(geometry(LOGICAL * (ROUNDS + 2) / 64, 64), LOGICAL, &delta(GcOptions::default(), design, None))
 }

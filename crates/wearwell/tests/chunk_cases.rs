@@ -208,10 +208,8 @@ fn incompressible_pages_reach_every_pool() {
     use wearwell::nand::{Retain, SimNand};
 
     let amplification = |parts: &wearwell::design::Parts| {
-        let nand = SimNand::new(
-            flat_geometry([8, 40, 32, 4096]),
-            Retain { fingerprint: true, ..Retain::default() },
-        );
+        let nand =
+            SimNand::new(flat_geometry([8, 40, 32, 4096]), Retain { fingerprint: true, ..Retain::default() });
         let mut ftl = Ftl::new(nand, 7000, parts).expect("it fits");
         for k in 0..60_000_u64 {
             let content = Content::Descriptor(Descriptor::of(Fingerprint(k + 1)));

@@ -121,6 +121,8 @@ impl Witness {
             let (to, from) = (target + k, source + k);
             match device.remap(to * size, from * size, size, mode) {
                 Ok(()) if to == from => {}
+                // An atomic command without room for its entries: nothing changed.
+                Err(Error::NotAtomic { .. }) => {}
                 Ok(()) => {
                     self.oracle.note_remap(to, from, 1, mode);
                     self.lost[to as usize] = self.lost[from as usize];

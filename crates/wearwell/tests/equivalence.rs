@@ -722,11 +722,21 @@ impl Twins {
         request(&mut self.replay).expect("there is room");
     }
 
+    /// As [`Self::both`], for a remap; whether it was executed. Both devices refuse an atomic command without room for its
+    /// entries, or none does.
+    fn both_remap(&mut self, request: impl Fn(&mut Device<SimNand>) -> wearwell::Result<()>) -> bool {
+        let [live, replay] = [request(&mut self.live), request(&mut self.replay)];
+        assert_eq!(live, replay, "bytes and descriptors");
+        let is_refused = matches!(live, Err(wearwell::Error::NotAtomic { .. }));
+        assert!(is_refused || live.is_ok(), "there is room: {live:?}");
+        !is_refused
+    }
+
     fn remap(&mut self, target: usize, source: usize, mode: RemapMode) {
         let page_bytes = self.page_bytes();
         let [to, from] = [target, source].map(|lpn| lpn as u64 * page_bytes);
-        self.both(|device| device.remap(to, from, page_bytes, mode));
-        if target != source {
+        let is_done = self.both_remap(|device| device.remap(to, from, page_bytes, mode));
+        if is_done && target != source {
             self.contents[target] = self.contents[source].clone();
             if mode == RemapMode::Relocate {
                 self.contents[source] = None;

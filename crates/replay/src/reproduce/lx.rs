@@ -217,8 +217,11 @@ fn of_trace(setting: &Setting, trace: &Trace, scale: f64) -> Vec<Experiment> {
             add(&format!("overrun-{overrun}-"), &input, drive(setting, blocks), variants);
         }
     }
-    let roomy = format!("device.over_provisioning={}.0", trace.never_erasing);
-    add("", &input, fitted(setting), vec![variant("recyclable", &["recycle.policy=inf", &roomy])]);
+    // So much spare space, as a share of the flash, that nothing is ever erased.
+    let spare = f64::from(trace.never_erasing);
+    let roomy = format!("device.over_provisioning={:.6}", spare / (1.0 + spare));
+    let of_flash = "device.over_provisioning_of=physical";
+    add("", &input, fitted(setting), vec![variant("recyclable", &["recycle.policy=inf", &roomy, of_flash])]);
     if matches!(input.0, Source::Substitute(_)) {
         let prob = || variant("128k", &[&standard, "recycle.policy=prob"]);
         let loading = || variant("128k-fl", &[&standard, "recycle.policy=prob-fl"]);

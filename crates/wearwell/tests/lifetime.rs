@@ -577,13 +577,16 @@ fn throttling_ends_when_the_demand_falls_and_returns_with_it() {
 fn a_throttled_host_stays_throttled() {
     let mut lifetime = manager(Configuration::Throttling);
     let (mut now_ns, mut activity) = (0, Activity::default());
-    let mut released = 0;
+    let (mut released, mut throttled_since) = (0, None);
     for _ in 0..20_000 {
         // 64 KiB every two seconds are 9.4 MiB per epoch.
         now_ns += 2_000_000_000;
         loop {
             if let Some(decision) = lifetime.advance(now_ns, &device(activity, vec![])) {
-                released += u32::from(decision.throttle_bytes_per_epoch.is_none());
+                match decision.throttle_bytes_per_epoch {
+                    None => released += 1,
+                    Some(_) => throttled_since = throttled_since.or(Some((now_ns, activity.flash_bytes))),
+                }
             }
             match lifetime.delay_ns(now_ns, activity.flash_bytes) {
                 0 => break,
@@ -596,7 +599,9 @@ fn a_throttled_host_stays_throttled() {
         activity = Activity { held_ns: activity.held_ns, ..wrote(activity.host_bytes + 65_536) };
     }
     assert_eq!(released, 1, "only the first epoch, of which nothing is known");
-    let per_epoch = activity.flash_bytes as f64 / (now_ns as f64 / EPOCH_NS as f64);
+    let (since_ns, before_bytes) = throttled_since.expect("the host writes too much");
+    let epochs = (now_ns - since_ns) as f64 / EPOCH_NS as f64;
+    let per_epoch = (activity.flash_bytes - before_bytes) as f64 / epochs;
     assert!(
         per_epoch <= 1_048_576.0 * 1.001 && per_epoch > 1_048_576.0 * 0.99,
         "{per_epoch} bytes per epoch"

@@ -195,12 +195,11 @@ fn a_host_that_refuses_to_write_is_an_error_with_a_sentence_and_loses_nothing() 
     assert_eq!(bench.check().0, Some(0));
 }
 
-/// A client that goes in the middle of a write leaves the page as it was.
 /// Sockets were bound after the image was opened, and every wrong address was an unsafe shutdown.
 #[test]
 fn an_address_that_is_refused_is_no_session_of_the_image() {
     let bench = Bench::new(&["--design", "remap"]);
-    for wrong in [["--tcp", "192.0.2.1:1"], ["--control", "/nowhere/control"]] {
+    for wrong in [&["--tcp", "192.0.2.1:1"][..], &["--tcp", "127.0.0.1:0", "--control", "/nowhere/control"]] {
         let image = bench.file("image");
         let output =
             Command::new(WEARWELL).arg("serve").arg("--image").arg(image).args(wrong).output().unwrap();
@@ -211,6 +210,7 @@ fn an_address_that_is_refused_is_no_session_of_the_image() {
     assert!(status == Some(0) && said.contains("0 unsafe shutdowns"), "{said}");
 }
 
+/// A client that goes in the middle of a write leaves the page as it was.
 #[test]
 fn half_a_write_is_no_write() {
     let bench = Bench::new(&[]);

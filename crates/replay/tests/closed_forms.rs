@@ -246,7 +246,7 @@ fn decisions_are_those_of_the_printed_algorithm() {
 fn every_closed_form_row_is_computed() {
     for paper in Paper::ALL {
         for target in paper.targets().rows.iter().filter(|row| row.class == Class::Cf) {
-            assert!(row(&target.id).is_some(), "{} has no closed form", target.id);
+            assert!(formula(&target.id).is_some(), "{} has no closed form", target.id);
         }
     }
 }

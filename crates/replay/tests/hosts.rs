@@ -32,7 +32,7 @@ const SMALL: [&str; 21] = [
     "c8:scale=0.002",
     "dap:scale=0.002",
     "msn:scale=0.002",
-    "delta-load:pages=4096,requests=20000",
+    "delta-load:pages=4096,requests=20000,write=1", // its reads are for drives that were filled
     "wksn:scale=0.0005",
     "media:scale=0.0005",
     "dvmt:scale=0.0005",

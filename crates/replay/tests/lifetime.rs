@@ -213,7 +213,9 @@ fn incompressible_unique_data_gains_nothing() {
         );
         let energy = |record: &RunRecord| record.lifetime.energy_uj_per_page;
         assert!(energy(&of_scheme) >= energy(&baseline), "{scheme} saves no energy");
-        assert!(of_scheme.programs >= baseline.programs, "{scheme} saves no program");
+        let [saved, all] = [of_scheme.programs, baseline.programs];
+        // Members that still gather at the end are not programmed yet, at most as many as the baseline buffers.
+        assert!(saved + 8 >= all, "{scheme} saves no program: {saved} of {all}");
         // Slower answers stretch a closed loop, and with it the life: that is no gain.
         let years =
             |record: &RunRecord| record.lifetime.years_by_programs.unwrap() / record.lifetime.elapsed_s;

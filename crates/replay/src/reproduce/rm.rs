@@ -115,7 +115,6 @@ fn deduplication(setting: &Setting) -> Vec<Experiment> {
         }
         // Beside the event engine: timelines, on which a die has no queue but a time at which it is free.
         let timeline = || vec!["timing.mode=timeline".to_owned()];
-        add("timeline-opt", "remap", [timeline(), vec!["remap.reverse_map=ideal".to_owned()]].concat());
         for (scheme, map) in SCHEMES {
             let settings = [timeline(), sized(map, 120.0 * scale)].concat();
             add(&format!("timeline-{scheme}-120"), "remap", settings);

@@ -209,6 +209,10 @@ fn text_candidates(lines: &[&[u8]], options: &OpenOptions) -> Vec<Format> {
         (Format::Wiscsee, reads(Wiscsee { action }, lines)),
         (Format::Systor, reads(Systor::default(), lines)),
     ];
+    if let (Format::Csv, true) = answers[0] {
+        // Our header is known word by word; to other formats it would be any line that names columns.
+        return vec![Format::Csv];
+    }
     answers.into_iter().filter_map(|(format, fits)| fits.then_some(format)).collect()
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn trace(command: &TraceCommand) -> Result<Outcome, Failure> {
 
 /// What several traces hold; those that cannot be read are named and left out.
 struct Infos {
-    infos: Vec<(String, TraceInfo)>,
+    found: Vec<(String, TraceInfo)>,
     unreadable: usize,
     /// Whether exactly one trace was asked for.
     single: bool,
@@ -40,7 +40,7 @@ struct Infos {
 
 impl Infos {
     fn of(traces: &[PathBuf], options: &OpenOptions) -> Self {
-        let mut infos = Self { infos: Vec::new(), unreadable: 0, single: traces.len() == 1 };
+        let mut infos = Self { found: Vec::new(), unreadable: 0, single: traces.len() == 1 };
         for path in traces {
             let info = TraceFile::at(path, options).and_then(|file| {
                 let info = TraceInfo::of_file(&file.path, &file.options);
@@ -48,7 +48,7 @@ impl Infos {
                 Ok((file.options.name_of(path), info))
             });
             match info {
-                Ok(info) => infos.infos.push(info),
+                Ok(info) => infos.found.push(info),
                 Err(failure) => {
                     eprintln!("wearwell: {}", failure.message);
                     infos.unreadable += 1;
@@ -61,11 +61,11 @@ impl Infos {
     /// One object for one trace, a list of objects with their paths for several.
     fn to_json(&self) -> Result<String, Failure> {
         let whole = |value: serde_json::Result<String>| value.map_err(|error| Failure::of_run(&error));
-        if let ([(_, info)], true) = (&self.infos[..], self.single) {
+        if let ([(_, info)], true) = (&self.found[..], self.single) {
             return Ok(whole(serde_json::to_string_pretty(info))? + "\n");
         }
         let mut list = Vec::new();
-        for (path, info) in &self.infos {
+        for (path, info) in &self.found {
             let mut value = serde_json::to_value(info).map_err(|error| Failure::of_run(&error))?;
             value["path"] = path.as_str().into();
             list.push(value);
@@ -75,7 +75,7 @@ impl Infos {
 
     fn to_text(&self) -> String {
         let mut text = String::new();
-        for (path, info) in &self.infos {
+        for (path, info) in &self.found {
             let _ = writeln!(text, "{path}");
             for (name, value) in rows(info) {
                 let _ = writeln!(text, "  {name:24} {value}");
@@ -85,10 +85,10 @@ impl Infos {
     }
 
     fn outcome(&self) -> Result<Outcome, Failure> {
-        if self.infos.is_empty() {
+        if self.found.is_empty() {
             return Err(Failure::of_inputs());
         }
-        let is_whole = self.unreadable == 0 && self.infos.iter().all(|(_, info)| info.damage.is_none());
+        let is_whole = self.unreadable == 0 && self.found.iter().all(|(_, info)| info.damage.is_none());
         Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
     }
 }
@@ -142,7 +142,7 @@ fn convert(from: &Path, to: &Path, provenance: &str, input: &InputArgs) -> Resul
     if output.is_standard() {
         return Err(Failure::of_usage("a trace is converted into a file, not to standard output"));
     }
-    let ending = to.extension().map(|ending| ending.to_ascii_lowercase());
+    let ending = to.extension().map(std::ffi::OsStr::to_ascii_lowercase);
     let is_csv = match ending.as_deref().and_then(std::ffi::OsStr::to_str) {
         Some("csv") => true,
         Some("wwt") => false,

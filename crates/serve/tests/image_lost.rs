@@ -55,7 +55,7 @@ impl Model {
         for (&page, &value) in &self.written {
             match device.read(page * PAGE_BYTES, PAGE_BYTES, &mut bytes) {
                 Ok(()) => {
-                    assert!(bytes == page_of(value, PAGE_BYTES as usize), "{what}: page {page} is wrong")
+                    assert!(bytes == page_of(value, PAGE_BYTES as usize), "{what}: page {page} is wrong");
                 }
                 Err(error) => {
                     assert!(

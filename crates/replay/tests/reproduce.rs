@@ -183,6 +183,7 @@ fn hollow_runs(experiments: &[Experiment]) -> Runs {
     let insisted = [
         "latency_us.write.mean",
         "lifetime.energy_uj_per_page",
+        "lifetime.elapsed_s",
         "first_erase.share",
         "parts.largest_group_bytes",
         "parts.cache_entries",

@@ -251,7 +251,8 @@ fn lifetimes(runs: &Runs, trace: &str) -> Result<Vec<Value>> {
     let mut values = of("", years)?;
     values.extend(of("programs per host write, ", programs_per_write)?);
     values.extend(of("erases per block, ", |run| run.figure("lifetime.mean_erases_per_block"))?);
-    if let Ok(run) = run(NEVER_COLLECTED) {
+    if trace != "WKSN" {
+        let run = run(NEVER_COLLECTED)?;
         values
             .push(Value::new(format!("programs per host write, {NEVER_COLLECTED}"), programs_per_write(run)));
     }

@@ -184,6 +184,7 @@ fn hollow_runs(experiments: &[Experiment]) -> Runs {
         "latency_us.write.mean",
         "lifetime.energy_uj_per_page",
         "lifetime.elapsed_s",
+        "recovery.total.time_s",
         "first_erase.share",
         "parts.largest_group_bytes",
         "parts.cache_entries",

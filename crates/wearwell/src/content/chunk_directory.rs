@@ -62,8 +62,10 @@ impl Directory {
 /// Chunks as their pages are met, in any order.
 #[derive(Debug, Default)]
 pub(crate) struct FoundChunks {
-    /// By number: the youngest chunk whose pages are all there.
+    /// By number: every chunk that a readable directory tells of.
     chunks: HashMap<u32, Vec<FoundChunk>, FxBuildHasher>,
+    /// By number: sequence number of the youngest page whose directory cannot be read.
+    unreadable: HashMap<u32, u64, FxBuildHasher>,
 }
 
 /// A chunk as far as its pages were found.
@@ -101,10 +103,21 @@ impl FoundChunks {
         }
     }
 
+    /// A page of chunk `number`, programmed as number `sequence`, whose directory cannot be read.
+    pub(crate) fn add_unreadable(&mut self, number: u32, sequence: u64) {
+        let youngest = self.unreadable.entry(number).or_default();
+        *youngest = sequence.max(*youngest);
+    }
+
     /// The chunk that `number` means: the youngest whole one. A number is given again only after nobody refers to the old
-    /// chunk, so a younger one without all its pages was never referred to.
+    /// chunk, so a younger one without all its pages was never referred to. `None` if an unreadable page may belong to a
+    /// younger chunk: an old chunk of the same number has the pages of others.
     pub(crate) fn take(&mut self, number: u32) -> Option<FoundChunk> {
         let found = self.chunks.remove(&number)?;
-        found.into_iter().filter(FoundChunk::is_whole).max_by_key(|found| found.directory.birth)
+        let youngest =
+            found.into_iter().filter(FoundChunk::is_whole).max_by_key(|found| found.directory.birth)?;
+        let may_be_outdated =
+            self.unreadable.get(&number).is_some_and(|&sequence| sequence > youngest.directory.birth);
+        (!may_be_outdated).then_some(youngest)
     }
 }

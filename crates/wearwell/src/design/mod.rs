@@ -189,17 +189,14 @@ impl Parts {
 
     fn check_survey(&self) -> Result<()> {
         let ContentParts { recycle, delta, chunks, sharing: _ } = &self.content;
-        let reads_blocks = matches!(
-            self.persistence,
-            Persistence::OobScan | Persistence::NvramEntries | Persistence::NvramMap
-        );
+        let reads_blocks = matches!(self.persistence, Persistence::OobScan | Persistence::NvramEntries);
         let has_other_pages = recycle.is_some() || delta.is_some() || chunks.is_some();
         if self.survey == BlockSurvey::OobScan || (reads_blocks && !has_other_pages) {
             return Ok(());
         }
         Err(Error::Options(
-            "head and tail pages serve designs that rebuild a flat map from flash and NVRAM after a power loss: choose \
-             page-map or remap (segments, nvram-log, flash-log or none), or recovery.blocks=oob-scan"
+            "head and tail pages serve designs that rebuild a flat map from flash after a power loss: choose page-map \
+             without a map in NVRAM or remap (segments, nvram-log, flash-log or none), or recovery.blocks=oob-scan"
                 .into(),
         ))
     }

@@ -98,8 +98,9 @@ impl<N: Nand> Ftl<N> {
                 read => drop(read?),
             }
             let directory = bytes[page_bytes..].try_into().expect("the spare area was read");
-            if let Some(directory) = Directory::decode(directory) {
-                found.add(number, sequence, ppn, &directory);
+            match Directory::decode(directory) {
+                Some(directory) => found.add(number, sequence, ppn, &directory),
+                None => found.add_unreadable(number, sequence),
             }
         }
         let Self { mapping, chunks: Some(stage), .. } = self else { return Ok(()) };

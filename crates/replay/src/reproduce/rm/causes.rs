@@ -178,19 +178,21 @@ impl Causes<'_> {
     /// RM-33, 34, 36: NVRAM in which every remap finds room, a host with one request in flight as a single thread has, and
     /// superblocks of the paper's size, with transactions of one value and of sixteen.
     fn sqlite(&self) -> Vec<Experiment> {
-        let mut all =
-            vec![self.changed("fillseq/segments", "fillseq/roomy-segments", &["remap.size_mib=10"])];
+        let (room, single) = ("remap.size_mib=10", "replay.queue_depth=1");
+        let mut all = vec![self.changed("fillseq/segments", "fillseq/roomy-segments", &[room])];
+        for (scheme, _) in SCHEMES {
+            let (random, sequential) = (format!("fillrandom/{scheme}"), format!("fillseq/{scheme}"));
+            all.push(self.changed(&random, &format!("fillrandom/single-{scheme}"), &[single]));
+            all.push(self.changed(&sequential, &format!("fillseq/single-roomy-{scheme}"), &[single, room]));
+        }
         let superblocks =
             ["device.pages_per_block=1024", "device.blocks_per_plane=36", "remap.segment_bytes=1024"];
         for test in SQLITE {
-            let name = format!("{test}/segments");
-            for (scheme, _) in SCHEMES {
-                let (name, as_name) = (format!("{test}/{scheme}"), format!("{test}/single-{scheme}"));
-                all.push(self.changed(&name, &as_name, &["replay.queue_depth=1"]));
-            }
-            all.push(self.changed(&name, &format!("{test}/large-superblocks"), &superblocks));
-            all.push(self.with_keys(&name, &format!("{test}/large-transactions"), ",batch=16", &superblocks));
+            let (name, as_name) = (format!("{test}/segments"), format!("{test}/large-superblocks"));
+            all.push(self.changed(&name, &as_name, &superblocks));
         }
+        let batches = ("fillrandom/segments", "fillrandom/large-transactions");
+        all.push(self.with_keys(batches.0, batches.1, ",batch=16", &superblocks));
         all
     }
 

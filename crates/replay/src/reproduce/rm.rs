@@ -371,7 +371,7 @@ fn mean_ratio(
 }
 
 /// Values by load, for shares of duplicates in percent and the runs of Opt that have them. Without deduplication contents
-/// mean nothing, so all have the same NoRemap.
+/// mean nothing, so all have the same `NoRemap`.
 fn of_loads(
     runs: &Runs,
     shares: &[(&str, &str)],

@@ -7,7 +7,7 @@
 use super::render::{difference_of, markdown_table, values_text};
 use super::results::{Results, Row};
 use super::tally::Tally;
-use super::target::{Difference, Headline, Paper, Target, Targets};
+use super::target::{Difference, Headline, Paper, Target, Targets, matches_pattern};
 use super::verdict::Value;
 
 /// A claim of the abstract, joined with what was found.
@@ -97,7 +97,8 @@ pub fn tested(difference: &Difference, results: &Results) -> String {
         return UNTESTED.to_owned();
     }
     let one = |name: &String| {
-        let Some(record) = results.experiments.iter().find(|record| record.name == *name) else {
+        let Some(record) = results.experiments.iter().find(|record| matches_pattern(name, &record.name))
+        else {
             return format!("`{name}` (not run at this size)");
         };
         let figure = |figure: &String| {

@@ -110,12 +110,20 @@ pub struct Difference {
     pub rows: Vec<String>,
     /// The reason, and what shows it.
     pub why: String,
-    /// Experiments that took the suspected cause away. A reason without one is untested, and the page says so.
+    /// Experiments that took the suspected cause away, by name or as patterns with one `*`. A reason without one is
+    /// untested, and the page says so.
     #[serde(default)]
     pub tested_by: Vec<String>,
     /// Figures of these experiments by dotted name, printed from the record; none if `why` quotes them.
     #[serde(default)]
     pub figures: Vec<String>,
+}
+
+impl Difference {
+    /// Whether the experiment is one of those that tested the reason.
+    pub fn is_tested_by(&self, experiment: &str) -> bool {
+        self.tested_by.iter().any(|pattern| matches_pattern(pattern, experiment))
+    }
 }
 
 /// A claim of the paper's abstract, joined with the row that measures it.
@@ -286,7 +294,7 @@ impl Beside {
 }
 
 /// Whether the text is the pattern, in which `*` stands for any characters.
-fn matches_pattern(pattern: &str, text: &str) -> bool {
+pub(super) fn matches_pattern(pattern: &str, text: &str) -> bool {
     let Some((before, after)) = pattern.split_once('*') else { return pattern == text };
     let Some(rest) = text.strip_prefix(before) else { return false };
     (0..=rest.len()).any(|k| rest.is_char_boundary(k) && matches_pattern(after, &rest[k..]))

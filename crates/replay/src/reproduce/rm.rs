@@ -8,6 +8,8 @@
 //! in closed loop. Performance is requests per second of device time, so that both the writes saved and the scans of a log
 //! count. `NoRemap` is the plain page map, to which hosts copy by reading and writing.
 
+mod causes;
+
 use super::experiment::{CURVE_POINTS, Experiment, Run, Runs, Setting, Size, Source};
 use super::verdict::Value;
 
@@ -84,7 +86,9 @@ fn load(name: &str, logical: f64, share: f64, seed: u64) -> Source {
 
 /// Everything that the rows need.
 pub fn experiments(setting: &Setting) -> Vec<Experiment> {
-    [deduplication(setting), traces(setting), sqlite(setting), f2fs(setting)].concat()
+    let catalogue = [deduplication(setting), traces(setting), sqlite(setting), f2fs(setting)].concat();
+    let causes = causes::experiments(setting, &catalogue);
+    [catalogue, causes].concat()
 }
 
 fn deduplication(setting: &Setting) -> Vec<Experiment> {
@@ -259,8 +263,10 @@ fn require_duplicates(runs: &Runs) -> Result<()> {
 
 fn measured(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     Some(match id {
-        "RM-15" => of_loads(runs, |opt, none| rate(opt) / rate(none)),
-        "RM-16" => of_loads(runs, |opt, none| 100.0 * (1.0 - amplification(opt) / amplification(none))),
+        "RM-15" => of_loads(runs, &[("10", "opt-10"), ("30", "opt")], |opt, none| rate(opt) / rate(none)),
+        "RM-16" => of_loads(runs, &[("30", "opt")], |opt, none| {
+            100.0 * (1.0 - amplification(opt) / amplification(none))
+        }),
         "RM-17" => demoted(runs, 40),
         "RM-18" => demoted(runs, 80),
         "RM-19" => demoted(runs, 120),
@@ -364,12 +370,18 @@ fn mean_ratio(
     Ok(ratios?.iter().sum::<f64>() / of.len() as f64)
 }
 
-fn of_loads(runs: &Runs, value: impl Fn(Run<'_>, Run<'_>) -> f64) -> Result<Vec<Value>> {
-    let of = |load: &&str| {
-        let (opt, none) = (runs.get(&format!("{load}/opt"))?, runs.get(&format!("{load}/noremap"))?);
-        Ok(Value::new(format!("{load} 30 %"), value(opt, none)))
+/// Values by load, for shares of duplicates in percent and the runs of Opt that have them. Without deduplication contents
+/// mean nothing, so all have the same `NoRemap`.
+fn of_loads(
+    runs: &Runs,
+    shares: &[(&str, &str)],
+    value: impl Fn(Run<'_>, Run<'_>) -> f64,
+) -> Result<Vec<Value>> {
+    let of = |(duplicates, scheme): (&str, &str), load: &str| {
+        let (opt, none) = (runs.get(&format!("{load}/{scheme}"))?, runs.get(&format!("{load}/noremap"))?);
+        Ok(Value::new(format!("{load} {duplicates} %"), value(opt, none)))
     };
-    LOADS.iter().map(of).collect()
+    shares.iter().flat_map(|&share| LOADS.map(|load| of(share, load))).collect()
 }
 
 /// Binds that became writes for want of an entry, percent of all binds wanted.

@@ -606,9 +606,10 @@ fn forms_beside_runs(runs: &Runs) -> Result<Vec<Value>> {
 
 /// Programs of the map per thousand host writes, what they are, and what the capacitor programs at a power loss.
 fn journal_costs(runs: &Runs) -> Result<Vec<Value>> {
+    let of = |journal| Ok((journal, runs.get(&journal_name(journal))?));
+    let all = JOURNALS.into_iter().map(of).collect::<Result<Vec<_>>>()?;
     let mut values = Vec::new();
-    for journal in JOURNALS {
-        let run = runs.get(&journal_name(journal))?;
+    for (journal, run) in all {
         let name = journal.map_or_else(|| "no journal".to_owned(), |pages| format!("{pages} pages"));
         let mut add = |what: &str, value: f64| values.push(Value::new(format!("{name}, {what}"), value));
         let per_thousand = |count: f64| 1000.0 * count / run.figure("host_page_writes");

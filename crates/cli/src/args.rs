@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use wearwell_replay::life::{Endurance, Leveling};
 use wearwell_replay::trace::{Action, Assume, Columns, Format, OpenOptions, TimeUnit};
 
 #[derive(Parser)]
@@ -24,6 +25,8 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     /// Replay through several designs, side by side with ratios to the first
     Compare(CompareArgs),
+    /// Repeat a trace or a workload until the drive is worn out: TB written, years, and what wear leveling gains
+    Life(LifeArgs),
     /// Measure a paper again: its results row by row, beside ours
     Reproduce(ReproduceArgs),
     /// Serve a device over NBD
@@ -80,6 +83,69 @@ pub(crate) struct CompareArgs {
     pub(crate) designs: Vec<String>,
     #[command(flatten)]
     pub(crate) run: RunArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct LifeArgs {
+    /// Trace file (plain, gzip, zstd or xz), a pipe, or - for standard input
+    #[arg(required_unless_present = "workload", conflicts_with = "workload")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Designs
+    #[arg(long, value_delimiter = ',', default_value = "page-map")]
+    pub(crate) designs: Vec<String>,
+    /// Wear leveling to compare, in place of the settings `wear.dynamic` and `wear.static_gap`
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
+    pub(crate) leveling: Vec<WearLeveling>,
+    /// Drives per design: each has blocks, content and generated requests of its own
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) seeds: std::num::NonZeroU32,
+    /// Standard deviation of the cycles that a block endures, as a share of the rated cycles
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
+    spread: f64,
+    /// Share of the blocks that fail early, at any moment of the rated life
+    #[arg(long, value_name = "SHARE", default_value_t = 0.001)]
+    early_share: f64,
+    /// Share of the blocks that fail by a program; the others fail by an erase
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
+    program_share: f64,
+    /// The drive has ended when this share of its spare blocks is left
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
+    spare_minimum: f64,
+    /// Also print the years of a drive of so many exported bytes (512GiB, 1TiB) that takes the same writes per second
+    #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::size_bytes)]
+    pub(crate) scale_to: Option<u64>,
+    /// Drives at a time
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+impl LifeArgs {
+    pub(crate) fn endurance(&self) -> Endurance {
+        let Self { spread, early_share, program_share, spare_minimum, .. } = *self;
+        Endurance { spread, early_share, program_share, spare_minimum }
+    }
+}
+
+#[derive(ValueEnum, Clone, Copy)]
+pub(crate) enum WearLeveling {
+    /// Blocks are opened in the order in which they became free
+    None,
+    /// Free blocks are opened by wear
+    Dynamic,
+    /// The same, and blocks that stay behind are moved
+    Static,
+}
+
+impl From<WearLeveling> for Leveling {
+    fn from(leveling: WearLeveling) -> Self {
+        match leveling {
+            WearLeveling::None => Self::None,
+            WearLeveling::Dynamic => Self::Dynamic,
+            WearLeveling::Static => Self::Static,
+        }
+    }
 }
 
 #[derive(Args)]

@@ -9,6 +9,7 @@
 mod args;
 mod image;
 mod input;
+mod life;
 mod lists;
 mod output;
 mod progress;
@@ -85,6 +86,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Replay(args) => run::replay(&args),
         Command::Compare(args) => run::compare(&args),
+        Command::Life(args) => life::life(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Top(args) => top::top(&args),

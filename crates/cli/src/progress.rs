@@ -66,12 +66,9 @@ impl Reporter {
                 Style::Bar => draw(&bar.borrow_mut(), progress),
                 Style::Lines if last_line.get().elapsed() >= PLAIN_LINE_EVERY => {
                     last_line.set(Instant::now());
-                    eprintln!(
-                        "{design}: {} {} of {} requests",
-                        phase(progress.phase),
-                        progress.done,
-                        progress.total
-                    );
+                    let unit = if progress.phase == Phase::Life { "erases" } else { "requests" };
+                    let Progress { phase: at, done, total } = progress;
+                    eprintln!("{design}: {} {done} of {total} {unit}", phase(at));
                 }
                 Style::Quiet | Style::Lines => {}
             }
@@ -106,5 +103,6 @@ fn phase(phase: Phase) -> &'static str {
         Phase::Precondition => "precondition",
         Phase::Aging => "aging",
         Phase::Replay => "replay",
+        Phase::Life => "life",
     }
 }

@@ -36,7 +36,14 @@ pub(crate) fn show_config(args: &RunArgs) -> Result<Outcome, Failure> {
 }
 
 fn config(args: &RunArgs) -> Result<Config, Failure> {
-    read_config(args.config.as_deref(), &args.all_settings())
+    config_with(args, &[])
+}
+
+/// The configuration of the command line with settings that win over it.
+pub(crate) fn config_with(args: &RunArgs, settings: &[String]) -> Result<Config, Failure> {
+    let mut all = args.all_settings();
+    all.extend_from_slice(settings);
+    read_config(args.config.as_deref(), &all)
 }
 
 /// A configuration from an optional file and settings.
@@ -128,7 +135,7 @@ fn run_all<'a>(
 }
 
 /// Settings of the command line that no design uses are refused; those that some use are noted.
-fn refuse_ignored(config: &Config, designs: &[String], args: &RunArgs) -> Result<(), Failure> {
+pub(crate) fn refuse_ignored(config: &Config, designs: &[String], args: &RunArgs) -> Result<(), Failure> {
     for ignored in config.ignored(&args.all_settings(), designs) {
         let sentence = format!(
             "{} has no effect on {}: it counts when {}",
@@ -147,12 +154,35 @@ fn refuse_ignored(config: &Config, designs: &[String], args: &RunArgs) -> Result
 }
 
 /// Where requests come from, as the user said it.
-enum InputSource {
+pub(crate) enum InputSource {
     Generated(Input),
     Trace(PathBuf, wearwell_replay::trace::OpenOptions),
 }
 
-fn sources<'a>(
+/// An input, and the copy of what can be read only once.
+pub(crate) struct OpenedInput {
+    pub(crate) input: Input,
+    _file: Option<TraceFile>,
+}
+
+impl InputSource {
+    /// Makes the input one that can be read again and again.
+    ///
+    /// # Errors
+    /// Those of [`TraceFile::at`].
+    pub(crate) fn open(&self) -> Result<OpenedInput, Failure> {
+        match self {
+            Self::Generated(input) => Ok(OpenedInput { input: input.clone(), _file: None }),
+            Self::Trace(path, options) => {
+                let file = TraceFile::at(path, options)?;
+                let input = Input::Trace { path: file.path.clone(), options: file.options.clone() };
+                Ok(OpenedInput { input, _file: Some(file) })
+            }
+        }
+    }
+}
+
+pub(crate) fn sources<'a>(
     traces: impl Iterator<Item = &'a PathBuf>,
     args: &RunArgs,
     config: &Config,
@@ -174,23 +204,8 @@ fn run_one(
     reporter: &Reporter,
     comparison: &mut Comparison,
 ) -> Result<(), Failure> {
-    let file;
-    let input = match source {
-        InputSource::Generated(input) => input.clone(),
-        InputSource::Trace(path, options) => {
-            file = TraceFile::at(path, options)?;
-            Input::Trace { path: file.path.clone(), options: file.options.clone() }
-        }
-    };
-    let plan = Plan::new(config, &input).map_err(|error| failure(&error))?;
-    if config.content.model.is_some() && !plan.survey().lacks_content {
-        let message = format!("{}: content.model has no effect: every write has content", input.name());
-        return Err(Failure::of_usage(message));
-    }
-    for design in designs {
-        // A misspelt design should fail before the first one has run for minutes.
-        config.parts(design, plan.resolved()).map_err(|error| Failure::of_usage(error.to_string()))?;
-    }
+    let opened = source.open()?;
+    let plan = planned(config, &opened.input, designs)?;
     for design in designs {
         if reporter.is_interrupted() {
             break;
@@ -201,7 +216,24 @@ fn run_one(
     Ok(())
 }
 
-fn failure(error: &ReplayError) -> Failure {
+/// The plan of a run, refused before anything runs for minutes: a misspelt design, a content model that nothing asks for.
+pub(crate) fn planned<'a>(
+    config: &'a Config,
+    input: &'a Input,
+    designs: &[String],
+) -> Result<Plan<'a>, Failure> {
+    let plan = Plan::new(config, input).map_err(|error| failure(&error))?;
+    if config.content.model.is_some() && !plan.survey().lacks_content {
+        let message = format!("{}: content.model has no effect: every write has content", input.name());
+        return Err(Failure::of_usage(message));
+    }
+    for design in designs {
+        config.parts(design, plan.resolved()).map_err(|error| Failure::of_usage(error.to_string()))?;
+    }
+    Ok(plan)
+}
+
+pub(crate) fn failure(error: &ReplayError) -> Failure {
     match error {
         ReplayError::Config(_) | ReplayError::Content(_) => Failure::of_usage(error.to_string()),
         _ => Failure::of_run(error),

@@ -689,6 +689,50 @@ fn header_lines_and_any_columns_are_read() {
 }
 
 #[test]
+fn a_drive_is_written_until_it_is_worn_out() {
+    let fixture = Fixture::new(0);
+    let json = fixture.path("life.json");
+    let load = "uniform:write=1.0,pages=4000,requests=100000,rate=1000";
+    let drive = ["--set", "device.endurance_cycles=40", "--scale-to", "1TiB"];
+    let asked = ["life", "--workload", load, "--designs", "page-map,geckoftl", "--leveling", "none,static"];
+    let table =
+        ends_with(DONE, &[&asked[..], &drive, &["--seeds", "2", "--jobs", "2", "--json", &json]].concat());
+    for said in
+        ["TB written until the end", "lived / extrapolated", "static", "larger drive", "95 % interval"]
+    {
+        assert!(table.contains(said), "no `{said}` in {table}");
+    }
+    let records: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    let records = records.as_array().unwrap();
+    assert_eq!(records.len(), 4, "two designs, two kinds of leveling");
+    for record in records {
+        let lives = record["lives"].as_array().unwrap();
+        assert_eq!(lives.iter().map(|life| life["seed"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2]);
+        assert!(
+            lives.iter().all(|life| life["host_bytes"].as_u64().unwrap() > 0 && life["end"] != "interrupted")
+        );
+    }
+    let again = ends_with(DONE, &[&asked[..], &drive, &["--seeds", "2", "--json", "-"]].concat());
+    let again: Value = serde_json::from_str(&again).unwrap();
+    assert_eq!(
+        again[3]["lives"][1]["host_bytes"], records[3]["lives"][1]["host_bytes"],
+        "jobs change nothing"
+    );
+}
+
+#[test]
+fn a_life_refuses_what_it_would_ignore() {
+    let load = ["life", "--workload", "uniform:pages=4000"];
+    let is_refused_with = |more: &[&str], said: &[&str]| is_refused(USAGE, &[&load[..], more].concat(), said);
+    is_refused_with(&["--timing", "event"], &["timing.mode", "no effect"]);
+    is_refused_with(&["--precondition", "steady"], &["precondition.mode", "new drive"]);
+    is_refused_with(&["--requests", "5"], &["replay.requests"]);
+    is_refused_with(&["--spread", "3"], &["spread", "0.5"]);
+    is_refused_with(&["--csv", "-"], &["--json"]);
+    is_refused(FAILED, &["life", "--workload", "uniform:read=1.0,pages=4000"], &["write nothing"]);
+}
+
+#[test]
 fn reproduce_refuses_what_it_does_not_know() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().to_str().unwrap();

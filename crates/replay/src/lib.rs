@@ -6,6 +6,7 @@ pub mod config;
 pub mod content_model;
 pub mod hosts;
 pub mod input;
+pub mod life;
 mod lifetime;
 pub mod precondition;
 pub mod process;

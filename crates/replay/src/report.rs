@@ -241,7 +241,7 @@ fn postscript(runs: &[RunRecord]) -> String {
 }
 
 /// Columns aligned: the first to the left, figures to the right.
-fn aligned(rows: &[Vec<String>]) -> String {
+pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |k: usize| rows.iter().filter_map(|row| row.get(k)).map(String::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();

@@ -91,6 +91,13 @@ fn settings_that_are_not_section_key_value_are_refused() {
 }
 
 #[test]
+fn a_journal_without_a_map_on_flash_is_refused() {
+    let refused = sentence(resolve(&["delta.journal_pages=4"]));
+    assert_says(&refused, &["delta.journal_pages", "delta.cache_entries"]);
+    assert!(resolve(&["delta.journal_pages=4", "delta.cache_entries=100"]).is_ok());
+}
+
+#[test]
 fn impossible_geometries_are_refused_with_field_and_bound() {
     for (list, parts) in [
         (vec!["device.planes_per_die=0"], vec!["planes_per_die is 0"]),

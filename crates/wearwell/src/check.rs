@@ -42,24 +42,22 @@ impl<N: Nand> Ftl<N> {
     /// The place of every logical page, from cache and flash. Costs no counted operation.
     pub(crate) fn whole_map(&mut self) -> Result<Vec<Unit>, String> {
         let mut map = vec![Unit::NONE; self.logical_pages as usize];
-        match &self.mapping {
-            AnyMapping::Flat(flat) => {
-                (0..self.logical_pages)
-                    .for_each(|lpn| map[lpn as usize] = flat.get(Lpn(lpn)).unwrap_or(Unit::NONE));
-            }
-            AnyMapping::Cached(cached) => {
-                let mut page = vec![0; self.store.geometry().page_bytes as usize];
-                for id in 0..cached.translation_pages() {
-                    let Some(place) = cached.directory(id) else { continue };
-                    self.store.nand_mut().read(place, &mut page).map_err(|error| error.to_string())?;
-                    for (lpn, unit) in cached.table_entries(id, &page) {
-                        map[lpn.index()] = unit;
-                    }
+        if let AnyMapping::Flat(flat) = &self.mapping {
+            (0..self.logical_pages)
+                .for_each(|lpn| map[lpn as usize] = flat.get(Lpn(lpn)).unwrap_or(Unit::NONE));
+        }
+        if let Some(cached) = self.mapping.on_flash() {
+            let mut page = vec![0; self.store.geometry().page_bytes as usize];
+            for id in 0..cached.translation_pages() {
+                let Some(place) = cached.directory(id) else { continue };
+                self.store.nand_mut().read(place, &mut page).map_err(|error| error.to_string())?;
+                for (lpn, unit) in cached.table_entries(id, &page) {
+                    map[lpn.index()] = unit;
                 }
-                for lpn in (0..self.logical_pages).map(Lpn) {
-                    if let Some(newer) = cached.cached(lpn) {
-                        map[lpn.index()] = newer;
-                    }
+            }
+            for lpn in (0..self.logical_pages).map(Lpn) {
+                if let Some(newer) = cached.cached(lpn) {
+                    map[lpn.index()] = newer;
                 }
             }
         }

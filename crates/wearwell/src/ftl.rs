@@ -26,7 +26,7 @@ use crate::content::{Content, Descriptor, Fingerprint, Observations};
 use crate::design::{BlockSurvey, MappingPart, Parts, Persistence};
 use crate::error::{Error, Result};
 use crate::gc::{Collector, GcOptions, MetadataGc, RESERVE_BLOCKS, VictimPolicy};
-use crate::mapping::{AnyMapping, Cached, Flat, Identified, Mapping};
+use crate::mapping::{AnyMapping, Cached, Flat, Identified, Journalled, Mapping};
 use crate::nand::Nand;
 use crate::reverse_map::ReverseMap;
 use crate::stats::Stats;
@@ -117,7 +117,7 @@ impl<N: Nand> Ftl<N> {
             FlushLimits { held_pages: ftl.held_limit(), programs: ftl.longest_without_flush() };
         ftl.watch_store();
         let spare_pages = ftl.require_spare_space()?;
-        if let AnyMapping::Cached(cached) = &mut ftl.mapping {
+        if let Some(cached) = ftl.mapping.on_flash_mut() {
             cached.limit_hidden_pages(spare_pages);
         }
         if let Some(stage) = &mut ftl.delta {
@@ -146,6 +146,9 @@ impl<N: Nand> Ftl<N> {
             MappingPart::Flat => AnyMapping::Flat(Flat::new(logical_pages)),
             MappingPart::Cached(options) => {
                 AnyMapping::Cached(Box::new(Cached::new(logical_pages, page_bytes, options)))
+            }
+            MappingPart::Journalled { cache, journal } => {
+                AnyMapping::Journalled(Box::new(Journalled::new(logical_pages, page_bytes, cache, journal)))
             }
         })
     }
@@ -198,8 +201,11 @@ impl<N: Nand> Ftl<N> {
     /// Counters back to zero, for example after preconditioning. Wear stays.
     pub fn clear_stats(&mut self) {
         self.store.clear_stats();
-        if let AnyMapping::Cached(cached) = &mut self.mapping {
+        if let Some(cached) = self.mapping.on_flash_mut() {
             cached.clear_counts();
+        }
+        if let AnyMapping::Journalled(map) = &mut self.mapping {
+            map.clear_counts();
         }
         match &mut self.validity {
             AnyValidity::Log(log) => log.clear_counts(),
@@ -310,9 +316,9 @@ impl<N: Nand> Ftl<N> {
         let Some(lpn) = lpn else {
             return self.construct_dead_page(ppn);
         };
-        let old = match &mut self.mapping {
-            AnyMapping::Cached(cached) => cached.construct(lpn, ppn.into()).some(),
-            AnyMapping::Flat(_) => self.mapping.update(&mut self.store, lpn, Some(ppn.into()))?,
+        let old = match self.mapping.on_flash_mut() {
+            Some(cached) => cached.construct(lpn, ppn.into()).some(),
+            None => self.mapping.update(&mut self.store, lpn, Some(ppn.into()))?,
         };
         assert!(old.is_none(), "page {lpn} is constructed twice");
         self.learn_content(fingerprint, ppn.into());
@@ -339,7 +345,7 @@ impl<N: Nand> Ftl<N> {
     /// # Errors
     /// [`Error::Full`] if there are none.
     pub fn finish_construction(&mut self) -> Result<()> {
-        if let AnyMapping::Cached(cached) = &mut self.mapping {
+        if let Some(cached) = self.mapping.on_flash_mut() {
             cached.finish_construction(&mut self.store)?;
         }
         self.tell_opened();

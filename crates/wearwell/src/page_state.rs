@@ -41,7 +41,7 @@ impl<N: Nand> Ftl<N> {
         }
         let place = match &self.mapping {
             AnyMapping::Flat(flat) => flat.get(lpn),
-            AnyMapping::Cached(_) => return PageState::Stored,
+            AnyMapping::Cached(_) | AnyMapping::Journalled(_) => return PageState::Stored,
         };
         let Some(unit) = place else { return PageState::Hole };
         if self.sharing.as_ref().is_some_and(|sharing| sharing.refs.extra(unit) > 0) {

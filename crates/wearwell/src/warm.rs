@@ -38,6 +38,9 @@ impl<N: Nand> Ftl<N> {
         match &self.mapping {
             AnyMapping::Flat(map) => upcoming.chunks(TOGETHER).for_each(|lpns| self.warm_flat(map, lpns)),
             AnyMapping::Cached(map) => upcoming.chunks(TOGETHER).for_each(|lpns| self.warm_cached(map, lpns)),
+            AnyMapping::Journalled(map) => {
+                upcoming.chunks(TOGETHER).for_each(|lpns| self.warm_cached(map.cached(), lpns));
+            }
         }
         if !fingerprints.is_empty() {
             self.warm_known(fingerprints);
@@ -52,6 +55,7 @@ impl<N: Nand> Ftl<N> {
             let units: ArrayVec<Unit, TOGETHER> = match &self.mapping {
                 AnyMapping::Flat(map) => lpns.iter().filter_map(|&lpn| map.get(lpn)).collect(),
                 AnyMapping::Cached(map) => map.warm_updates(&self.store, lpns),
+                AnyMapping::Journalled(map) => map.cached().warm_updates(&self.store, lpns),
             };
             let places = units.iter().filter(|&&unit| is_page(unit, pages)).map(|unit| Ppn(unit.0));
             let spare =

@@ -6,10 +6,12 @@ use common::{audit, flat_geometry};
 use wearwell::address::{BlockId, Lpn};
 use wearwell::content::delta::DeltaStatistics;
 use wearwell::content::{Descriptor, Fingerprint, mix};
-use wearwell::design::{DeltaDesign, SharingDesign, delta};
+use wearwell::design::{
+    DeltaDesign, DftlOptions, MappingPart, SharingDesign, delta, delta_with_journal, dftl,
+};
 use wearwell::device::HostData;
 use wearwell::gc::{GcOptions, VictimPolicy};
-use wearwell::mapping::CachedOptions;
+use wearwell::mapping::{AnyMapping, CachedOptions, JournalCounts, JournalOptions};
 use wearwell::nand::{PageKind, Retain, SimNand};
 use wearwell::refs::RefsPart;
 use wearwell::reverse_map::ReverseMapPart;
@@ -646,5 +648,73 @@ fn bytes_survive_beside_pages_that_are_only_described() {
             }
         }
         assert!(device.ftl().stats().delta_writes > 300, "seed {seed}");
+    }
+}
+
+/// Pages of 512 bytes: a translation page has 128 entries and a journal page 62 records.
+const SMALL_PAGE: u32 = 512;
+const MAPPED: u32 = 1500;
+const RECORDS_PER_PAGE: u64 = 62;
+
+/// Overwrites every page of a device whose cache holds the whole map, without deltas, and loses power; every page must read as
+/// its last version. Returns how many pages the capacitor programmed and what the journal counted.
+fn after_power_loss(journal: Option<JournalOptions>) -> (u64, JournalCounts) {
+    let cache = CachedOptions::of_entries(MAPPED);
+    let (gc, never_hot) = (GcOptions::default(), DeltaDesign { hot_accesses: 255, ..unscanned() });
+    let parts = match journal {
+        Some(journal) => delta_with_journal(gc, never_hot, cache, journal),
+        None => delta(gc, never_hot, Some(cache)),
+    };
+    let nand = SimNand::new(flat_geometry([1, 160, 16, SMALL_PAGE]), Retain::ALL);
+    let mut device = Device::new(nand, MAPPED, &parts, DeviceOptions::default()).expect("it fits");
+    let bytes = |lpn: u32, round: u8| [(lpn % 120) as u8 + 120 * round; SMALL_PAGE as usize];
+    let at = |lpn: u32| u64::from(lpn * SMALL_PAGE);
+    for round in 0..2 {
+        for lpn in 0..MAPPED {
+            let data = HostData::Bytes(&bytes(lpn, round));
+            device.write(at(lpn), SMALL_PAGE.into(), data).expect("there is room");
+        }
+    }
+    let counts = match device.ftl().mapping() {
+        AnyMapping::Journalled(map) => map.counts(),
+        AnyMapping::Cached(_) | AnyMapping::Flat(_) => JournalCounts::default(),
+    };
+    let report = device.recover().expect("power stays on");
+    audit(&mut device);
+    for lpn in 0..MAPPED {
+        let mut read = [0; SMALL_PAGE as usize];
+        device.read(at(lpn), SMALL_PAGE.into(), &mut read).expect("a healthy medium reads");
+        assert!(read == bytes(lpn, 1), "page {lpn} is not what was written last");
+    }
+    (report.battery_programs, counts)
+}
+
+/// D5: what a journal is for. Without one the capacitor writes all twelve translation pages; with one the records that do not
+/// fill a page. Every change of the map is a record, and every full page of them is written.
+#[test]
+fn a_journal_leaves_the_capacitor_a_page() {
+    let (all, none) = after_power_loss(None);
+    assert_eq!((all, none), (u64::from(MAPPED.div_ceil(SMALL_PAGE / 4)), JournalCounts::default()));
+    let (last, counts) = after_power_loss(Some(JournalOptions { pages: 4 }));
+    assert_eq!(last, 1);
+    assert!(counts.records >= 2 * u64::from(MAPPED), "{counts:?}");
+    assert_eq!(counts.pages, counts.records / RECORDS_PER_PAGE, "{counts:?}");
+    assert_eq!(counts.merges, counts.pages / 4, "{counts:?}");
+    assert!(counts.merged_pages >= counts.merges, "{counts:?}");
+}
+
+/// Only the recovery of a delta design with its map on flash replays a journal.
+#[test]
+fn a_journal_elsewhere_is_refused() {
+    let cache = CachedOptions::of_entries(8);
+    let journal = JournalOptions { pages: 4 };
+    let mut parts = dftl(GcOptions::default(), DftlOptions { cache_entries: 8 });
+    parts.mapping = MappingPart::Journalled { cache, journal };
+    let lazy = CachedOptions { checkpoints: true, ..cache };
+    let lazily = delta_with_journal(GcOptions::default(), unscanned(), lazy, journal);
+    for parts in [parts, lazily] {
+        let nand = SimNand::new(flat_geometry([1, 16, 8, PAGE as u32]), Retain::ALL);
+        let refused = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).err();
+        assert!(matches!(refused, Some(Error::Options(_))), "{refused:?}");
     }
 }

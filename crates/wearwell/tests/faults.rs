@@ -8,7 +8,7 @@ use common::{
     full_medium, roomy_device, worlds,
 };
 use wearwell::address::BlockId;
-use wearwell::nand::{FaultPlan, Faulty, Nand, SimNand};
+use wearwell::nand::{FaultPlan, Faulty, Nand, SimNand, WearFailure, WearLimit};
 use wearwell::store::BlockState;
 use wearwell::{Device, Error};
 
@@ -151,6 +151,28 @@ fn a_worn_out_device_is_full_and_still_reads() {
                 assert!(matches!(again, Error::Full { .. }), "{again}");
             }
             audit(&mut device);
+        }
+    }
+}
+
+/// Blocks of different strength, half of which fail by a program: the engine moves what a failed block holds and lives on.
+#[test]
+fn a_device_of_unequal_blocks_dies_block_by_block_and_still_reads() {
+    for (number, design) in (0u64..).zip(designs()) {
+        for world in worlds() {
+            let mut random = Random::new(number + 77);
+            let mut nand = full_medium(&world);
+            let limit = |ends_by| WearLimit { cycles: 4 + random.below(6) as u32, ends_by };
+            let kinds = [WearFailure::Erase, WearFailure::Program].into_iter().cycle();
+            nand.set_limits(kinds.take(world.geometry.blocks() as usize).map(limit).collect());
+            let mut device = roomy_device(&world, &design.parts, BUFFERS[0], nand);
+            let mut oracle = Oracle::of(&device, MANY_CONTENTS as usize);
+            let _scene = Scene { what: design.name, world: world.name, seed: number, operation: 0 };
+            let (error, writes) = wear_out(&mut device, &mut oracle, &mut random);
+            assert!(matches!(error, Error::Full { .. }), "{error}");
+            assert!(device.ftl().stats().retired_blocks > 0 && writes > 50, "full after {writes} writes");
+            audit(&mut device);
+            oracle.compare_all(&mut device).expect("a worn-out device reads");
         }
     }
 }

@@ -94,6 +94,7 @@ const EXPECTED: &[Row] = &[
     ("remap segments atomic", [3816, 4974, 0, 0, 0, 0, 0, 0], [1450, 4973, 0, 0, 2971, 0, 0, 0], [513, 0]),
     ("remap nvram log atomic", [3397, 3023, 0, 0, 0, 0, 0, 0], [1450, 3023, 0, 0, 2992, 0, 0, 0], [365, 0]),
     ("remap flash log atomic heads and tails", [3082, 2338, 0, 0, 0, 1070, 0, 0], [1452, 2338, 0, 0, 2960, 2075, 0, 0], [428, 0]),
+    ("delta journal", [3689, 2707, 0, 2857, 167, 0, 0, 0], [1638, 2708, 0, 9744, 341, 0, 0, 0], [553, 0]),
 ];
 
 /// Five thousand operations on the world `slc`, no buffer. Also returns the head and tail pages programmed.

@@ -4,7 +4,8 @@
 use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::content::{Content, Descriptor, Fingerprint};
 use wearwell::nand::{
-    CopyRun, CutOutcome, FaultPlan, Faulty, Fragile, Geometry, Nand, NandError, Oob, PageKind,
+    CopyRun, CutOutcome, FaultPlan, Faulty, Fragile, Geometry, Nand, NandError, Oob, PageKind, WearFailure,
+    WearLimit,
 };
 use wearwell::nand::{PowerCut, Recorded, Recording, Retain, SimNand};
 
@@ -261,6 +262,22 @@ fn an_erase_beyond_the_endurance_fails_and_keeps_the_block() {
     assert_eq!((nand.erase_count(FIRST), nand.is_bad(FIRST)), (2, false), "the FTL decides to retire it");
     assert_eq!(read(&mut nand, 0), Ok(vec![0; 512]));
     assert_eq!(nand.erase(BlockId(1)), Ok(()), "other blocks are not worn");
+}
+
+#[test]
+fn a_block_that_ends_by_a_program_fails_the_first_one_after_its_last_erase() {
+    let mut nand = medium();
+    let mut limits =
+        vec![WearLimit { cycles: 9, ends_by: WearFailure::Erase }; nand.geometry().blocks() as usize];
+    limits[FIRST.index()] = WearLimit { cycles: 1, ends_by: WearFailure::Program };
+    nand.set_limits(limits);
+    nand.erase(FIRST).unwrap();
+    program(&mut nand, 0).unwrap();
+    nand.erase(FIRST).unwrap();
+    assert_eq!(program(&mut nand, 0), Err(NandError::ProgramFailed(Ppn(0))));
+    assert_eq!(read(&mut nand, 0), Err(NandError::Uncorrectable(Ppn(0))), "the failed page is consumed");
+    assert_eq!(program(&mut nand, 1), Err(NandError::ProgramFailed(Ppn(1))), "it stays worn");
+    assert_eq!((nand.erase_count(FIRST), nand.is_bad(FIRST)), (2, false), "the FTL decides to retire it");
 }
 
 #[test]

@@ -4,8 +4,9 @@
 use serde::{Deserialize, Serialize};
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::RecycleOptions;
-use wearwell::design::{DeltaDesign, SharingDesign};
-use wearwell::mapping::CachedOptions;
+use wearwell::design::{self, DeltaDesign, Parts, SharingDesign, delta_with_journal};
+use wearwell::gc::GcOptions;
+use wearwell::mapping::{CachedOptions, JournalOptions};
 use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::refs::RefsPart;
 use wearwell::reverse_map::{ENTRY_BYTES, ReverseMapPart, SEGMENT_BYTES};
@@ -129,6 +130,8 @@ pub struct DeltaConfig {
     pub area_share: f64,
     /// Entries of the cached mapping table, with tables on flash. Absent: all of it in capacitor-backed RAM.
     pub cache_entries: Option<u32>,
+    /// Pages of a journal of map updates, after which it is merged with the table. Absent: no journal.
+    pub journal_pages: Option<u32>,
 }
 
 impl Default for DeltaConfig {
@@ -143,6 +146,7 @@ impl Default for DeltaConfig {
             scan_entries: design.scan_entries,
             area_share: design.area_share,
             cache_entries: None,
+            journal_pages: None,
         }
     }
 }
@@ -164,9 +168,13 @@ impl DeltaConfig {
         }
     }
 
-    /// Tables on flash, if they are.
-    pub fn cache(&self) -> Option<CachedOptions> {
-        self.cache_entries.map(CachedOptions::of_entries)
+    /// The design with its map in RAM, on flash, or on flash with a journal. A journal needs `cache_entries`.
+    pub fn parts(&self, gc: GcOptions, delta: DeltaDesign) -> Parts {
+        let cache = self.cache_entries.map(CachedOptions::of_entries);
+        match (cache, self.journal_pages) {
+            (Some(cache), Some(pages)) => delta_with_journal(gc, delta, cache, JournalOptions { pages }),
+            _ => design::delta(gc, delta, cache),
+        }
     }
 }
 

@@ -41,6 +41,7 @@ impl Config {
     pub fn resolve(&self, footprint_pages: u64) -> Result<Resolved, ConfigError> {
         self.require_ranges()?;
         self.require_what_lifetime_needs()?;
+        self.require_what_a_journal_needs()?;
         let name = self.device.preset.as_deref().unwrap_or(AUTO);
         let device = if name == AUTO { auto_device(footprint_pages) } else { named_device(name)? };
         let geometry = self.layout(&device.geometry).checked()?;
@@ -95,6 +96,7 @@ impl Config {
             ("delta.max_ratio", self.delta.max_ratio, 0.0, 1.0),
             ("delta.area_share", Some(self.delta.area_share), 0.0, 1.0),
             ("delta.cache_entries", count(self.delta.cache_entries), 1.0, any),
+            ("delta.journal_pages", count(self.delta.journal_pages), 1.0, 1e6),
             ("dftl.cache_entries", count(self.dftl.cache_entries), 1.0, any),
             ("gc.metadata_share", self.gc.metadata_share, 0.0, 1.0),
             ("mapping.cache_entries", count(self.mapping.cache_entries), 1.0, any),
@@ -128,6 +130,16 @@ impl Config {
             ))),
             None => Ok(()),
         }
+    }
+
+    fn require_what_a_journal_needs(&self) -> Result<(), ConfigError> {
+        if self.delta.journal_pages.is_some() && self.delta.cache_entries.is_none() {
+            return Err(ConfigError::Value(
+                "delta.journal_pages: a journal stands beside a map on flash, which needs delta.cache_entries"
+                    .into(),
+            ));
+        }
+        Ok(())
     }
 
     /// Management that could not do what it is there for is refused: throttling where time does not stretch.
@@ -210,7 +222,7 @@ impl Config {
             "delta" => {
                 let encode_ns = self.timing.delta_encode_us * 1000.0;
                 let delta = self.delta.design(&resolved.timing, resolved.geometry.page_bytes, encode_ns);
-                design::delta(gc, delta, self.delta.cache())
+                self.delta.parts(gc, delta)
             }
             "integrated" => {
                 let (dedup, compresses) = self.lifetime.stages();

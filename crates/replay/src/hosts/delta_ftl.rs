@@ -12,23 +12,23 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::keys::Keys;
-use super::substitute::{Facts, SCALE, Substitute, THETA};
+use super::substitute::{Facts, READS, SCALE, Substitute, THETA};
 use crate::workload::options::{Key, Kind, SpecError};
 
 const FLAT: Key = Key { default: "0.6", ..THETA };
 
 pub(super) const F1: Kind =
-    Kind { name: "f1", meaning: "substitute for Financial 1, 12 hours", keys: &[SCALE, FLAT] };
+    Kind { name: "f1", meaning: "substitute for Financial 1, 12 hours", keys: &[SCALE, FLAT, READS] };
 pub(super) const F2: Kind =
-    Kind { name: "f2", meaning: "substitute for Financial 2, 12 hours", keys: &[SCALE, FLAT] };
+    Kind { name: "f2", meaning: "substitute for Financial 2, 12 hours", keys: &[SCALE, FLAT, READS] };
 pub(super) const C3: Kind =
-    Kind { name: "c3", meaning: "substitute for Cello99 disk 3, 24 hours", keys: &[SCALE, THETA] };
+    Kind { name: "c3", meaning: "substitute for Cello99 disk 3, 24 hours", keys: &[SCALE, THETA, READS] };
 pub(super) const C8: Kind =
-    Kind { name: "c8", meaning: "substitute for Cello99 disk 8, 24 hours", keys: &[SCALE, THETA] };
+    Kind { name: "c8", meaning: "substitute for Cello99 disk 8, 24 hours", keys: &[SCALE, THETA, READS] };
 pub(super) const DAP: Kind =
-    Kind { name: "dap", meaning: "substitute for DAP-PS, 24 hours", keys: &[SCALE, THETA] };
+    Kind { name: "dap", meaning: "substitute for DAP-PS, 24 hours", keys: &[SCALE, THETA, READS] };
 pub(super) const MSN: Kind =
-    Kind { name: "msn", meaning: "substitute for MSN-CFS, 6 hours", keys: &[SCALE, THETA] };
+    Kind { name: "msn", meaning: "substitute for MSN-CFS, 6 hours", keys: &[SCALE, THETA, READS] };
 
 /// A row of Table 4, in millions and hours, with the share of writes to new addresses that we assume.
 const fn row(name: &'static str, [reads, writes, hours]: [f64; 3], new_addresses: f64) -> Facts {

@@ -16,17 +16,26 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::keys::Keys;
-use super::substitute::{Facts, SCALE, Substitute, THETA};
+use super::substitute::{Facts, READS, SCALE, Substitute, THETA};
 use crate::content_model::{Ratio, Source, Spec};
 use crate::workload::PAGE_BYTES;
 use crate::workload::options::{Kind, SpecError};
 
-pub(super) const WKSN: Kind =
-    Kind { name: "wksn", meaning: "substitute for WKSN, a day of 77 GiB written", keys: &[SCALE, THETA] };
-pub(super) const MEDIA: Kind =
-    Kind { name: "media", meaning: "substitute for Media, a day of 138 GiB written", keys: &[SCALE, THETA] };
-pub(super) const DVMT: Kind =
-    Kind { name: "dvmt", meaning: "substitute for DVMT, a day of 173 GiB written", keys: &[SCALE, THETA] };
+pub(super) const WKSN: Kind = Kind {
+    name: "wksn",
+    meaning: "substitute for WKSN, a day of 77 GiB written",
+    keys: &[SCALE, THETA, READS],
+};
+pub(super) const MEDIA: Kind = Kind {
+    name: "media",
+    meaning: "substitute for Media, a day of 138 GiB written",
+    keys: &[SCALE, THETA, READS],
+};
+pub(super) const DVMT: Kind = Kind {
+    name: "dvmt",
+    meaning: "substitute for DVMT, a day of 173 GiB written",
+    keys: &[SCALE, THETA, READS],
+};
 
 const DAY_S: f64 = 86_400.0;
 const READS_PER_WRITE: f64 = 0.3;

@@ -6,7 +6,7 @@
 //!
 //! - requests are single pages of 4 KiB;
 //! - addresses are as popular as a zipf law over the order of their first write says (exponent `theta`), for
-//!   overwrites and reads alike; reads go to written addresses only; new addresses appear scattered over the volume;
+//!   overwrites and reads alike (with `reads=uniform` for overwrites alone); reads go to written addresses only; new addresses appear scattered over the volume;
 //! - requests come at equal intervals over the published duration.
 //!
 //! `scale` multiplies requests, addresses and duration alike, so that rates and shares stay.
@@ -37,6 +37,12 @@ pub(super) const SCALE: Key =
 pub(super) const THETA: Key =
     Key { name: "theta", default: "0.9", meaning: "zipf exponent of overwrites and reads (assumed), 0 to 2" };
 
+pub(super) const READS: Key = Key {
+    name: "reads",
+    default: "popular",
+    meaning: "popular: of addresses that are overwritten often (assumed); uniform: of all written addresses alike",
+};
+
 /// The model.
 #[derive(Debug)]
 pub(super) struct Substitute {
@@ -50,6 +56,7 @@ pub(super) struct Substitute {
     /// Addresses written so far, in order of their first write.
     known: u64,
     ranks: Zipf,
+    has_popular_reads: bool,
     places: Permutation,
 }
 
@@ -71,6 +78,7 @@ impl Substitute {
             done: 0,
             known: 0,
             ranks: Zipf::new(addresses, theta),
+            has_popular_reads: keys.is_first_of("reads", ["popular", "uniform"], "popular or uniform")?,
             places: Permutation::new(addresses, keys.integer("seed", 0..=u64::MAX)?),
             random,
         })
@@ -107,7 +115,8 @@ impl Model for Substitute {
         if self.writes.deal(self.known == 0, &mut self.random) {
             self.write(script);
         } else {
-            let address = self.popular();
+            let address =
+                if self.has_popular_reads { self.popular() } else { below(&mut self.random, self.known) };
             script.read(self.places.apply(address), 1);
         }
     }

@@ -17,11 +17,13 @@
 //! | `arrival.rs` | when a request starts |
 //! | `perform.rs` | what the device is asked |
 //! | `gathered.rs` | what a write that gathers in a chunk waits for |
+//! | `life.rs` | when a drive has ended, if the input is repeated until then |
 //! | `outcome.rs`, `part_figures.rs` | what is said about it |
 
 mod arrival;
 mod batch;
 mod gathered;
+mod life;
 mod outcome;
 mod part_figures;
 mod perform;
@@ -82,6 +84,8 @@ pub enum Phase {
     Aging,
     /// Measured requests.
     Replay,
+    /// Erases until a drive is worn out.
+    Life,
 }
 
 /// Reported every few ten thousand requests.

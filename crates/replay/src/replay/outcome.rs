@@ -115,7 +115,7 @@ impl Run<'_> {
         }
     }
 
-    fn duration_s(&self) -> f64 {
+    pub(super) fn duration_s(&self) -> f64 {
         self.last_ns.saturating_sub(self.first_ns.unwrap_or(0)) as f64 / 1e9
     }
 
@@ -199,7 +199,7 @@ impl Run<'_> {
         in_programs * energy.program.energy_pj() as f64 / 1e6
     }
 
-    fn notes(&self) -> Vec<String> {
+    pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.looks_at_content && self.plan.survey.lacks_content {
             notes

@@ -6,7 +6,7 @@ use wearwell::Ftl;
 use wearwell::content::chunk::ChunkStatistics;
 use wearwell::content::delta::DeltaStatistics;
 use wearwell::content::recycle::Recycle;
-use wearwell::mapping::{AnyMapping, Cached};
+use wearwell::mapping::{AnyMapping, Cached, JournalCounts};
 use wearwell::nand::SimNand;
 use wearwell::validity::{AnyValidity, Gecko, ValidityLog};
 
@@ -14,14 +14,16 @@ type Figure = (&'static str, f64);
 
 /// All figures of a device.
 pub(super) fn of(ftl: &Ftl<SimNand>) -> BTreeMap<String, f64> {
-    let cached = match ftl.mapping() {
-        AnyMapping::Cached(cached) => Some(&**cached),
-        AnyMapping::Flat(_) => None,
+    let cached = ftl.mapping().on_flash();
+    let journal = match ftl.mapping() {
+        AnyMapping::Journalled(map) => Some(map.counts()),
+        AnyMapping::Cached(_) | AnyMapping::Flat(_) => None,
     };
     let figures = of_engine(ftl)
         .into_iter()
         .chain(ftl.recycle().into_iter().flat_map(of_recycling))
         .chain(cached.into_iter().flat_map(of_cached_map))
+        .chain(journal.into_iter().flat_map(of_journal))
         .chain(of_validity(ftl.validity()))
         .chain(ftl.delta_statistics().into_iter().flat_map(of_deltas))
         .chain(ftl.chunk_statistics().into_iter().flat_map(of_chunks));
@@ -73,6 +75,15 @@ fn of_cached_map(cached: &Cached) -> [Figure; 9] {
         ("uncertain_spare_reads", counts.uncertain_reads as f64),
         ("cache_entries", f64::from(cached.options().entries)),
         ("translation_pages", cached.translation_pages() as f64),
+    ]
+}
+
+fn of_journal(counts: JournalCounts) -> [Figure; 4] {
+    [
+        ("journal_records", counts.records as f64),
+        ("journal_pages", counts.pages as f64),
+        ("journal_merges", counts.merges as f64),
+        ("journal_merged_pages", counts.merged_pages as f64),
     ]
 }
 

@@ -100,6 +100,15 @@ const SET_VARIANTS: [(&str, &str, &[&str]); 4] = [
 ];
 const CODEC_FREE: [&str; 2] = ["timing.delta_encode_us=0", "timing.delta_decode_us=0"];
 const UNSCANNED: &str = "delta.scan_interval_writes=0";
+/// Logical pages per entry of the smaller table of access counts.
+const SMALL_TABLE: f64 = HEAT_SHARES[1];
+/// Pages of a journal before it is merged; `None`: no journal.
+const JOURNALS: [Option<u32>; 4] = [None, Some(4), Some(16), Some(64)];
+/// Logical pages per entry of the mapping cache, and of the table of access counts, where journals are compared.
+const MAP_PAGES_PER_CACHED: u64 = 32;
+const MAP_PAGES_PER_COUNTED: u64 = 16;
+/// Records of eight bytes in a journal page of 4 KiB, after its header.
+const RECORDS_PER_PAGE: f64 = 510.0;
 /// Ratios of the runs that are examined, and of the variations.
 const ENDS: [&str; 2] = ["0.50", "0.20"];
 /// Traces on which that is done: the one with the most writes, and the one with the most deltas.
@@ -135,7 +144,56 @@ pub fn experiments(setting: &Setting) -> Vec<Experiment> {
     experiments.extend(taken_away(setting, scale));
     experiments.extend(heat_tables(setting, scale));
     experiments.extend(set_loads(setting));
+    if setting.size == Size::Quick {
+        experiments.extend(causes(setting, scale));
+        experiments.extend(journals(setting));
+    }
     experiments
+}
+
+/// Suspected causes of differences, taken away on small runs: the size of the table of access counts for all traces, and the
+/// scan for cold pages on drives that hold little but the trace.
+fn causes(setting: &Setting, scale: f64) -> Vec<Experiment> {
+    let mut experiments = Vec::new();
+    for (trace, name) in TRACES {
+        let (counted, size) = setting.traces.source(name, &format!(",seed={}", setting.seed), scale);
+        let mut add = |name: String, ratio: &str, drive: &[String], extra: String| {
+            let (source, settings) = with_deltas(&counted, ratio, drive);
+            let settings = [settings, vec![extra]].concat();
+            experiments.push(Experiment::replay(name, (source, size), "delta", settings));
+        };
+        if trace != "F1" {
+            let entries = Chips::of(size).logical_pages(0.3) as f64 / SMALL_TABLE;
+            let entries = format!("delta.heat_entries={entries:.0}");
+            add(format!("{trace}/heat-{SMALL_TABLE}"), "0.35", &drive(setting, size), entries);
+        }
+        if ["F1", "F2"].contains(&trace) {
+            let name = format!("{trace}/fitted-0.50-without-scan");
+            add(name, "0.50", &fitted(setting, size), UNSCANNED.to_owned());
+        }
+    }
+    experiments
+}
+
+/// The map on flash with a cache for one in 32 entries, without and with a journal of its updates; power fails at the end.
+fn journals(setting: &Setting) -> Vec<Experiment> {
+    let scale = 0.02;
+    let pages = Chips::of(scale).logical_pages(0.3) - 1;
+    let source = Source::Generated(set_load(setting, pages, 10e6 * scale, "") + "+unique:delta=0.35");
+    let one = |journal_pages: Option<u32>| {
+        let mut settings = drive(setting, scale);
+        settings.extend(strings(&["device.over_provisioning=0.3", "device.over_provisioning_of=physical"]));
+        settings.extend(strings(&["timing.mode=none", COUNTS_DEAD_DELTAS, "recovery.after_run=true"]));
+        settings.push(format!("delta.cache_entries={}", pages / MAP_PAGES_PER_CACHED));
+        settings.push(format!("delta.heat_entries={}", pages / MAP_PAGES_PER_COUNTED));
+        settings.extend(journal_pages.map(|pages| format!("delta.journal_pages={pages}")));
+        Experiment::replay(journal_name(journal_pages), (source.clone(), scale), "delta", settings)
+    };
+    JOURNALS.into_iter().map(one).collect()
+}
+
+fn journal_name(pages: Option<u32>) -> String {
+    pages.map_or_else(|| "journal/none".to_owned(), |pages| format!("journal/{pages}"))
 }
 
 /// The traces with the codec, the scan, or both for free.
@@ -382,6 +440,7 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
         "DF-39" => table_sizes(runs),
         "DF-40" => what_latency_is_made_of(runs),
         "DF-41" => forms_beside_runs(runs),
+        "DF-42" => journal_costs(runs),
         _ => return None,
     })
 }
@@ -541,6 +600,28 @@ fn forms_beside_runs(runs: &Runs) -> Result<Vec<Value>> {
             add("collections", collections_left(run, baseline) / 100.0);
             add("expression 4", consumed / gain_ratio(run, baseline));
         }
+    }
+    Ok(values)
+}
+
+/// Programs of the map per thousand host writes, what they are, and what the capacitor programs at a power loss.
+fn journal_costs(runs: &Runs) -> Result<Vec<Value>> {
+    let of = |journal| Ok((journal, runs.get(&journal_name(journal))?));
+    let all = JOURNALS.into_iter().map(of).collect::<Result<Vec<_>>>()?;
+    let mut values = Vec::new();
+    for (journal, run) in all {
+        let name = journal.map_or_else(|| "no journal".to_owned(), |pages| format!("{pages} pages"));
+        let mut add = |what: &str, value: f64| values.push(Value::new(format!("{name}, {what}"), value));
+        let per_thousand = |count: f64| 1000.0 * count / run.figure("host_page_writes");
+        add("map", per_thousand(run.programs("translation")));
+        add("evictions", per_thousand(run.figure("parts.synchronisations")));
+        add("journal", per_thousand(run.figure("parts.journal_pages")));
+        add("merges", per_thousand(run.figure("parts.journal_merged_pages")));
+        add("moved by collection", per_thousand(run.figure("parts.translation_copies")));
+        add("at power loss, pages", run.required("recovery.battery_programs")?);
+        // Deltas that the host's writes made: each is a record of the delta table. Those that collection moves are not counted.
+        let deltas = run.figure("parts.deltas_committed") / RECORDS_PER_PAGE;
+        add("delta table, counted", per_thousand(deltas));
     }
     Ok(values)
 }

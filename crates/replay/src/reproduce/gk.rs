@@ -94,6 +94,8 @@ impl Load {
 
 /// Blocks of the devices of Figure 11 beside the one that all other rows are about: 2, 32 and 128 GiB.
 const CAPACITIES: [u64; 3] = [1 << 12, 1 << 16, 1 << 18];
+/// Blocks of a device whose last level is filled half as far, by the logarithm, as that of the device of all other rows.
+const BETWEEN_LEVELS: u64 = 11_584;
 /// Host writes per block that take Logarithmic Gecko through all its levels.
 const WRITES_PER_BLOCK: u64 = 10;
 /// Blocks of the devices whose recovery is executed: 128 GiB. Power fails half way through the writes, when every part of
@@ -109,8 +111,34 @@ pub fn experiments(setting: &Setting) -> Vec<Experiment> {
         validity_alone(setting, load),
         figure_14(setting, load),
         recoveries(setting, load),
+        causes(setting, load),
     ]
     .concat()
+}
+
+/// Suspected causes of differences, taken away on small devices: DFTL that calls old pages invalid when it writes its table,
+/// and merges one by one beside multi-way merges for other capacities and ratios.
+fn causes(setting: &Setting, load: Load) -> Vec<Experiment> {
+    if setting.size == Size::Full {
+        return Vec::new();
+    }
+    let lazily = "mapping.identification=at-synchronisation";
+    let mut experiments = vec![load.experiment(setting, "DFTL/lazy".into(), "dftl", &[lazily])];
+    let gecko = |load: Load, name: String, extra: &[&str]| load.experiment(setting, name, "geckoftl", extra);
+    let pairwise = "gecko.merge=pairwise";
+    for ratio in [3, 4, 8] {
+        let ratio_setting = format!("gecko.size_ratio={ratio}");
+        experiments.push(gecko(load, format!("T={ratio}/pairwise"), &[&ratio_setting, pairwise]));
+    }
+    for blocks in CAPACITIES {
+        let writes = load.writes.max(WRITES_PER_BLOCK * blocks);
+        let load = Load { blocks, writes, ..load };
+        experiments.push(gecko(load, format!("K={blocks}/pairwise"), &[pairwise]));
+    }
+    let between = Load { blocks: BETWEEN_LEVELS, ..load };
+    experiments.push(gecko(between, format!("K={BETWEEN_LEVELS}"), &[]));
+    experiments.push(gecko(between, format!("K={BETWEEN_LEVELS}/pairwise"), &[pairwise]));
+    experiments
 }
 
 /// Figure 13, and what GeckoFTL's garbage collection saves.
@@ -328,6 +356,11 @@ fn merge_reads(run: Run<'_>) -> f64 {
     run.figure("reads_by_cause.validity") - run.figure("parts.gecko_query_reads")
 }
 
+/// Validity's cost without the reads of queries.
+fn update_cost(run: Run<'_>) -> f64 {
+    per_write(run, "programs_by_cause.validity") + merge_reads(run) / run.figure("host_page_writes") / DELTA
+}
+
 fn gecko_operations(runs: &Runs) -> Result<Vec<Value>> {
     let run = runs.get("GeckoFTL")?;
     let levels = run.required("parts.gecko_levels")?;
@@ -394,13 +427,9 @@ struct BlockSweep {
 fn block_sweep(runs: &Runs, name: &str) -> Result<BlockSweep> {
     let of = |&pages: &u64| runs.get(&format!("{name}/B={pages}"));
     let all: Vec<Run<'_>> = BLOCK_SIZES.iter().map(of).collect::<Result<_>>()?;
-    let updates = |run: &Run<'_>| {
-        per_write(*run, "programs_by_cause.validity")
-            + merge_reads(*run) / run.figure("host_page_writes") / DELTA
-    };
     Ok(BlockSweep {
         all: all.iter().map(|run| validity_cost(*run)).collect(),
-        updates: all.iter().map(updates).collect(),
+        updates: all.iter().map(|run| update_cost(*run)).collect(),
     })
 }
 
@@ -458,6 +487,13 @@ fn parts(runs: &Runs) -> Result<Vec<Value>> {
     let last = costs.last().map_or(f64::NAN, |&(_, cost)| cost);
     let mut values = vec![Value::new("ratio", last / best)];
     values.extend(costs.iter().map(|(parts, cost)| Value::new(format!("S = {parts}"), *cost)));
+    let updates: Vec<(u32, f64)> =
+        PARTS.into_iter().map(|parts| Ok((parts, update_cost(run_of(parts)?)))).collect::<Result<_>>()?;
+    let best = updates.iter().map(|&(_, cost)| cost).fold(f64::MAX, f64::min);
+    let last = updates.last().map_or(f64::NAN, |&(_, cost)| cost);
+    values.push(Value::new("without queries, ratio", last / best));
+    let of = |(parts, cost): &(u32, f64)| Value::new(format!("without queries, S = {parts}"), *cost);
+    values.extend(updates.iter().map(of));
     values.push(at(run_of(4)?));
     Ok(values)
 }
@@ -508,6 +544,10 @@ fn over_provisioning(runs: &Runs) -> Result<Vec<Value>> {
     };
     values.extend(points("", &costs));
     values.extend(points("query reads, ", &reads));
+    let updates: Vec<f64> = all.iter().map(|(_, run)| update_cost(*run)).collect();
+    values.extend(points("without queries, ", &updates));
+    let rise = updates[updates.len() - 1] - updates[0];
+    values.push(Value::new("rise without queries, % of the bitmap's", 100.0 * rise / bitmap));
     values.push(at(all[0].1));
     Ok(values)
 }

@@ -55,6 +55,10 @@ const SYNTHETIC_PAGES: f64 = 14e6;
 const NEVER_COLLECTED: &str = "compression, never collected";
 const ROOMY: u32 = 15;
 
+/// Shares of the writes that repeat a page, in place of Media's 0.003: one on each side of the break-even of deduplication.
+/// All else of its content is what the substitute has.
+const REPEATS: [&str; 2] = ["0.018", "0.025"];
+
 /// When a write is answered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Answer {
@@ -161,7 +165,7 @@ fn of_trace(setting: &Setting, trace: Trace) -> Vec<Experiment> {
     let collected = trace.collected[usize::from(setting.size == Size::Full)];
     let mut experiments = Vec::new();
     let mut add = |variant: &str, scheme: &str, answer: Answer, extra: &[&str]| {
-        let load = format!("{}:scale={scale},seed={}", trace.substitute, setting.seed);
+        let load = format!("{}:scale={scale},seed={}{}", trace.substitute, setting.seed, repeating(variant));
         let times = (answer.write_s(), READS_PER_WRITE);
         let gap_scale = gap_scale(writes_per_s(trace.years), collected, times);
         let extra = extra.iter().map(|&setting| setting.to_owned());
@@ -187,10 +191,26 @@ fn of_trace(setting: &Setting, trace: Trace) -> Vec<Experiment> {
         let cycles = format!("device.endurance_cycles={}", 3000.0 / scale / f64::from(ROOMY));
         add(NEVER_COLLECTED, "compression", Answer::EqualBuffers, &[&blocks, &cycles]);
     }
+    if trace.name == "Media" && setting.size == Size::Quick {
+        for share in REPEATS {
+            for scheme in ["dedup", "integrated"] {
+                let variant = format!("{scheme}, {share} repeated");
+                add(&variant, scheme, Answer::EqualBuffers, &[]);
+            }
+        }
+    }
     if trace.name != "Media" {
         add("integrated-2x", "integrated", Answer::EqualBuffers, &["lifetime.fitted_energy=true"]);
     }
     experiments
+}
+
+/// The content model of Media with another share of repeated pages, for the variants that have one.
+fn repeating(variant: &str) -> String {
+    let share = REPEATS.into_iter().find(|share| variant.ends_with(&format!("{share} repeated")));
+    share.map_or_else(String::new, |share| {
+        format!("+dup:share={share},theta=0.9,pool=100000,compress=0.7907,compress_sigma=0.05")
+    })
 }
 
 /// Uniform writes over most of the drive, of which `full_requests` are sent at full size.

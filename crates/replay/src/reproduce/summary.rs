@@ -7,7 +7,9 @@
 use super::render::{difference_of, markdown_table, values_text};
 use super::results::{Results, Row};
 use super::tally::Tally;
-use super::target::{Difference, Headline, Paper, Target, Targets, matches_pattern};
+use super::target::{
+    Difference, Headline, Paper, Standing, Statement, Target, Targets, matches_pattern,
+};
 use super::verdict::Value;
 
 /// A claim of the abstract, joined with what was found.
@@ -91,11 +93,21 @@ fn capitalised(text: &str) -> String {
 
 const UNTESTED: &str = "**Untested.**";
 
-/// What tested a reason: experiments and their figures.
+/// What stands behind a reason: experiments and their figures, or the places where the paper contradicts itself.
 pub fn tested(difference: &Difference, results: &Results) -> String {
-    if difference.tested_by.is_empty() {
-        return UNTESTED.to_owned();
+    match difference.standing() {
+        Standing::Tested => tested_by(difference, results),
+        Standing::Contradiction => {
+            let place = |statement: &Statement| format!("{}: {}", statement.place, statement.says);
+            let places: Vec<String> = difference.contradiction.iter().map(place).collect();
+            format!("Contradiction within the paper: {}.", places.join("; "))
+        }
+        Standing::NoFigure => "Nothing to compare in size.".to_owned(),
+        Standing::Untested => UNTESTED.to_owned(),
     }
+}
+
+fn tested_by(difference: &Difference, results: &Results) -> String {
     let one = |name: &String| {
         let Some(record) = results.experiments.iter().find(|record| matches_pattern(name, &record.name))
         else {
@@ -114,13 +126,25 @@ pub fn tested(difference: &Difference, results: &Results) -> String {
 /// How many of the reasons for rows that differ were tested.
 pub fn tested_reasons(targets: &Targets, results: &Results) -> String {
     let used = targets.differences.iter().filter(|difference| difference_of(targets, results, difference));
-    let (tested, untested): (Vec<_>, Vec<_>) = used.partition(|difference| !difference.tested_by.is_empty());
-    match (tested.len(), untested.len()) {
-        (0, 0) => String::new(),
-        (tested, untested) => format!(
-            "Reasons for rows that differ: {tested} tested by an experiment that takes the cause away, {untested} untested."
-        ),
+    let standings: Vec<Standing> = used.map(Difference::standing).collect();
+    if standings.is_empty() {
+        return String::new();
     }
+    let count = |standing: Standing| standings.iter().filter(|&&other| other == standing).count();
+    let contradictions = match count(Standing::Contradiction) {
+        0 => String::new(),
+        1 => " 1 a contradiction within the paper,".to_owned(),
+        count => format!(" {count} contradictions within the paper,"),
+    };
+    let no_figure = match count(Standing::NoFigure) {
+        0 => String::new(),
+        count => format!(" {count} where the paper gives no figure to compare,"),
+    };
+    format!(
+        "Reasons for rows that differ: {} tested by an experiment that takes the cause away,{contradictions}{no_figure} {} untested.",
+        count(Standing::Tested),
+        count(Standing::Untested)
+    )
 }
 
 /// Marks of the block.

@@ -117,6 +117,50 @@ pub struct Difference {
     /// Figures of these experiments by dotted name, printed from the record; none if `why` quotes them.
     #[serde(default)]
     pub figures: Vec<String>,
+    /// Places of the paper that cannot all hold, if that is the reason: no experiment can test it.
+    #[serde(default)]
+    pub contradiction: Vec<Statement>,
+    /// The paper gives no figure for what the rows measure, so that there is no size to differ from.
+    #[serde(default)]
+    pub has_no_figure: bool,
+}
+
+/// What the paper says in one place.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Statement {
+    /// Section, table or figure.
+    pub place: String,
+    /// The figures there.
+    pub says: String,
+}
+
+/// What stands behind the reason of a difference.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// Experiments took the suspected cause away.
+    Tested,
+    /// The paper contradicts itself.
+    Contradiction,
+    /// The paper gives no figure whose size could be compared.
+    NoFigure,
+    /// Nothing.
+    Untested,
+}
+
+impl Difference {
+    /// What stands behind the reason. A test refuses reasons that claim two things.
+    pub fn standing(&self) -> Standing {
+        if !self.tested_by.is_empty() {
+            Standing::Tested
+        } else if !self.contradiction.is_empty() {
+            Standing::Contradiction
+        } else if self.has_no_figure {
+            Standing::NoFigure
+        } else {
+            Standing::Untested
+        }
+    }
 }
 
 impl Difference {

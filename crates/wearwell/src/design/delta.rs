@@ -2,14 +2,14 @@
 
 use super::{BlockSurvey, ContentParts, DeltaDesign, Design, MappingPart, Parts, Persistence};
 use crate::gc::GcOptions;
-use crate::mapping::CachedOptions;
+use crate::mapping::{CachedOptions, JournalOptions};
 use crate::validity::ValidityPart;
 
 pub(super) const DESIGN: Design = Design {
     name: "delta",
     source: "Wu, He, Delta-FTL: Improving SSD Lifetime via Exploiting Content Locality, EuroSys 2012",
-    modelled: "dispatch of write-hot read-cold pages by two access counts on an SLRU table, delta pages with a header, temp buffer (one page or several), write-overhead test and bypass, merges (read-hot, write-cold, in GC), collection of delta pages; with a cache size: tables on flash",
-    not_modelled: "tables on flash are translation pages synchronised in batches, not journals; a capacitor keeps or writes tables and temp buffer; the access counts stand beside the mapping cache, not on its entries",
+    modelled: "dispatch of write-hot read-cold pages by two access counts on an SLRU table, delta pages with a header, temp buffer (one page or several), write-overhead test and bypass, merges (read-hot, write-cold, in GC), collection of delta pages; with a cache size: page table on flash, and a journal of its updates if there is a bound for it",
+    not_modelled: "the delta table has no copy on flash and no journal, it is rebuilt from delta pages; a capacitor keeps or writes tables and temp buffer; the access counts stand beside the mapping cache, not on its entries",
 };
 
 /// A map in RAM that a capacitor keeps, or (with `cache`) on flash, where a capacitor writes what is not there yet.
@@ -22,4 +22,14 @@ pub fn delta(gc: GcOptions, delta: DeltaDesign, cache: Option<CachedOptions>) ->
         persistence: if cache.is_some() { Persistence::BatteryFlush } else { Persistence::BatteryRam },
         survey: BlockSurvey::OobScan,
     }
+}
+
+/// The same with the map on flash and a journal of its updates: a capacitor writes the last page of the journal.
+pub fn delta_with_journal(
+    gc: GcOptions,
+    delta: DeltaDesign,
+    cache: CachedOptions,
+    journal: JournalOptions,
+) -> Parts {
+    Parts { mapping: MappingPart::Journalled { cache, journal }, ..self::delta(gc, delta, Some(cache)) }
 }

@@ -17,7 +17,7 @@ mod uftl;
 pub use crate::content::chunk::ChunkDesign;
 pub use crate::content::delta::DeltaDesign;
 pub use crate::content::sharing::SharingDesign;
-pub use delta::delta;
+pub use delta::{delta, delta_with_journal};
 pub use dftl::{DftlOptions, dftl};
 pub use geckoftl::{GeckoFtlOptions, METADATA_SHARE, geckoftl};
 pub use ibftl::ibftl;
@@ -30,7 +30,7 @@ pub use uftl::{UFtlOptions, uftl};
 
 use crate::error::{Error, Result};
 use crate::gc::{GcOptions, MetadataGc, VictimPolicy};
-use crate::mapping::{CachedOptions, Identification};
+use crate::mapping::{CachedOptions, Identification, JournalOptions};
 use crate::nand::Retain;
 use crate::reverse_map::ReverseMapPart;
 use crate::validity::ValidityPart;
@@ -42,6 +42,13 @@ pub enum MappingPart {
     Flat,
     /// On flash, with a cache.
     Cached(CachedOptions),
+    /// The same with a journal of its changes (Delta-FTL, section 3.5.1).
+    Journalled {
+        /// The cache; old places are identified on update.
+        cache: CachedOptions,
+        /// The journal.
+        journal: JournalOptions,
+    },
 }
 
 /// What is done about content. Nothing by default: every page is stored as it comes.
@@ -178,6 +185,7 @@ impl Parts {
                 "recovery by a backward scan needs a lazy map with checkpoints".into(),
             ));
         }
+        self.check_journal()?;
         self.check_survey()?;
         if self.gc.metadata != MetadataGc::Greedy && self.gc.policy != VictimPolicy::Greedy {
             return Err(Error::Options(
@@ -185,6 +193,20 @@ impl Parts {
             ));
         }
         Ok(())
+    }
+
+    /// Only a recovery that reads all translation pages replays a journal over them.
+    fn check_journal(&self) -> Result<()> {
+        let MappingPart::Journalled { cache, .. } = self.mapping else { return Ok(()) };
+        let is_plain = cache == CachedOptions::of_entries(cache.entries);
+        let reads_all = self.persistence == Persistence::BatteryFlush && self.content.delta.is_some();
+        if is_plain && reads_all {
+            return Ok(());
+        }
+        Err(Error::Options(
+            "a journal of the map belongs to delta with delta.cache_entries, whose recovery replays it"
+                .into(),
+        ))
     }
 
     fn check_survey(&self) -> Result<()> {

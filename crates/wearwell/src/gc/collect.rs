@@ -373,7 +373,8 @@ impl<N: Nand> Ftl<N> {
         let outcome = self.store.copy(moves, stream, pool, cause, &mut batch.to);
         let told = self.relocate(victim, &batch);
         let outcome = outcome.and(told);
-        if outcome.is_ok() {
+        // In RAM these pages are invalid from now on, also if the copying was cut short: the map must not find them again.
+        if outcome.is_ok() || !self.validity.is_on_flash() {
             batch.superseded.iter().for_each(|&lpn| self.mapping.superseded_erased(lpn));
         }
         if self.validity.is_on_flash() {

@@ -295,6 +295,11 @@ impl Cached {
             .collect()
     }
 
+    /// A change that recovery found in the journal: the table on flash does not know it, and hides no invalid page.
+    pub(crate) fn restore_journalled(&mut self, lpn: Lpn, unit: Unit) {
+        self.cache.insert_dirty(lpn, unit, false);
+    }
+
     /// A change that recovery found: flash does not know it, and whether the place that flash names was called invalid
     /// is not known.
     pub(crate) fn restore_change(&mut self, lpn: Lpn, unit: Unit) {
@@ -408,6 +413,13 @@ impl Cached {
         self.noted |= changes > 0;
         self.cache.clean_page(id);
         Ok(())
+    }
+
+    /// Writes the first translation page from `first` on that has dirty entries; its number, or `None` if there is none.
+    pub(super) fn synchronise_from<N: Nand>(&mut self, io: &mut Store<N>, first: u32) -> Result<Option<u32>> {
+        let has_dirty = |id: &u32| self.cache.dirty_of(*id).next().is_some();
+        let Some(id) = (first..self.table.pages()).find(has_dirty) else { return Ok(None) };
+        self.synchronise(io, id, Cause::Translation).map(|()| Some(id))
     }
 
     /// Reads the entries on flash that updates of `lpns` will ask for; see [`crate::warm`]. Returns the places they name.

@@ -13,10 +13,12 @@ mod cached;
 mod construction;
 mod entry_cache;
 mod flat;
+mod journal;
 mod translation_table;
 
 pub use cached::{Cached, CachedOptions, FetchCounts, Identification};
 pub use flat::Flat;
+pub use journal::{JournalCounts, JournalOptions, Journalled};
 pub use translation_table::DirectoryPart;
 
 pub(crate) use cached::{Identified, still_names};
@@ -133,6 +135,8 @@ pub enum AnyMapping {
     Flat(Flat),
     /// Demand-paged table on flash.
     Cached(Box<Cached>),
+    /// The same with a journal of its changes.
+    Journalled(Box<Journalled>),
 }
 
 macro_rules! delegate {
@@ -140,6 +144,7 @@ macro_rules! delegate {
         match $self {
             AnyMapping::Flat($mapping) => $call,
             AnyMapping::Cached($mapping) => $call,
+            AnyMapping::Journalled($mapping) => $call,
         }
     };
 }
@@ -152,6 +157,24 @@ impl AnyMapping {
         match self {
             Self::Flat(map) => map.get(lpn),
             Self::Cached(map) => map.cached(lpn).and_then(Address::some),
+            Self::Journalled(map) => map.cached().cached(lpn).and_then(Address::some),
+        }
+    }
+
+    /// The table on flash and its cache, where the map is there.
+    pub fn on_flash(&self) -> Option<&Cached> {
+        match self {
+            Self::Flat(_) => None,
+            Self::Cached(map) => Some(map),
+            Self::Journalled(map) => Some(map.cached()),
+        }
+    }
+
+    pub(crate) fn on_flash_mut(&mut self) -> Option<&mut Cached> {
+        match self {
+            Self::Flat(_) => None,
+            Self::Cached(map) => Some(map),
+            Self::Journalled(map) => Some(map.cached_mut()),
         }
     }
 }

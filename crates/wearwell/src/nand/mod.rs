@@ -81,7 +81,7 @@ pub use faulty::{FaultPlan, Faulty};
 pub use geometry::{FlashTiming, Geometry, GeometryError, PLANES_MAX};
 pub use power_cut::{CutOutcome, PowerCut};
 pub use recording::{Recorded, Recording};
-pub use sim::{Retain, SimNand};
+pub use sim::{Retain, SimNand, WearFailure, WearLimit};
 
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::content::{Content, Descriptor, Fingerprint};

@@ -56,7 +56,8 @@ pub struct SimNand {
     /// Nothing to retain: the short way of every program of a counts-only run.
     keeps_owner_only: bool,
     nvram: Vec<u64>,
-    endurance: Option<u32>,
+    /// When each block fails; empty if wear is only counted.
+    limits: Vec<WearLimit>,
     /// Where each block has head and tail pages; empty until the first of them is programmed.
     described: Vec<Described>,
 }
@@ -109,9 +110,29 @@ enum BlockHealth {
     Good,
     /// An erase was interrupted: only another erase helps.
     HalfErased,
+    /// It has had its last cycle: the next program fails.
+    WornOut,
     /// A program failed: what it holds can be read.
     Condemned,
     Bad,
+}
+
+/// How the wear of a block shows at the end of its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WearFailure {
+    /// An erase fails, and the block stays as it was.
+    Erase,
+    /// An erase succeeds, and the first program after it fails.
+    Program,
+}
+
+/// When a block fails, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WearLimit {
+    /// Erases that succeed before the failure.
+    pub cycles: u32,
+    /// What fails then.
+    pub ends_by: WearFailure,
 }
 
 impl SimNand {
@@ -132,7 +153,7 @@ impl SimNand {
             retain,
             keeps_owner_only: retain == Retain::default(),
             nvram: Vec::new(),
-            endurance: None,
+            limits: Vec::new(),
             described: Vec::new(),
             geometry,
         }
@@ -141,8 +162,17 @@ impl SimNand {
     /// Blocks fail their erase once they have `cycles` of them. Without this, wear is counted and never fatal.
     #[must_use]
     pub fn with_endurance(mut self, cycles: u32) -> Self {
-        self.endurance = Some(cycles);
+        self.set_limits(vec![WearLimit { cycles, ends_by: WearFailure::Erase }; self.blocks.len()]);
         self
+    }
+
+    /// From now on each block fails at a limit of its own, in order of the blocks.
+    ///
+    /// # Panics
+    /// Unless there are as many limits as blocks.
+    pub fn set_limits(&mut self, limits: Vec<WearLimit>) {
+        assert_eq!(limits.len(), self.blocks.len(), "one limit per block");
+        self.limits = limits;
     }
 
     /// Puts `bytes` of zeroed NVRAM beside the flash, rounded up to whole words of 8 bytes.
@@ -262,23 +292,38 @@ impl SimNand {
     }
 
     #[inline]
-    fn claim_pages(&mut self, ppn: Ppn, count: u32) -> usize {
+    fn claim_pages(&mut self, ppn: Ppn, count: u32) -> Result<usize, NandError> {
         let place = self.place(ppn);
-        self.claim_places(place, count);
-        place.block as usize
+        self.claim_places(place, count)?;
+        Ok(place.block as usize)
     }
 
     #[inline]
-    fn claim_places(&mut self, first: Place, count: u32) {
+    fn claim_places(&mut self, first: Place, count: u32) -> Result<(), NandError> {
+        let Place { block, offset, .. } = first;
+        let row = &mut self.blocks[block as usize];
+        let next = row.programmed as u32;
+        if offset != next || offset + count > self.block_pages || row.health != BlockHealth::Good {
+            return self.refuse_program(first, count);
+        }
+        row.programmed += count as u16;
+        Ok(())
+    }
+
+    /// A worn block fails the first page of the program; anything else is a mistake of the engine.
+    #[cold]
+    fn refuse_program(&mut self, first: Place, count: u32) -> Result<(), NandError> {
         let Place { ppn, block, offset } = first;
         let row = &mut self.blocks[block as usize];
         let next = row.programmed as u32;
         assert!(
-            offset == next && offset + count <= self.block_pages && row.health == BlockHealth::Good,
+            offset == next && offset + count <= self.block_pages && row.health == BlockHealth::WornOut,
             "program of {count} pages from {ppn}: block {block} is {:?} and its next page is {next}, not {offset}",
             row.health
         );
-        row.programmed += count as u16;
+        row.programmed += 1;
+        self.damaged.insert(ppn.0, Damage::Torn);
+        Err(NandError::ProgramFailed(ppn))
     }
 
     #[inline]
@@ -384,7 +429,7 @@ impl Nand for SimNand {
 
     #[inline(always)]
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
-        let block = self.claim_pages(ppn, 1);
+        let block = self.claim_pages(ppn, 1)?;
         self.require_kind(block, oob.kind, ppn);
         self.keep(ppn, &oob, &content);
         Ok(())
@@ -418,7 +463,10 @@ impl Nand for SimNand {
     /// The rules are checked once per run instead of once per page.
     #[inline]
     fn program_run(&mut self, run: ProgramRun<'_>) -> (usize, Result<(), NandError>) {
-        let block = self.claim_pages(run.to, run.owners.len() as u32);
+        let block = match self.claim_pages(run.to, run.owners.len() as u32) {
+            Ok(block) => block,
+            Err(error) => return (0, Err(error)),
+        };
         self.require_kind(block, PageKind::Data, run.to);
         self.owner.set_run(run.to.index(), run.owners.iter().map(|lpn| lpn.0));
         if !self.keeps_owner_only {
@@ -473,7 +521,7 @@ impl Nand for SimNand {
         let (place, base_place) = (self.place(ppn), self.programmed_place(base));
         let (block, offset) = (place.block as usize, place.offset);
         self.readable(base, base_place.block as usize)?;
-        self.claim_places(place, 1);
+        self.claim_places(place, 1)?;
         self.require_kind(block, oob.kind, ppn);
         self.owner.set(ppn.index(), oob.owner);
         self.keep_identity(ppn, (block, offset), &oob);
@@ -491,7 +539,10 @@ impl Nand for SimNand {
             let readable = CopyRun { from: &run.from[..k], ..run };
             return (self.copy(readable, &mut []).0, Err(error));
         }
-        let block = self.claim_pages(run.to, run.from.len() as u32);
+        let block = match self.claim_pages(run.to, run.from.len() as u32) {
+            Ok(block) => block,
+            Err(error) => return (0, Err(error)),
+        };
         let kind = self.kind_of(last, source);
         self.require_kind(block, kind, run.to);
         self.copy_spares(&run);
@@ -524,13 +575,17 @@ impl Nand for SimNand {
             !matches!(health, BlockHealth::Bad | BlockHealth::Condemned),
             "erase of block {block}: {health:?}"
         );
-        if self.endurance.is_some_and(|cycles| self.blocks[block.index()].erases >= cycles) {
-            return Err(NandError::EraseFailed(block));
-        }
+        let erases = self.blocks[block.index()].erases;
+        let worn_out = self.limits.get(block.index()).filter(|limit| erases >= limit.cycles);
+        let health = match worn_out.map(|limit| limit.ends_by) {
+            Some(WearFailure::Erase) => return Err(NandError::EraseFailed(block)),
+            Some(WearFailure::Program) => BlockHealth::WornOut,
+            None => BlockHealth::Good,
+        };
         self.forget_block(block);
         self.blocks[block.index()].programmed = 0;
         self.blocks[block.index()].kind = None;
-        self.blocks[block.index()].health = BlockHealth::Good;
+        self.blocks[block.index()].health = health;
         self.blocks[block.index()].erases += 1;
         Ok(())
     }
@@ -602,7 +657,8 @@ impl Nand for SimNand {
 
 impl Fragile for SimNand {
     fn tear_program(&mut self, ppn: Ppn) {
-        self.claim_pages(ppn, 1);
+        // A worn block consumes the page all the same.
+        let _ = self.claim_pages(ppn, 1);
         self.damaged.insert(ppn.0, Damage::Torn);
     }
 

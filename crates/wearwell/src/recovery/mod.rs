@@ -4,6 +4,8 @@
 //! promise. Every step reads, but for repeating interrupted erases (and the battery's writes, made while power is
 //! still there), so a cut during recovery changes nothing that matters: recovery can start again.
 
+use std::collections::BTreeMap;
+
 use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::design::Persistence;
 use crate::error::Result;
@@ -225,7 +227,7 @@ impl<N: Nand> Ftl<N> {
     fn rebuild_from_pages_and_entries(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
         let mut newest = Newest::new(self.logical_pages as usize);
         let mut programmed = vec![0; self.store.geometry().pages() as usize];
-        let mut log_pages = std::collections::BTreeMap::<u32, (u64, Ppn)>::new();
+        let mut log_pages = BTreeMap::<u32, (u64, Ppn)>::new();
         self.survey_pages(steps, |ppn, page| match page.kind {
             PageKind::Data => {
                 newest.offer(ppn, page);
@@ -312,23 +314,47 @@ impl<N: Nand> Ftl<N> {
         if let Some(stage) = &mut self.delta {
             stage.forget(&self.store);
         }
-        let AnyMapping::Cached(cached) = &mut self.mapping else {
-            unreachable!("only a cached map has these pages")
-        };
-        cached.forget();
+        match &mut self.mapping {
+            AnyMapping::Flat(_) => unreachable!("only a map on flash has these pages"),
+            AnyMapping::Cached(cached) => cached.forget(),
+            AnyMapping::Journalled(map) => map.forget(),
+        }
+        let cached = self.mapping.on_flash_mut().expect("the map is on flash");
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         let mut data = Vec::new();
-        for (id, place) in newest.place.iter().enumerate().filter(|(_, place)| place.some().is_some()) {
+        let (of_table, of_journal) = newest.place.split_at(cached.metadata_pages() as usize);
+        for (id, place) in of_table.iter().enumerate().filter(|(_, place)| place.some().is_some()) {
             cached.set_directory(id as u32, *place);
             self.store.read(*place, &mut page, Cause::Recovery)?;
             data.extend(
                 cached.table_entries(id as u32, &page).into_iter().map(|(lpn, unit)| (lpn, Ppn(unit.0))),
             );
         }
-        newest.place.iter().filter_map(|place| place.some()).for_each(|place| self.store.adopt_valid(place));
+        of_table.iter().filter_map(|place| place.some()).for_each(|place| self.store.adopt_valid(place));
+        self.replay_journal(of_journal, &mut data)?;
         let mapped = self.adopt_valid(data.iter().map(|&(_, ppn)| ppn));
         self.rebuild_deltas(delta_pages, &data.into_iter().collect())?;
         Ok(mapped)
+    }
+
+    /// What the journal knows replaces what the table says of the same logical pages, and becomes dirty entries.
+    fn replay_journal(&mut self, found: &[Ppn], data: &mut Vec<(Lpn, Ppn)>) -> Result<()> {
+        let AnyMapping::Journalled(map) = &mut self.mapping else { return Ok(()) };
+        let newer = map.replay(&mut self.store, found)?;
+        map.live_pages().for_each(|place| self.store.adopt_valid(place));
+        let mut places: BTreeMap<Lpn, Ppn> = data.drain(..).collect();
+        for (lpn, unit) in newer {
+            let place = unit.some().map(|unit| Ppn(unit.0));
+            let of_table = match place {
+                Some(place) => places.insert(lpn, place),
+                None => places.remove(&lpn),
+            };
+            if of_table != place {
+                map.cached_mut().restore_journalled(lpn, unit);
+            }
+        }
+        data.extend(places);
+        Ok(())
     }
 
     /// Rebuilds validity from the places of all mapped pages and returns their number.

@@ -4,11 +4,11 @@ use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{RecycleOptions, StorePolicy};
 use wearwell::design::{
     BlockSurvey, DeltaDesign, DftlOptions, GeckoFtlOptions, MappingPart, Parts, Persistence, RecycleDesign,
-    SharingDesign, UFtlOptions, delta, dftl, geckoftl, ibftl, integrated, lazyftl, page_map, recyclable,
-    remap, uftl,
+    SharingDesign, UFtlOptions, delta, delta_with_journal, dftl, geckoftl, ibftl, integrated, lazyftl,
+    page_map, recyclable, remap, uftl,
 };
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
-use wearwell::mapping::CachedOptions;
+use wearwell::mapping::{CachedOptions, JournalOptions};
 use wearwell::refs::RefsPart;
 use wearwell::reverse_map::ReverseMapPart;
 use wearwell::validity::{GeckoOptions, MergeMode};
@@ -109,6 +109,13 @@ fn delta_encoding(open_pages: u32, cache_entries: Option<u32>) -> Parts {
     delta(gc, design, cache_entries.map(CachedOptions::of_entries))
 }
 
+/// The same with tables on flash and a journal that is merged when it has so many pages.
+fn journalled(cache_entries: u32, pages: u32) -> Parts {
+    let Parts { gc, content, .. } = delta_encoding(1, Some(cache_entries));
+    let delta = content.delta.expect("it encodes deltas");
+    delta_with_journal(gc, delta, CachedOptions::of_entries(cache_entries), JournalOptions { pages })
+}
+
 /// The same with a map on flash of which RAM holds a few entries.
 fn on_flash(cache_entries: u32, parts: Parts) -> Parts {
     Parts { mapping: MappingPart::Cached(CachedOptions::of_entries(cache_entries)), ..parts }
@@ -197,6 +204,7 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("remap segments atomic", atomic(SEGMENTS_OF_THREE)),
         ("remap nvram log atomic", atomic(NVRAM_LOG)),
         ("remap flash log atomic heads and tails", head_tail(atomic(FLASH_LOG))),
+        ("delta journal", journalled(6, 2)),
     ]
     .into_iter()
     .map(|(name, parts)| DesignUnderTest { name, parts })

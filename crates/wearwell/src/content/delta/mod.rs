@@ -163,7 +163,7 @@ const LEAST_HEAT_ENTRIES: u32 = 64;
 /// Entries of the table of access counts: those that the design names, or by [`DeltaDesign::heat_entries`].
 pub(crate) fn heat_entries(design: &DeltaDesign, mapping: MappingPart, logical_pages: u32) -> u32 {
     design.heat_entries.unwrap_or(match mapping {
-        MappingPart::Cached(options) => options.entries,
+        MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => cache.entries,
         MappingPart::Flat => (logical_pages / PAGES_PER_HEAT_ENTRY).max(LEAST_HEAT_ENTRIES),
     })
 }

@@ -1,0 +1,168 @@
+//! `life`: an input repeated until the drive is worn out.
+
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use wearwell_replay::config::Config;
+use wearwell_replay::input::Input;
+use wearwell_replay::life::{self, End, Leveling, LifeRecord};
+use wearwell_replay::replay::Plan;
+
+use crate::args::LifeArgs;
+use crate::output::{Output, print};
+use crate::progress::Reporter;
+use crate::run::{InputSource, config_with, failure, planned, refuse_ignored, sources};
+use crate::{Failure, Outcome};
+
+/// Settings that say nothing about a life: it has no clock but the input's, and begins with a new drive.
+const WITHOUT_EFFECT: [&str; 7] = [
+    "timing.",
+    "recovery.",
+    "lifetime.",
+    "replay.arrival",
+    "replay.queue_depth",
+    "replay.requests",
+    "device.wear_out",
+];
+
+/// One drive to be worn out.
+struct Task {
+    config: Config,
+    /// A generator has a seed of its own for each drive.
+    input: Input,
+    /// Which record its life belongs to.
+    record: usize,
+    label: String,
+}
+
+pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
+    let output = args.run.json.as_deref().map(Output::at).transpose()?;
+    let endurance = args.endurance();
+    if let Some(sentence) = endurance.refusal() {
+        return Err(Failure::of_usage(sentence));
+    }
+    refuse_without_effect(args)?;
+    let config = config_with(&args.run, &[])?;
+    refuse_ignored(&config, &args.designs, &args.run)?;
+    let opened = source_of(args, &config)?.open()?;
+    let plan = planned(&config, &opened.input, &args.designs)?;
+    let (mut records, mut tasks) = (Vec::new(), Vec::new());
+    for design in &args.designs {
+        for leveling in args.levelings() {
+            for seed in (config.seed()..).take(args.seeds.get() as usize) {
+                let mut settings = leveling.settings(plan.resolved().endurance_cycles);
+                settings.push(format!("replay.seed={seed}"));
+                let config = config_with(&args.run, &settings)?;
+                let input = match source_of(args, &config)? {
+                    InputSource::Generated(input) => input,
+                    InputSource::Trace(..) => opened.input.clone(),
+                };
+                let label = format!("{design} {} {seed}", leveling.name());
+                tasks.push(Task { config, input, record: records.len(), label });
+            }
+            let record = plan.life_record(design, leveling, endurance);
+            records.push(LifeRecord { scale_to_bytes: args.scale_to, ..record });
+        }
+    }
+    let reporter = Reporter::new(args.run.quiet);
+    run_all(&tasks, args.jobs.map_or(1, NonZeroUsize::get), &reporter, &mut records)?;
+    report(args, &records, output.as_ref())
+}
+
+fn source_of(args: &LifeArgs, config: &Config) -> Result<InputSource, Failure> {
+    let mut sources = sources(args.trace.iter(), &args.run, config)?;
+    Ok(sources.pop().expect("the command line has one input"))
+}
+
+fn refuse_without_effect(args: &LifeArgs) -> Result<(), Failure> {
+    for setting in args.run.all_settings() {
+        let key = setting.split_once('=').map_or(setting.as_str(), |(key, _)| key).trim();
+        let other_start =
+            key.starts_with("precondition.") && !["none", "fill"].iter().any(|mode| setting.contains(mode));
+        if other_start || WITHOUT_EFFECT.iter().any(|ignored| key.starts_with(ignored)) {
+            return Err(Failure::of_usage(format!(
+                "{setting} has no effect on a life, which begins with a new drive, filled or empty \
+                 (precondition.mode=fill or none), and has no clock but the input's"
+            )));
+        }
+    }
+    if args.run.csv.is_some() {
+        return Err(Failure::of_usage("a life has no CSV: use --json"));
+    }
+    Ok(())
+}
+
+/// Wears out all drives, several at a time. Records keep the order of seeds.
+fn run_all(
+    tasks: &[Task],
+    jobs: usize,
+    reporter: &Reporter,
+    records: &mut [LifeRecord],
+) -> Result<(), Failure> {
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, Result<LifeRecord, Failure>)>> = Mutex::default();
+    let templates = &*records;
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.min(tasks.len()) {
+            scope.spawn(|| {
+                while let Some((number, task)) = take(&next, tasks) {
+                    if reporter.is_interrupted() {
+                        return;
+                    }
+                    let outcome = run_one(task, &templates[task.record], reporter);
+                    done.lock().expect("no thread panicked").push((number, outcome));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().expect("no thread panicked");
+    done.sort_by_key(|&(number, _)| number);
+    for (number, outcome) in done {
+        let LifeRecord { lives, notes, .. } = outcome?;
+        let record = &mut records[tasks[number].record];
+        record.lives.extend(lives);
+        record.notes = notes;
+    }
+    Ok(())
+}
+
+fn take<'a>(next: &AtomicUsize, tasks: &'a [Task]) -> Option<(usize, &'a Task)> {
+    let number = next.fetch_add(1, Ordering::Relaxed);
+    Some((number, tasks.get(number)?))
+}
+
+fn run_one(task: &Task, template: &LifeRecord, reporter: &Reporter) -> Result<LifeRecord, Failure> {
+    let plan = Plan::new(&task.config, &task.input).map_err(|error| failure(&error))?;
+    let mut record = template.clone();
+    plan.live(&mut record, &mut reporter.of_design(&task.label)).map_err(|error| failure(&error))?;
+    Ok(record)
+}
+
+fn report(args: &LifeArgs, records: &[LifeRecord], output: Option<&Output>) -> Result<Outcome, Failure> {
+    if records.iter().all(|record| record.lives.is_empty()) {
+        return Err(Failure::interrupted());
+    }
+    if let Some(output) = output {
+        let json = serde_json::to_string_pretty(records).map_err(|error| Failure::of_run(&error))?;
+        output.write(&format!("{json}\n"))?;
+    }
+    if !args.run.quiet && !output.is_some_and(Output::is_standard) {
+        print(&life::table(records))?;
+    }
+    let whole = |record: &LifeRecord| {
+        record.lives.len() == args.seeds.get() as usize
+            && record.lives.iter().all(|life| life.end != End::Interrupted)
+    };
+    Ok(if records.iter().all(whole) { Outcome::Done } else { Outcome::Partial })
+}
+
+impl LifeArgs {
+    fn levelings(&self) -> Vec<Leveling> {
+        if self.leveling.is_empty() {
+            vec![Leveling::Configured]
+        } else {
+            self.leveling.iter().map(|&l| l.into()).collect()
+        }
+    }
+}

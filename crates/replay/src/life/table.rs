@@ -1,0 +1,146 @@
+//! Lives side by side, for people.
+
+use std::fmt::Write as _;
+
+use super::{End, Estimate, Leveling, Life, LifeRecord};
+use crate::report::{aligned, grouped};
+
+/// One row per figure, one column per design and wear leveling. Figures of several seeds are means with half of their 95 %
+/// interval. Empty without lives.
+pub fn table(records: &[LifeRecord]) -> String {
+    let records: Vec<&LifeRecord> = records.iter().filter(|record| !record.lives.is_empty()).collect();
+    let Some(first) = records.first() else { return String::new() };
+    let mut rows = vec![row("", &records, |record| vec_of(&record.design))];
+    if records.iter().any(|record| record.leveling != Leveling::Configured) {
+        rows.push(row("wear leveling", &records, |record| vec_of(record.leveling.name())));
+    }
+    let is_shown =
+        |figure: &&Figure| figure.is_always || records.iter().any(|r| estimate(r, figure).is_some());
+    for figure in FIGURES.iter().filter(is_shown) {
+        rows.push(row(figure.title, &records, |record| of_figure(record, figure)));
+    }
+    rows.push(row("end", &records, ends));
+    preamble(first) + &aligned(&rows) + &notes(&records)
+}
+
+fn vec_of(text: &str) -> String {
+    text.to_owned()
+}
+
+fn row(title: &str, records: &[&LifeRecord], cell: impl Fn(&LifeRecord) -> String) -> Vec<String> {
+    std::iter::once(title.to_owned()).chain(records.iter().map(|record| cell(record))).collect()
+}
+
+/// A figure of a life.
+struct Figure {
+    title: &'static str,
+    /// Behind the point, unless a small value needs more for its three first digits.
+    digits: usize,
+    /// Shown as absent rather than left out where no record has it.
+    is_always: bool,
+    value: fn(&LifeRecord, &Life) -> Option<f64>,
+}
+
+const fn figure(title: &'static str, digits: usize, value: fn(&LifeRecord, &Life) -> Option<f64>) -> Figure {
+    Figure { title, digits, is_always: true, value }
+}
+
+fn estimate(record: &LifeRecord, figure: &Figure) -> Option<Estimate> {
+    record.estimate(|life| (figure.value)(record, life))
+}
+
+const TB: f64 = 1e12;
+
+const FIGURES: &[Figure] = &[
+    figure("TB written until the end", 3, |_, life| Some(life.host_bytes as f64 / TB)),
+    figure("  extrapolated from the beginning", 3, |_, life| Some(life.extrapolated_bytes? / TB)),
+    figure("  lived / extrapolated", 3, |_, life| Some(life.host_bytes as f64 / life.extrapolated_bytes?)),
+    figure("  at the first failed block", 3, |_, life| Some(life.first_failure_bytes? as f64 / TB)),
+    figure("drive writes until the end", 1, |record, life| {
+        Some(life.host_bytes as f64 / record.exported_bytes as f64)
+    }),
+    figure("years at the input's rate", 2, |_, life| life.years),
+    Figure { is_always: false, ..figure("  on the larger drive", 2, LifeRecord::scaled_years) },
+    Figure { is_always: false, ..figure("drive writes a day", 2, LifeRecord::drive_writes_per_day) },
+    figure("write amplification, bytes", 3, |_, life| Some(life.write_amplification())),
+    figure("failed blocks", 0, |_, life| Some(life.failed_blocks as f64)),
+    figure("erases per block, mean", 1, |_, life| Some(life.wear.mean)),
+    figure("  a tenth of the blocks has at most", 0, |_, life| Some(life.wear.p10.into())),
+    figure("  half of them", 0, |_, life| Some(life.wear.p50.into())),
+    figure("  nine tenths", 0, |_, life| Some(life.wear.p90.into())),
+    figure("simulation, CPU s", 1, |_, life| Some(life.cpu_seconds)),
+];
+
+fn of_figure(record: &LifeRecord, figure: &Figure) -> String {
+    let Some(Estimate { mean, half_width }) = estimate(record, figure) else { return "-".to_owned() };
+    let digits = if figure.digits == 0 { 0 } else { figure.digits.max(digits_of(mean)) };
+    match half_width {
+        None => grouped(mean, digits),
+        Some(half) => format!("{} +- {}", grouped(mean, digits), grouped(half, digits)),
+    }
+}
+
+/// Digits behind the point that show the first three of a small value.
+fn digits_of(value: f64) -> usize {
+    if value > 0.0 && value < 1.0 { (2.0 - value.log10().floor()).min(9.0) as usize } else { 0 }
+}
+
+fn ends(record: &LifeRecord) -> String {
+    let count = |end: End| record.lives.iter().filter(|life| life.end == end).count();
+    let named = [(End::Spare, "spare gone"), (End::Full, "full"), (End::Interrupted, "INTERRUPTED")];
+    let said: Vec<String> = named
+        .into_iter()
+        .filter(|&(end, _)| count(end) > 0)
+        .map(
+            |(end, name)| {
+                if record.lives.len() == 1 { name.to_owned() } else { format!("{} {name}", count(end)) }
+            },
+        )
+        .collect();
+    said.join(", ")
+}
+
+fn preamble(record: &LifeRecord) -> String {
+    let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
+    let endurance = &record.endurance;
+    format!(
+        "{}, repeated until the drive is worn out\n{:.0} MiB flash, {:.0} MiB exported ({:.1} % over-provisioning); blocks \
+         endure {} cycles on average, standard deviation {:.1} %, and {:.2} % of them fail early; the end is at {:.0} % of \
+         the spare blocks\n\n",
+        record.input,
+        mib(record.physical_bytes),
+        mib(record.exported_bytes),
+        (record.physical_bytes as f64 / record.exported_bytes as f64 - 1.0) * 100.0,
+        record.rated_cycles,
+        endurance.spread * 100.0,
+        endurance.early_share * 100.0,
+        endurance.spare_minimum * 100.0,
+    )
+}
+
+/// What the figures rest on.
+fn notes(records: &[&LifeRecord]) -> String {
+    let mut text = String::new();
+    let mut said: Vec<&str> = Vec::new();
+    for note in records.iter().flat_map(|record| &record.notes) {
+        if !said.contains(&note.as_str()) {
+            writeln!(text, "note: {note}").expect("a string takes everything");
+            said.push(note);
+        }
+    }
+    if let Some(bytes) = records.iter().find_map(|record| record.scale_to_bytes) {
+        writeln!(
+            text,
+            "note: the larger drive exports {:.1} GB; what is written to it, and where, grows in proportion",
+            bytes as f64 / 1e9
+        )
+        .expect("a string takes everything");
+    }
+    if records.iter().any(|record| record.lives.len() > 1) {
+        text += "note: mean over the seeds +- half of its 95 % interval\n";
+    }
+    if records.iter().any(|record| record.lives.iter().any(|life| life.end == End::Interrupted)) {
+        text += "PARTIAL: interrupted drives still lived\n";
+    }
+    text
+}

@@ -1,0 +1,273 @@
+//! A drive from its first write to its end: the input again and again, on blocks that fail.
+
+use std::ops::ControlFlow::{Break, Continue};
+
+use wearwell::Error;
+use wearwell::address::BlockId;
+use wearwell::content::mix;
+use wearwell::lifetime::YEAR_S;
+use wearwell::nand::Nand as _;
+
+use super::{BATCH, OnProgress, Phase, Plan, Progress, REPORT_EVERY, RUN_BATCH, ReplayError, Run};
+use crate::config::{Precondition, Resolved};
+use crate::life::{End, Endurance, Leveling, Life, LifePoint, LifeRecord, Wear};
+use crate::precondition;
+use crate::process;
+use crate::trace::{Op, Request};
+
+/// Moments that are kept at most. When they are reached, every second one is forgotten.
+const MOST_POINTS: usize = 400;
+/// The extrapolation rests on the wear between these erases per block: a drive that was filled in order is steady after some
+/// ten of them. Where they would be a large part of the rated cycles, the shares below count.
+const MEASURED_ERASES: [f64; 2] = [15.0, 30.0];
+const MEASURED_SHARES: [f64; 2] = [0.1, 0.2];
+
+impl Plan<'_> {
+    /// A record without lives.
+    pub fn life_record(&self, design: &str, leveling: Leveling, endurance: Endurance) -> LifeRecord {
+        let Resolved { geometry, logical_pages, endurance_cycles, .. } = &self.resolved;
+        let page_bytes = u64::from(geometry.page_bytes);
+        LifeRecord {
+            input: self.input.name(),
+            design: design.to_owned(),
+            leveling,
+            endurance,
+            rated_cycles: *endurance_cycles,
+            exported_bytes: u64::from(*logical_pages) * page_bytes,
+            physical_bytes: geometry.pages() * page_bytes,
+            scale_to_bytes: None,
+            lives: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Replays the input through the design of `record` again and again, until the drive has ended, and adds this life. A
+    /// new drive is filled first, unless the configuration says `precondition.mode=none`.
+    ///
+    /// # Errors
+    /// [`ReplayError`] if the drive cannot be built or filled, or the input cannot be read to its end.
+    pub fn live(&self, record: &mut LifeRecord, on_progress: OnProgress<'_>) -> Result<(), ReplayError> {
+        let started = process::thread_cpu_seconds();
+        let mut run = Run::new(self, &record.design)?;
+        let resolved = &self.resolved;
+        let seed = mix(self.config.seed() ^ SEED_OF_LIMITS);
+        let limits = record.endurance.limits(resolved.geometry.blocks(), resolved.endurance_cycles, seed);
+        run.device.ftl_mut().store_mut().nand_mut().set_limits(limits);
+        let mut living = Living::new(run, &record.endurance);
+        let end = living.live(on_progress)?;
+        let mut life = living.report(end);
+        life.cpu_seconds = process::thread_cpu_seconds() - started;
+        record.notes = living.run.notes();
+        record.lives.push(life);
+        Ok(())
+    }
+}
+
+/// Keeps the draws of limits apart from those of content and faults.
+const SEED_OF_LIMITS: u64 = 0x6c69_6665;
+
+/// A drive that is being worn out.
+struct Living<'a> {
+    run: Run<'a>,
+    host_bytes: u64,
+    requests: u64,
+    /// Blocks beside those that the exported pages need.
+    spare_blocks: u64,
+    /// The drive has ended when so many blocks have failed.
+    most_failed: u64,
+    /// Physical blocks, each of a superblock counted, and the cycles that all of them are rated for.
+    blocks: f64,
+    rated_erases: f64,
+    first_failure_bytes: Option<u64>,
+    /// Host bytes and erases per block where the measured beginning starts and ends.
+    measured: [Option<(u64, f64)>; 2],
+    /// Time that the passes took by the input, seconds.
+    elapsed_s: f64,
+    series: Vec<LifePoint>,
+    /// Host bytes between two moments of the series, and at the next one.
+    every_bytes: u64,
+    next_bytes: u64,
+}
+
+impl<'a> Living<'a> {
+    fn new(run: Run<'a>, endurance: &Endurance) -> Self {
+        let (store, resolved) = (run.device.ftl().store(), &run.plan.resolved);
+        let blocks = u64::from(resolved.geometry.blocks());
+        let bad = (0..resolved.geometry.blocks()).filter(|&block| store.nand().is_bad(BlockId(block)));
+        let needed = u64::from(resolved.logical_pages).div_ceil(u64::from(store.data_pages()));
+        let spare_blocks = blocks - bad.count() as u64 - needed;
+        let every_bytes = run.exported_bytes / 4;
+        let physical_blocks = blocks as f64 * f64::from(resolved.geometry.superblock_planes);
+        Self {
+            host_bytes: 0,
+            requests: 0,
+            spare_blocks,
+            most_failed: (spare_blocks as f64 * (1.0 - endurance.spare_minimum)).ceil().max(1.0) as u64,
+            blocks: physical_blocks,
+            rated_erases: physical_blocks * f64::from(resolved.endurance_cycles),
+            first_failure_bytes: None,
+            measured: [None; 2],
+            elapsed_s: 0.0,
+            series: Vec::new(),
+            every_bytes,
+            next_bytes: 0,
+            run,
+        }
+    }
+
+    fn live(&mut self, on_progress: OnProgress<'_>) -> Result<End, ReplayError> {
+        if self.run.plan.config.precondition.mode != Precondition::None
+            && let Some(end) = self.fill(on_progress)?
+        {
+            return Ok(end);
+        }
+        loop {
+            let (before, bytes_before) = (self.requests, self.host_bytes);
+            let end = self.pass(on_progress)?;
+            self.elapsed_s += self.run.duration_s();
+            self.run.first_ns = None;
+            if let Some(end) = end {
+                return Ok(end);
+            }
+            if self.host_bytes == bytes_before {
+                let (input, requests) = (self.run.plan.input.name(), self.requests - before);
+                let hint =
+                    format!(": its {requests} requests write nothing, so that no drive wears out by it");
+                return Err(ReplayError::NoRequests { input, hint });
+            }
+            self.run.requests = self.run.plan.input.open()?;
+        }
+    }
+
+    /// The first fill is a part of the life.
+    fn fill(&mut self, on_progress: OnProgress<'_>) -> Result<Option<End>, ReplayError> {
+        let mut step = |done, total| on_progress(Progress { phase: Phase::Precondition, done, total });
+        let filled = precondition::fill(&mut self.run.device, &mut step)?;
+        self.host_bytes += self.run.exported_bytes;
+        self.look();
+        Ok(filled.is_break().then_some(End::Interrupted))
+    }
+
+    /// The input once; the end of the drive if it came.
+    fn pass(&mut self, on_progress: OnProgress<'_>) -> Result<Option<End>, ReplayError> {
+        let ahead = if self.run.writes_together() { RUN_BATCH } else { BATCH };
+        let mut batch = vec![Request::default(); ahead];
+        loop {
+            let (read, damage) = self.run.read_batch(&mut batch);
+            let (executed, outcome) = self.run.execute_batch(&batch[..read]);
+            self.requests += executed as u64;
+            self.host_bytes += batch[..executed].iter().map(written_bytes).sum::<u64>();
+            if self.host_bytes >= self.next_bytes {
+                self.look();
+            }
+            match outcome {
+                Err(Error::Full { .. }) => return Ok(Some(End::Full)),
+                other => other?,
+            }
+            if self.failed_blocks() > 0 && self.has_ended() {
+                return Ok(Some(End::Spare));
+            }
+            if let Some(damage) = damage {
+                return Err(damage.into());
+            }
+            if read < batch.len() {
+                return Ok(None);
+            }
+            if self.requests % REPORT_EVERY < ahead as u64 && self.report_progress(on_progress) {
+                return Ok(Some(End::Interrupted));
+            }
+        }
+    }
+
+    /// Progress in erases of all that the blocks are rated for; whether the user ends the run.
+    fn report_progress(&self, on_progress: OnProgress<'_>) -> bool {
+        let done = self.run.device.ftl().stats().total_erases().min(self.rated_erases as u64);
+        let flow = on_progress(Progress { phase: Phase::Life, done, total: self.rated_erases as u64 });
+        match flow {
+            Break(()) => true,
+            Continue(()) => false,
+        }
+    }
+
+    fn failed_blocks(&self) -> u64 {
+        self.run.device.ftl().stats().retired_blocks
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.first_failure_bytes.get_or_insert(self.host_bytes);
+        self.failed_blocks() >= self.most_failed
+    }
+
+    fn mean_erases(&self) -> f64 {
+        self.run.device.ftl().stats().total_erases() as f64 / self.blocks
+    }
+
+    /// Notes the moment, and whether the measured beginning starts or ends.
+    fn look(&mut self) {
+        self.next_bytes = self.host_bytes + self.every_bytes;
+        let mean_erases = self.mean_erases();
+        let rated = self.rated_erases / self.blocks;
+        let shares = MEASURED_SHARES.map(|share| share * rated);
+        for (noted, (erases, share)) in self.measured.iter_mut().zip(MEASURED_ERASES.into_iter().zip(shares))
+        {
+            if noted.is_none() && mean_erases >= erases.min(share) {
+                *noted = Some((self.host_bytes, mean_erases));
+            }
+        }
+        if self.series.len() == MOST_POINTS {
+            self.every_bytes *= 2;
+            let points = std::mem::take(&mut self.series);
+            self.series = points.into_iter().skip(1).step_by(2).collect();
+        }
+        let point = self.point();
+        self.series.push(point);
+    }
+
+    fn point(&self) -> LifePoint {
+        let failed = self.failed_blocks() as f64 / self.spare_blocks.max(1) as f64;
+        LifePoint {
+            host_bytes: self.host_bytes,
+            programs: self.run.device.ftl().stats().total_programs(),
+            mean_erases: self.mean_erases(),
+            max_erases: self.erases().max().unwrap_or(0),
+            spare: 1.0 - failed,
+        }
+    }
+
+    fn erases(&self) -> impl Iterator<Item = u32> + '_ {
+        let nand = self.run.device.ftl().store().nand();
+        (0..self.run.plan.resolved.geometry.blocks()).map(|block| nand.erase_count(BlockId(block)))
+    }
+
+    /// Host bytes per share of the rated cycles that the beginning used.
+    fn extrapolated_bytes(&self) -> Option<f64> {
+        let [Some((from, erases_before)), Some((to, erases))] = self.measured else { return None };
+        let used = (erases - erases_before) * self.blocks / self.rated_erases;
+        Some((to - from) as f64 / used)
+    }
+
+    fn report(&mut self, end: End) -> Life {
+        let last = self.point();
+        self.series.push(last);
+        let plan = self.run.plan;
+        Life {
+            seed: plan.config.seed(),
+            end,
+            host_bytes: self.host_bytes,
+            media_bytes: last.programs * self.run.page_bytes,
+            passes: self.requests as f64 / plan.survey.requests.max(1) as f64,
+            years: (self.elapsed_s > 0.0).then(|| self.elapsed_s / YEAR_S as f64),
+            extrapolated_bytes: self.extrapolated_bytes(),
+            first_failure_bytes: self.first_failure_bytes,
+            failed_blocks: self.failed_blocks(),
+            wear: Wear::of(self.erases().collect()),
+            series: std::mem::take(&mut self.series),
+            cpu_seconds: 0.0,
+        }
+    }
+}
+
+/// Bytes that a request makes the drive write.
+fn written_bytes(request: &Request) -> u64 {
+    if request.op == Op::Write { request.len_bytes } else { 0 }
+}

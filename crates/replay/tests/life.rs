@@ -1,0 +1,179 @@
+//! Drives that are written until they end: physics bounds what they take, theory says how much it is, and leveling pays.
+
+mod common;
+
+use common::{config_of, generated};
+use wearwell_replay::config::Config;
+use wearwell_replay::input::Input;
+use wearwell_replay::life::{End, Endurance, Estimate, Leveling, Life, LifeRecord};
+use wearwell_replay::replay::{Plan, ReplayError};
+use wearwell_replay::theory;
+
+/// A drive of 64 MiB whose blocks are rated for `cycles`.
+fn drive(cycles: u32, settings: &[&str]) -> Config {
+    let cycles = format!("device.endurance_cycles={cycles}");
+    let shape = ["device.preset=lab-8g", "device.blocks_per_plane=128", "device.over_provisioning=0.15"];
+    config_of(&[&shape[..], &[cycles.as_str()], settings].concat())
+}
+
+/// Blocks that are all alike.
+const EQUAL: Endurance = Endurance { spread: 0.0, early_share: 0.0, program_share: 0.5, spare_minimum: 0.0 };
+
+/// Of a drive of 128 blocks of 128 pages at 15 %.
+const LOGICAL_PAGES: u32 = 14_246;
+
+/// Long enough that repeating it is as good as going on.
+fn uniform() -> Input {
+    generated("uniform:write=1.0,pages=14246,requests=2000000")
+}
+
+fn record_of(config: &Config, input: &Input, design: &str, endurance: Endurance) -> LifeRecord {
+    let plan = Plan::new(config, input).expect("the drive can be built");
+    let mut record = plan.life_record(design, Leveling::Configured, endurance);
+    plan.live(&mut record, &mut |_| std::ops::ControlFlow::Continue(())).expect("the drive lives");
+    record
+}
+
+fn life(config: &Config, input: &Input, design: &str, endurance: Endurance) -> Life {
+    record_of(config, input, design, endurance).lives.remove(0)
+}
+
+#[test]
+fn equal_seeds_live_equal_lives() {
+    let with_seed = |seed: &str| {
+        let mut life = life(&drive(60, &[seed]), &uniform(), "page-map", Endurance::default());
+        life.cpu_seconds = 0.0;
+        life
+    };
+    assert_eq!(with_seed("replay.seed=5"), with_seed("replay.seed=5"));
+    let other = with_seed("replay.seed=6");
+    assert_ne!(with_seed("replay.seed=5").host_bytes, other.host_bytes, "other blocks are weak");
+}
+
+/// A block takes what it holds once more than it can be erased.
+#[test]
+fn no_drive_takes_more_than_its_blocks_endure() {
+    const CYCLES: u32 = 40;
+    for design in ["page-map", "recyclable", "remap", "delta", "integrated", "dftl", "geckoftl"] {
+        let life = life(&drive(CYCLES, &[]), &uniform(), design, EQUAL);
+        let most = u64::from(CYCLES + 1) * 128 * 128 * 4096;
+        assert!(life.media_bytes <= most, "{design}: {} of {most} bytes", life.media_bytes);
+        assert!(
+            life.media_bytes as f64 > 0.5 * most as f64,
+            "{design}: {} of {most} bytes",
+            life.media_bytes
+        );
+        assert_ne!(life.end, End::Interrupted);
+    }
+}
+
+/// Uniform writes wear evenly: what a drive takes is its capacity times its cycles over the write amplification of theory.
+#[test]
+fn an_evenly_worn_drive_takes_what_theory_and_extrapolation_say() {
+    const CYCLES: u32 = 1500;
+    let life = life(&drive(CYCLES, &["wear.dynamic=true"]), &uniform(), "page-map", EQUAL);
+    let extrapolated = life.extrapolated_bytes.expect("the beginning was measured");
+    let lived = life.host_bytes as f64;
+    assert!((lived / extrapolated - 1.0).abs() < 0.05, "{lived} lived, {extrapolated} extrapolated");
+    let utilisation = theory::effective_utilisation(u64::from(LOGICAL_PAGES), 128 * 128, 3, 2, 128);
+    let amplification = theory::greedy(utilisation, 128).write_amplification;
+    let expected = f64::from(CYCLES) * 128.0 * 128.0 * 4096.0 / amplification;
+    assert!((lived / expected - 1.0).abs() < 0.06, "{lived} lived, {expected} by theory");
+}
+
+/// A tenth of the pages takes nearly all writes: what lies still keeps its blocks young, unless it is moved.
+#[test]
+fn static_leveling_lengthens_the_life_of_a_drive_with_cold_data() {
+    let skewed = generated("hotcold:write=1.0,pages=14246,requests=2000000,zones=0.1:0.99");
+    let with = |leveling: Leveling| {
+        let settings = leveling.settings(200);
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        life(&drive(200, &settings), &skewed, "page-map", EQUAL)
+    };
+    let [none, dynamic, leveled] = Leveling::COMPARED.map(with);
+    assert!(
+        leveled.host_bytes as f64 > 1.2 * none.host_bytes as f64,
+        "{} {}",
+        leveled.host_bytes,
+        none.host_bytes
+    );
+    assert!(leveled.host_bytes >= dynamic.host_bytes);
+    let span = |life: &Life| life.wear.most - life.wear.p10;
+    assert!(span(&leveled) < span(&none), "{:?} {:?}", leveled.wear, none.wear);
+    let over = none.extrapolated_bytes.expect("the beginning was measured") / none.host_bytes as f64;
+    assert!(over > 1.2, "an extrapolation from mean wear promises {over} of the life");
+}
+
+#[test]
+fn a_drive_ends_at_its_minimum_of_spare_blocks() {
+    let ends_at = |spare_minimum| {
+        let endurance = Endurance { spread: 0.2, early_share: 0.02, program_share: 0.5, spare_minimum };
+        life(&drive(100, &[]), &uniform(), "page-map", endurance)
+    };
+    let (early, late) = (ends_at(0.9), ends_at(0.5));
+    assert_eq!((early.end, late.end), (End::Spare, End::Spare));
+    assert!(early.host_bytes < late.host_bytes && early.failed_blocks < late.failed_blocks);
+    // 128 blocks, 112 for the exported pages: one of the 16 spare ones may fail.
+    assert_eq!(early.failed_blocks, 2);
+    let last = late.series.last().expect("a life has moments");
+    assert!(last.spare <= 0.5 && late.series[0].spare > 0.999, "{last:?}");
+    assert!(late.first_failure_bytes.expect("blocks failed") < late.host_bytes / 2, "some blocks fail early");
+}
+
+#[test]
+fn an_input_that_writes_nothing_wears_nothing_out() {
+    let reads = generated("uniform:read=1.0,pages=14246,requests=100");
+    let config = drive(100, &[]);
+    let plan = Plan::new(&config, &reads).expect("the drive can be built");
+    let mut record = plan.life_record("page-map", Leveling::Configured, EQUAL);
+    let refused = plan.live(&mut record, &mut |_| std::ops::ControlFlow::Continue(()));
+    assert!(matches!(refused, Err(ReplayError::NoRequests { .. })), "{refused:?}");
+}
+
+/// 20,000 writes at 1,000 a second are twenty seconds a pass.
+#[test]
+fn years_are_passes_at_the_rate_of_the_input() {
+    let timed = generated("uniform:write=1.0,pages=14246,requests=20000,rate=1000");
+    let record = record_of(&drive(40, &[]), &timed, "page-map", EQUAL);
+    let life = &record.lives[0];
+    let expected = life.passes * 20.0 / (365.0 * 86_400.0);
+    let years = life.years.expect("the input has times");
+    assert!((years / expected - 1.0).abs() < 0.001, "{years} {expected}");
+    let a_day = record.drive_writes_per_day(life).expect("there are years");
+    let bytes = a_day * record.exported_bytes as f64 * years * 365.0;
+    assert!((bytes / life.host_bytes as f64 - 1.0).abs() < 1e-9);
+    let untimed = record_of(&drive(40, &[]), &uniform(), "page-map", EQUAL);
+    assert_eq!(untimed.lives[0].years, None, "requests that all come at once have no rate");
+}
+
+/// Limits have the stated mean and spread; a share of the early ones lies anywhere below.
+#[test]
+fn limits_are_drawn_from_the_stated_distribution() {
+    let endurance = Endurance { spread: 0.1, early_share: 0.0, program_share: 0.25, spare_minimum: 0.0 };
+    let limits = endurance.limits(100_000, 3000, 9);
+    let cycles: Vec<f64> = limits.iter().map(|limit| f64::from(limit.cycles)).collect();
+    let mean = cycles.iter().sum::<f64>() / 1e5;
+    let deviation = (cycles.iter().map(|c| (c - mean) * (c - mean)).sum::<f64>() / 1e5).sqrt();
+    assert!((mean - 3000.0).abs() < 4.0 && (deviation - 300.0).abs() < 4.0, "{mean} {deviation}");
+    let programs =
+        limits.iter().filter(|limit| limit.ends_by == wearwell::nand::WearFailure::Program).count();
+    assert!((24_000..26_000).contains(&programs), "{programs}");
+    let early = Endurance { early_share: 1.0, ..endurance }.limits(100_000, 3000, 9);
+    let below = early.iter().filter(|limit| limit.cycles < 1500).count();
+    assert!((49_000..51_000).contains(&below), "{below}");
+    assert!(
+        Endurance { spread: 2.0, ..endurance }.refusal().is_some_and(|sentence| sentence.contains("spread"))
+    );
+    assert!(endurance.refusal().is_none());
+}
+
+/// The half width of 1, 2, 3: t = 4.303 times the standard error 1 / sqrt(3).
+#[test]
+fn seeds_give_a_mean_and_its_interval() {
+    let of = |values: &[f64]| Estimate::of(values.iter().map(|&value| Some(value))).expect("values");
+    assert_eq!(of(&[7.0]), Estimate { mean: 7.0, half_width: None });
+    let three = of(&[1.0, 2.0, 3.0]);
+    assert!((three.mean - 2.0).abs() < 1e-12);
+    assert!((three.half_width.expect("three values") - 2.4843).abs() < 1e-3, "{three:?}");
+    assert_eq!(Estimate::of([Some(1.0), None].into_iter()), None);
+}

@@ -1,0 +1,386 @@
+//! A journal of map updates beside the translation pages.
+//!
+//! Source: Wu, He, "Delta-FTL: Improving SSD Lifetime via Exploiting Content Locality", `EuroSys` 2012, section 3.5.1: the
+//! tables are on flash, "updates are first buffered in the in-drive RAM and when they grow up to a full page, these records
+//! are flushed to the journal", a capacitor flushes the rest when power fails, and "the journals are merged with the tables
+//! periodically". The cache of entries is DFTL's (section 3.5.2), and a miss consults the tables, not the journal. So a dirty
+//! entry that leaves the cache is still written to its translation page: the journal adds writes, and what it saves is the
+//! capacitor's work at a power loss, one page of records instead of one translation page per dirty one.
+//!
+//! The paper leaves open how large a record is and when journals are merged. Here a record is a logical page and its place, 8
+//! bytes, and the journal is merged when it has [`JournalOptions::pages`] pages: every translation page with dirty entries is
+//! written, then all pages of the journal are void.
+//!
+//! # Decisions
+//!
+//! - Journal pages are metadata of the map: they share blocks with translation pages and have numbers after theirs.
+//! - A page begins with its serial number and the first serial number that is not merged yet (the horizon). Recovery replays
+//!   the pages from the horizon on, oldest first, over the translation pages. That is exact because every change of the map
+//!   leaves a record: the last record of a logical page is its place, and without one the translation page is current.
+//! - The capacitor also writes a page when only the horizon has moved, because merged pages may be erased one by one, and a
+//!   part of them must not be replayed.
+//! - The map of what became a delta (the paper's second table) is rebuilt from the headers of delta pages and has no journal.
+//!
+//! Invariant: the place of an entry that is dirty stands in the last record of its logical page, in RAM or on a live page.
+
+use std::collections::BTreeMap;
+
+use super::cached::Cached;
+use super::{CachedOptions, Mapping};
+use crate::address::{Address, Lpn, Ppn, Unit};
+use crate::content::{Content, Fingerprint};
+use crate::error::Result;
+use crate::nand::Nand;
+use crate::store::{Store, Stream};
+use crate::timing::Cause;
+
+/// Bytes of a record: logical page and place.
+const RECORD_BYTES: usize = 8;
+/// Bytes before the records of a page: serial number and horizon.
+const HEADER_BYTES: usize = 16;
+/// Journal pages beyond the bound: for what the capacitor writes while a merge is due.
+const CAPACITOR_PAGES: u32 = 2;
+
+/// How long the journal gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JournalOptions {
+    /// Journal pages that are merged with the table together; at least 1.
+    pub pages: u32,
+}
+
+/// What the journal cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct JournalCounts {
+    /// Changes of the map.
+    pub records: u64,
+    /// Journal pages written.
+    pub pages: u64,
+    /// Merges that were completed.
+    pub merges: u64,
+    /// Translation pages written by merges.
+    pub merged_pages: u64,
+}
+
+/// A change of the map; [`Unit::NONE`] = deallocated.
+type Record = (Lpn, Unit);
+
+/// What the bytes of a journal page say.
+struct JournalPage {
+    serial: u64,
+    horizon: u64,
+    records: Vec<Record>,
+}
+
+/// A merge that is under way.
+#[derive(Clone, Copy, Debug)]
+struct Merge {
+    /// Translation pages before this one are written.
+    next_page: u32,
+    /// Journal pages before this one are merged by it.
+    end: u64,
+}
+
+/// Records and the pages that hold them. See the module's head.
+#[derive(Clone, Debug)]
+struct Journal {
+    options: JournalOptions,
+    page_bytes: usize,
+    /// Records that are not on flash, oldest first.
+    buffer: Vec<Record>,
+    /// Places of the journal pages; the page with a serial number is at its remainder.
+    places: Vec<Ppn>,
+    /// First serial number that is not merged.
+    horizon: u64,
+    /// Serial number of the next page.
+    next: u64,
+    /// The horizon that the newest page notes.
+    noted_horizon: u64,
+    merge: Option<Merge>,
+    counts: JournalCounts,
+}
+
+impl Journal {
+    fn new(page_bytes: u32, options: JournalOptions) -> Self {
+        let options = JournalOptions { pages: options.pages.max(1) };
+        Self {
+            places: vec![Ppn::NONE; (options.pages + CAPACITOR_PAGES) as usize],
+            options,
+            page_bytes: page_bytes as usize,
+            buffer: Vec::new(),
+            horizon: 0,
+            next: 0,
+            noted_horizon: 0,
+            merge: None,
+            counts: JournalCounts::default(),
+        }
+    }
+
+    fn records_per_page(&self) -> usize {
+        (self.page_bytes - HEADER_BYTES) / RECORD_BYTES
+    }
+
+    fn slot_of(&self, serial: u64) -> usize {
+        (serial % self.places.len() as u64) as usize
+    }
+
+    fn record(&mut self, lpn: Lpn, unit: Unit) {
+        self.counts.records += 1;
+        self.buffer.push((lpn, unit));
+    }
+
+    fn live_pages(&self) -> u64 {
+        self.next - self.horizon
+    }
+
+    fn has_place(&self) -> bool {
+        self.live_pages() < self.places.len() as u64
+    }
+
+    fn has_full_page(&self) -> bool {
+        self.buffer.len() >= self.records_per_page()
+    }
+
+    fn has_unwritten(&self) -> bool {
+        !self.buffer.is_empty() || self.noted_horizon != self.horizon
+    }
+
+    /// The merge under way, or a new one if the journal has reached its bound.
+    fn due_merge(&self) -> Option<Merge> {
+        let is_due = self.live_pages() >= u64::from(self.options.pages);
+        self.merge.or_else(|| is_due.then_some(Merge { next_page: 0, end: self.next }))
+    }
+
+    /// Writes the oldest records, as many as a page takes. `first_id` is the number of the journal's first page.
+    fn append<N: Nand>(&mut self, io: &mut Store<N>, first_id: u32) -> Result<()> {
+        let written = self.buffer.len().min(self.records_per_page());
+        let slot = self.slot_of(self.next);
+        let page = self.encode(&self.buffer[..written]);
+        let pool = io.richest_pool(Stream::Translation);
+        let (content, id) = (Content::Bytes(&page), first_id + slot as u32);
+        let place =
+            io.append(Stream::Translation, pool, id, content, Fingerprint::default(), Cause::Translation)?;
+        self.places[slot] = place;
+        self.noted_horizon = self.horizon;
+        self.next += 1;
+        self.buffer.drain(..written);
+        self.counts.pages += 1;
+        Ok(())
+    }
+
+    fn encode(&self, records: &[Record]) -> Vec<u8> {
+        let mut page = Vec::with_capacity(self.page_bytes);
+        page.extend_from_slice(&self.next.to_le_bytes());
+        page.extend_from_slice(&self.horizon.to_le_bytes());
+        for (lpn, unit) in records {
+            page.extend_from_slice(&lpn.0.to_le_bytes());
+            page.extend_from_slice(&unit.0.to_le_bytes());
+        }
+        page.resize(self.page_bytes, 0xff);
+        page
+    }
+
+    /// All translation pages are written: the pages before `end` are void.
+    fn finish_merge<N: Nand>(&mut self, io: &mut Store<N>, end: u64) {
+        for serial in self.horizon..end {
+            let slot = self.slot_of(serial);
+            io.discard_metadata(std::mem::replace(&mut self.places[slot], Ppn::NONE));
+        }
+        self.horizon = end;
+        self.merge = None;
+        self.counts.merges += 1;
+    }
+
+    /// Takes over the live pages among those that recovery found, by their places in [`Journal::places`], and returns their
+    /// records, oldest first. `newest` is the last page that was written: its horizon says which others are live.
+    fn adopt<N: Nand>(&mut self, io: &mut Store<N>, found: &[Ppn], newest: Ppn) -> Result<Vec<Record>> {
+        let mut bytes = vec![0; self.page_bytes];
+        io.read(newest, &mut bytes, Cause::Recovery)?;
+        let last = decode(&bytes);
+        (self.horizon, self.noted_horizon, self.next) = (last.horizon, last.horizon, last.serial + 1);
+        let mut records = Vec::new();
+        for serial in self.horizon..self.next {
+            let slot = self.slot_of(serial);
+            let place = found[slot];
+            io.read(place, &mut bytes, Cause::Recovery)?;
+            let page = decode(&bytes);
+            assert!(page.serial == serial, "page {serial} of the journal is not at {place}");
+            self.places[slot] = place;
+            records.extend(page.records);
+        }
+        Ok(records)
+    }
+}
+
+/// What the bytes of a journal page say.
+fn decode(page: &[u8]) -> JournalPage {
+    let word = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"));
+    let number = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
+    let end = HEADER_BYTES + (page.len() - HEADER_BYTES) / RECORD_BYTES * RECORD_BYTES;
+    let records = (HEADER_BYTES..end)
+        .step_by(RECORD_BYTES)
+        .map(|at| (Lpn(word(at)), Unit(word(at + 4))))
+        .take_while(|&(lpn, _)| lpn != Lpn(u32::MAX));
+    JournalPage { serial: number(0), horizon: number(8), records: records.collect() }
+}
+
+/// A demand-paged map whose changes are journalled. See the module's head.
+#[derive(Clone, Debug)]
+pub struct Journalled {
+    cached: Cached,
+    journal: Journal,
+}
+
+impl Journalled {
+    /// A map over `logical_pages` unmapped pages of `page_bytes`.
+    pub fn new(logical_pages: u32, page_bytes: u32, cache: CachedOptions, journal: JournalOptions) -> Self {
+        Self {
+            cached: Cached::new(logical_pages, page_bytes, cache),
+            journal: Journal::new(page_bytes, journal),
+        }
+    }
+
+    /// The table and its cache.
+    pub fn cached(&self) -> &Cached {
+        &self.cached
+    }
+
+    pub(crate) fn cached_mut(&mut self) -> &mut Cached {
+        &mut self.cached
+    }
+
+    /// What the journal cost so far.
+    pub fn counts(&self) -> JournalCounts {
+        self.journal.counts
+    }
+
+    /// Clears the counts, not the journal.
+    pub(crate) fn clear_counts(&mut self) {
+        self.journal.counts = JournalCounts::default();
+    }
+
+    /// Forgets everything in RAM.
+    pub(crate) fn forget(&mut self) {
+        self.cached.forget();
+        let (page_bytes, options) = (self.journal.page_bytes as u32, self.journal.options);
+        self.journal = Journal { counts: self.journal.counts, ..Journal::new(page_bytes, options) };
+    }
+
+    /// Reads the live journal pages among those that recovery found, the newest of each number or [`Ppn::NONE`], and returns
+    /// the last record of each logical page in them, in order of logical pages.
+    ///
+    /// # Errors
+    /// Whatever the flash answers.
+    pub(crate) fn replay<N: Nand>(&mut self, io: &mut Store<N>, found: &[Ppn]) -> Result<Vec<(Lpn, Unit)>> {
+        let mut newest = None;
+        for place in found.iter().filter_map(|place| place.some()) {
+            // Copies have later sequence numbers than pages that were written after the original; generations are in order.
+            if let Some(oob) = io.look_at_spare(place, Cause::Recovery)? {
+                newest = newest.max(Some((oob.generation, place)));
+            }
+        }
+        let Some((_, newest)) = newest else { return Ok(Vec::new()) };
+        let last: BTreeMap<Lpn, Unit> = self.journal.adopt(io, found, newest)?.into_iter().collect();
+        Ok(last.into_iter().collect())
+    }
+
+    /// The live journal pages.
+    pub(crate) fn live_pages(&self) -> impl Iterator<Item = Ppn> {
+        self.journal.places.iter().copied().filter(|place| place.some().is_some())
+    }
+
+    fn first_id(&self) -> u32 {
+        self.cached.metadata_pages() as u32
+    }
+
+    /// One translation page of a merge; `false` if none was left, which ends the merge.
+    fn merge_step<N: Nand>(&mut self, io: &mut Store<N>, merge: Merge) -> Result<bool> {
+        if let Some(id) = self.cached.synchronise_from(io, merge.next_page)? {
+            self.journal.counts.merged_pages += 1;
+            self.journal.merge = Some(Merge { next_page: id + 1, ..merge });
+            return Ok(true);
+        }
+        self.journal.finish_merge(io, merge.end);
+        Ok(false)
+    }
+}
+
+impl Mapping for Journalled {
+    fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
+        self.cached.lookup(io, lpn)
+    }
+
+    fn peek<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
+        self.cached.peek(io, lpn)
+    }
+
+    fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>> {
+        let old = self.cached.update(io, lpn, new)?;
+        self.journal.record(lpn, new.unwrap_or(Unit::NONE));
+        Ok(old)
+    }
+
+    fn relocate(&mut self, lpn: Lpn, new: Unit) {
+        self.cached.relocate(lpn, new);
+        self.journal.record(lpn, new);
+    }
+
+    fn warm(&self, lpns: &[Lpn]) {
+        self.cached.warm(lpns);
+    }
+
+    fn owns(&self, id: u32, ppn: Ppn) -> bool {
+        match id.checked_sub(self.first_id()) {
+            Some(slot) => self.journal.places.get(slot as usize) == Some(&ppn),
+            None => self.cached.owns(id, ppn),
+        }
+    }
+
+    fn relocate_own(&mut self, id: u32, new: Ppn) {
+        match id.checked_sub(self.first_id()) {
+            Some(slot) => self.journal.places[slot as usize] = new,
+            None => self.cached.relocate_own(id, new),
+        }
+    }
+
+    fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+        if let Some(merge) = self.journal.due_merge()
+            && self.merge_step(io, merge)?
+        {
+            return Ok(true);
+        }
+        if self.journal.has_full_page() {
+            return self.journal.append(io, self.first_id()).map(|()| true);
+        }
+        self.cached.settle(io)
+    }
+
+    fn has_unwritten(&self) -> bool {
+        self.journal.has_unwritten()
+    }
+
+    fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+        if !self.journal.has_unwritten() {
+            return Ok(false);
+        }
+        if self.journal.has_place() {
+            return self.journal.append(io, self.first_id()).map(|()| true);
+        }
+        let merge = self.journal.due_merge().expect("a journal without a place for a page is full");
+        self.merge_step(io, merge).map(|_| true)
+    }
+
+    fn pages_per_update(&self) -> u32 {
+        self.cached.pages_per_update().max(1)
+    }
+
+    fn metadata_pages(&self) -> u64 {
+        self.cached.metadata_pages() + self.journal.places.len() as u64
+    }
+
+    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+        let mut bytes = self.cached.ram_bytes();
+        bytes.push(("journal buffer", self.journal.page_bytes as u64));
+        bytes.push(("journal directory", 4 * self.journal.places.len() as u64));
+        bytes
+    }
+}

@@ -7,9 +7,7 @@
 use super::render::{difference_of, markdown_table, values_text};
 use super::results::{Results, Row};
 use super::tally::Tally;
-use super::target::{
-    Difference, Headline, Paper, Standing, Statement, Target, Targets, matches_pattern,
-};
+use super::target::{Difference, Headline, Paper, Standing, Statement, Target, Targets, matches_pattern};
 use super::verdict::Value;
 
 /// A claim of the abstract, joined with what was found.

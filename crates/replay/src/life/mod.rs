@@ -138,7 +138,7 @@ pub struct Life {
     pub seed: u64,
     /// Why it ended.
     pub end: End,
-    /// Bytes that the host wrote, the first fill included.
+    /// Bytes that the host wrote, a first fill included.
     pub host_bytes: u64,
     /// Bytes that were programmed.
     pub media_bytes: u64,

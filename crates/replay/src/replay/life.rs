@@ -41,8 +41,8 @@ impl Plan<'_> {
         }
     }
 
-    /// Replays the input through the design of `record` again and again, until the drive has ended, and adds this life. A
-    /// new drive is filled first, unless the configuration says `precondition.mode=none`.
+    /// Replays the input through the design of `record` again and again, until the drive has ended, and adds this life. The
+    /// new drive is empty, or filled first if the configuration says `precondition.mode=fill`.
     ///
     /// # Errors
     /// [`ReplayError`] if the drive cannot be built or filled, or the input cannot be read to its end.

@@ -259,16 +259,21 @@ fn synthetic(setting: &Setting) -> Vec<Experiment> {
         pages * 2.0
     );
     let store = |(name, count): (&str, f64)| variant(name, &[&entries(count, scale), "recycle.policy=prob"]);
-    STORES
-        .into_iter()
-        .map(store)
-        .chain([baseline("baseline", &[])])
-        .map(|Variant { name, design, settings }| {
-            let settings = [fitted(setting), settings].concat();
+    // The same with few contents, all alike: each returns after some thousand writes on average, and none much later.
+    let soon =
+        load.replace(&format!("theta=0.8,pool={}", pages * 2.0), &format!("theta=0,pool={}", pages / 50.0));
+    let loads = [("synthetic", load), ("synthetic-soon", soon)];
+    let loads = loads.into_iter().take(if setting.size == Size::Quick { 2 } else { 1 });
+    let of = |(name, load): (&str, String)| {
+        let variants = STORES.into_iter().map(store).chain([baseline("baseline", &[])]);
+        let one = |variant: Variant| {
+            let settings = [fitted(setting), variant.settings].concat();
             let input = (Source::Generated(load.clone()), scale);
-            Experiment::replay(format!("synthetic/{name}"), input, design, settings)
-        })
-        .collect()
+            Experiment::replay(format!("{name}/{}", variant.name), input, variant.design, settings)
+        };
+        variants.map(one).collect::<Vec<_>>()
+    };
+    loads.flat_map(of).collect()
 }
 
 /// Loads in which the pages of a fifth of the addresses are read, and one in two of them returns, of the others one in

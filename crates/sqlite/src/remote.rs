@@ -36,8 +36,7 @@ pub(crate) struct Remote {
     control_place: String,
     capacity_bytes: u64,
     block_bytes: u32,
-    /// Locked as long as it is open.
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Remote {
@@ -126,15 +125,27 @@ impl Drive for Remote {
     }
 }
 
+/// A file that is locked as long as this lives.
+#[derive(Debug)]
+struct Lock(File);
+
+/// By name: to close the file is not enough where a process that was just forked has it too.
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Where it fails, closing does it.
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
 /// Locks the file that says who uses the device behind a socket.
-fn lock_beside(socket: &Path) -> Result<File, Error> {
+fn lock_beside(socket: &Path) -> Result<Lock, Error> {
     let mut path = OsString::from(socket);
     path.push(".sqlite-lock");
     let place = Path::new(&path).display().to_string();
     let file = File::options().create(true).append(true).open(&path);
     let file = file.map_err(|source| Error::Server { place: place.clone(), source })?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| Error::Locked { place })?;
-    Ok(file)
+    Ok(Lock(file))
 }
 
 fn connect(path: &Path) -> io::Result<UnixStream> {

@@ -172,6 +172,15 @@ impl Files {
     }
 }
 
+/// Gives the lock back by name. To close the file is not enough: a process that was just forked has the same open file until it
+/// becomes another program.
+impl Drop for Files {
+    fn drop(&mut self) {
+        // Where it fails, closing does it.
+        let _ = rustix::fs::flock(self.file(ImageFile::Superblock), FlockOperation::Unlock);
+    }
+}
+
 impl Backing for Files {
     fn read(&self, file: ImageFile, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         self.file(file).read_exact_at(bytes, offset)
@@ -262,5 +271,23 @@ impl<B: Backing> Backing for CopyOnWrite<B> {
 
     fn place(&self, file: ImageFile) -> String {
         self.below.place(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process that was just forked holds every open file until it becomes another program.
+    #[test]
+    fn a_closed_image_is_free_though_a_child_still_has_its_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image");
+        let files = Files::create(&path).unwrap();
+        let of_the_child = files.file(ImageFile::Superblock).try_clone().unwrap();
+        assert!(matches!(Files::open(&path, Access::Write), Err(ImageError::Locked { .. })));
+        drop(files);
+        Files::open(&path, Access::Write).expect("nobody uses it");
+        drop(of_the_child);
     }
 }

@@ -339,6 +339,29 @@ fn foreground_gc_does_not_wait_for_what_follows_the_host() {
     assert_eq!(times(&geometry(2, 1, 1), blocking, &[(0, &list)]), [R + X + X + P]);
 }
 
+/// A list that only collects has nothing to block, and its request is over before it: what comes next must not inherit it.
+#[test]
+fn a_collection_without_an_operation_of_the_host_blocks_nobody() {
+    let collection = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0)), gc(OpKind::Erase, 0)];
+    let blocking = TimingOptions { blocking_gc: true, ..keeping() };
+    for mode in [TimingMode::Timeline, TimingMode::Event] {
+        let script: Script = &[(0, &collection), (1, &[program(1)])];
+        assert_eq!(times_in(mode, &geometry(2, 1, 1), blocking.clone(), script), [0, 1 + X + P], "{mode:?}");
+    }
+}
+
+/// With blocking collection too.
+#[test]
+fn a_request_waits_for_the_only_page_of_a_log_that_it_reads() {
+    let log_read = op(OpKind::Read, Cause::RemapLog, 0);
+    for blocking_gc in [false, true] {
+        for mode in [TimingMode::Timeline, TimingMode::Event] {
+            let options = TimingOptions { blocking_gc, ..keeping() };
+            assert_eq!(times_in(mode, &geometry(1, 1, 1), options, &[(0, &[log_read])]), [R + X], "{mode:?}");
+        }
+    }
+}
+
 #[test]
 fn multi_plane_shares_the_array_time() {
     let options = TimingOptions { multi_plane: true, ..keeping() };

@@ -314,6 +314,7 @@ impl EventEngine {
             // Most lists: the program of a write, the read of a read.
             [op] if op.after == 0
                 && !op.is_background()
+                && !op.reads_log()
                 && !matches!(op.kind, OpKind::Copies | OpKind::Scan) =>
             {
                 self.admit_one(op, request);
@@ -476,13 +477,16 @@ impl EventEngine {
         false
     }
 
-    /// Background work that follows a host operation must not block the host: that would be a cycle.
+    /// Marks what does not block the host: its own operations, and background work that follows one of them, which would be
+    /// a cycle. In a list without an operation of the host there is nothing to block.
     fn mark_followers(&mut self, ops: &[FlashOp]) {
+        // With blocking collection the reads of a log block the host like the copies that wait for them.
+        let is_of_host = |op: &FlashOp| !(op.is_background() || op.kind == OpKind::Scan || op.reads_log());
+        let blocks_nothing = !ops.iter().any(is_of_host);
         self.follows_host.clear();
         for (index, op) in ops.iter().enumerate() {
             let inherits = op.after > 0 && self.follows_host[index - op.after as usize];
-            // With blocking collection the reads of a log block the host like the copies that wait for them.
-            self.follows_host.push(inherits || !(op.is_background() || op.reads_log()));
+            self.follows_host.push(blocks_nothing || inherits || is_of_host(op));
         }
     }
 

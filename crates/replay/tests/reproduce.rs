@@ -1019,6 +1019,32 @@ fn a_full_record_keeps_the_digest_of_its_quick_run() {
     assert_ne!(results.experiments[0].figures_digest(), quick.figures_digest());
 }
 
+/// Full runs take hours, and most changes of the code change no figure: such a run goes on where it was.
+#[test]
+fn a_full_record_of_older_code_is_kept_if_its_quick_run_gives_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = |name: &str| Job {
+        experiment: small(name, "recyclable", 1),
+        quick: Some(small("quick", "recyclable", 2)),
+    };
+    let jobs = [job("same"), job("other")];
+    let run = |watch: &mut Watch| {
+        session::run_jobs(Paper::Lx, &jobs, &options(folder.path()), watch).unwrap().experiments
+    };
+    let today = run(&mut Watch::default());
+    let mut older = Results::empty(Paper::Lx, Size::Full, 1);
+    older.experiments.clone_from(&today);
+    for record in &mut older.experiments {
+        record.code = "older".to_owned();
+        record.figures.insert("made_by_older_code".to_owned(), 1.0);
+    }
+    older.experiments[1].quick_digest = Some("another".to_owned());
+    std::fs::write(folder.path().join("results.json"), older.to_json()).unwrap();
+
+    let now = run(&mut Watch::default());
+    assert_eq!(now, [older.experiments[0].clone(), today[1].clone()]);
+}
+
 /// A full run stands while quick runs of the same names give the figures that they gave when it was made.
 #[test]
 fn full_rows_of_older_code_are_marked() {

@@ -109,6 +109,11 @@ impl Results {
         self.rows = paper.targets().rows.iter().map(row).collect();
     }
 
+    /// The record of the experiment with this [`Experiment::key`](experiment::Experiment::key).
+    pub fn of_key(&self, key: &str) -> Option<&Record> {
+        self.experiments.iter().find(|record| record.key == key)
+    }
+
     /// Experiments of a full run that are defined otherwise today, or whose quick counterpart gives other figures than when
     /// they were run. One without a counterpart stands as long as all others do.
     fn of_older_code(&self, paper: Paper, quick: Option<&Self>) -> BTreeSet<String> {

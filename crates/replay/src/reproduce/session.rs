@@ -76,7 +76,8 @@ pub fn jobs(paper: Paper, setting: &Setting) -> Vec<Job> {
 }
 
 /// Runs a paper's experiments as far as the folder lacks them, and writes all views. What is finished is written after
-/// each experiment.
+/// each experiment. What older code has run at full size stays in the folder until its turn comes, and for good if its quick
+/// counterpart gives the same figures as then.
 ///
 /// # Errors
 /// Files that cannot be written.
@@ -102,12 +103,11 @@ pub fn run_jobs(
     }
     let code = experiment::code();
     let is_wanted = |record: &Record| wanted.iter().any(|job| job.experiment.key() == record.key);
-    results.experiments.retain(|record| record.code == code && is_wanted(record));
-    let is_done = |job: &&Job| {
-        let key = job.experiment.key();
-        results.experiments.iter().any(|record| record.key == key)
-    };
-    let to_do: Vec<&Job> = wanted.iter().filter(|job| !is_done(job)).collect();
+    let may_stand = |record: &Record| record.code == code || record.quick_digest.is_some();
+    results.experiments.retain(|record| is_wanted(record) && may_stand(record));
+    let task = |job| Task { job, before: results.of_key(&job.experiment.key()).cloned() };
+    let is_done = |task: &Task| task.before.as_ref().is_some_and(|record| record.code == code);
+    let to_do: Vec<Task> = wanted.iter().map(task).filter(|task| !is_done(task)).collect();
     let quick = quick_record(paper, options.size, &options.folder);
     let mut write = |results: &mut Results| {
         let place = |name: &str| wanted.iter().position(|job| job.experiment.name == name);
@@ -121,6 +121,29 @@ pub fn run_jobs(
     Ok(results)
 }
 
+/// A job that is not done by this code, and what it gave with older code.
+struct Task<'a> {
+    job: &'a Job,
+    before: Option<Record>,
+}
+
+impl Task<'_> {
+    fn name(&self) -> &str {
+        &self.job.experiment.name
+    }
+
+    /// Runs the quick counterpart, if there is one, and the experiment, unless the counterpart gives what it gave when older
+    /// code ran the experiment.
+    fn run(&self, on_progress: crate::replay::OnProgress<'_>) -> Result<Record, Trouble> {
+        let quick = self.job.quick.as_ref().map(|quick| quick.run(on_progress)).transpose()?;
+        let digest = quick.map(|quick| quick.figures_digest());
+        match &self.before {
+            Some(record) if digest.is_some() && record.quick_digest == digest => Ok(record.clone()),
+            _ => Ok(Record { quick_digest: digest, ..self.job.experiment.run(on_progress)? }),
+        }
+    }
+}
+
 /// What a thread that runs experiments reports; jobs are named by their place in the list.
 enum Report {
     /// Wants to begin; begins if the answer is true.
@@ -131,7 +154,7 @@ enum Report {
 
 /// Runs the jobs, `at_once` at a time; false if the observer ended it. What finishes after that is kept all the same.
 fn run_at_once(
-    to_do: &[&Job],
+    to_do: &[Task],
     at_once: usize,
     results: &mut Results,
     observer: &mut dyn Observer,
@@ -161,16 +184,16 @@ fn run_at_once(
 const STACK_BYTES: usize = 8 << 20;
 
 /// Runs one job after the other until none is left or the run is ended.
-fn work(to_do: &[&Job], next: &AtomicUsize, is_ended: &AtomicBool, reports: &Sender<Report>) {
+fn work(to_do: &[Task], next: &AtomicUsize, is_ended: &AtomicBool, reports: &Sender<Report>) {
     loop {
         let k = next.fetch_add(1, Ordering::Relaxed);
-        let Some(job) = to_do.get(k) else { return };
+        let Some(task) = to_do.get(k) else { return };
         let (answer, may_begin) = channel();
         // Whoever listens has gone if sending fails; then nothing is wanted any more.
         if reports.send(Report::Begins(k, answer)).is_err() || !may_begin.recv().unwrap_or(false) {
             return;
         }
-        let outcome = run_job(job, &mut |progress| {
+        let outcome = task.run(&mut |progress| {
             let is_heard = reports.send(Report::GoesOn(k, progress)).is_ok();
             if is_heard && !is_ended.load(Ordering::Relaxed) {
                 ControlFlow::Continue(())
@@ -184,18 +207,10 @@ fn work(to_do: &[&Job], next: &AtomicUsize, is_ended: &AtomicBool, reports: &Sen
     }
 }
 
-/// Runs the quick counterpart, if there is one, and the experiment.
-fn run_job(job: &Job, on_progress: crate::replay::OnProgress<'_>) -> Result<Record, Trouble> {
-    let quick = job.quick.as_ref().map(|quick| quick.run(on_progress)).transpose()?;
-    let mut record = job.experiment.run(on_progress)?;
-    record.quick_digest = quick.map(|quick| quick.figures_digest());
-    Ok(record)
-}
-
 /// Takes reports until all threads have ended; false if the observer ended the run. After an error nobody listens any more,
 /// and the threads end.
 fn listen(
-    to_do: &[&Job],
+    to_do: &[Task],
     reports: Receiver<Report>,
     is_ended: &AtomicBool,
     results: &mut Results,
@@ -215,7 +230,7 @@ fn listen(
                     (finished > 0).then(|| started.elapsed() / finished * (to_do.len() as u32 - finished));
                 let is_allowed = is_whole && {
                     begun += 1;
-                    observer.begins(begun, to_do.len(), &to_do[k].experiment.name, left).is_continue()
+                    observer.begins(begun, to_do.len(), to_do[k].name(), left).is_continue()
                 };
                 if !is_allowed {
                     end(&mut is_whole);
@@ -224,14 +239,14 @@ fn listen(
                 let _ = answer.send(is_allowed);
             }
             Report::GoesOn(k, progress) => {
-                if observer.goes_on(&to_do[k].experiment.name, progress).is_break() {
+                if observer.goes_on(to_do[k].name(), progress).is_break() {
                     end(&mut is_whole);
                 }
             }
             Report::Ends(_, Err(Trouble::Interrupted)) => end(&mut is_whole),
             Report::Ends(k, outcome) => {
                 finished += 1;
-                take(&to_do[k].experiment.name, outcome, results, observer);
+                take(to_do[k].name(), outcome, results, observer);
                 // What is not there yet makes the record a partial one until the end.
                 results.partial = (finished as usize) < to_do.len();
                 write(results)?;
@@ -249,7 +264,10 @@ fn take(
     observer: &mut dyn Observer,
 ) {
     match outcome {
-        Ok(record) => results.experiments.push(*record),
+        Ok(record) => {
+            results.experiments.retain(|before| before.key != record.key);
+            results.experiments.push(*record);
+        }
         Err(Trouble::NotRun(why)) => {
             observer.not_run(name, &why);
             results.not_run.insert(name.to_owned(), why);

@@ -100,17 +100,20 @@ pub(crate) struct LifeArgs {
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) seeds: std::num::NonZeroU32,
     /// Standard deviation of the cycles that a block endures, as a share of the rated cycles
-    #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
+    #[arg(long, value_name = "SHARE", default_value_t = Endurance::ASSUMED.spread)]
     spread: f64,
     /// Share of the blocks that fail early, at any moment of the rated life
-    #[arg(long, value_name = "SHARE", default_value_t = 0.001)]
+    #[arg(long, value_name = "SHARE", default_value_t = Endurance::ASSUMED.early_share)]
     early_share: f64,
     /// Share of the blocks that fail by a program; the others fail by an erase
-    #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
+    #[arg(long, value_name = "SHARE", default_value_t = Endurance::ASSUMED.program_share)]
     program_share: f64,
     /// The drive has ended when this share of its spare blocks is left
-    #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
+    #[arg(long, value_name = "SHARE", default_value_t = Endurance::ASSUMED.spare_minimum)]
     spare_minimum: f64,
+    /// Do not fill the new drive first: what the input never writes stays spare space, and the drive lives longer
+    #[arg(long)]
+    pub(crate) empty: bool,
     /// Also print the years of a drive of so many exported bytes (512GiB, 1TiB) that takes the same writes per second
     #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::size_bytes)]
     pub(crate) scale_to: Option<u64>,

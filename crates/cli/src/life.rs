@@ -15,17 +15,6 @@ use crate::progress::Reporter;
 use crate::run::{InputSource, config_with, failure, planned, refuse_ignored, sources};
 use crate::{Failure, Outcome};
 
-/// Settings that say nothing about a life: it has no clock but the input's, and begins with a new drive.
-const WITHOUT_EFFECT: [&str; 7] = [
-    "timing.",
-    "recovery.",
-    "lifetime.",
-    "replay.arrival",
-    "replay.queue_depth",
-    "replay.requests",
-    "device.wear_out",
-];
-
 /// One drive to be worn out.
 struct Task {
     config: Config,
@@ -42,8 +31,8 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     if let Some(sentence) = endurance.refusal() {
         return Err(Failure::of_usage(sentence));
     }
-    refuse_without_effect(args)?;
     let config = config_with(&args.run, &[])?;
+    refuse_without_effect(args, &config)?;
     refuse_ignored(&config, &args.designs, &args.run)?;
     let opened = source_of(args, &config)?.open()?;
     let plan = planned(&config, &opened.input, &args.designs)?;
@@ -62,7 +51,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
                 tasks.push(Task { config, input, record: records.len(), label });
             }
             let record = plan.life_record(design, leveling, endurance);
-            records.push(LifeRecord { scale_to_bytes: args.scale_to, ..record });
+            records.push(LifeRecord { is_filled: !args.empty, scale_to_bytes: args.scale_to, ..record });
         }
     }
     let reporter = Reporter::new(args.run.quiet);
@@ -75,17 +64,12 @@ fn source_of(args: &LifeArgs, config: &Config) -> Result<InputSource, Failure> {
     Ok(sources.pop().expect("the command line has one input"))
 }
 
-fn refuse_without_effect(args: &LifeArgs) -> Result<(), Failure> {
-    for setting in args.run.all_settings() {
-        let key = setting.split_once('=').map_or(setting.as_str(), |(key, _)| key).trim();
-        let other_start =
-            key.starts_with("precondition.") && !["none", "fill"].iter().any(|mode| setting.contains(mode));
-        if other_start || WITHOUT_EFFECT.iter().any(|ignored| key.starts_with(ignored)) {
-            return Err(Failure::of_usage(format!(
-                "{setting} has no effect on a life, which begins with a new drive, filled or empty \
-                 (precondition.mode=fill or none), and has no clock but the input's"
-            )));
-        }
+fn refuse_without_effect(args: &LifeArgs, config: &Config) -> Result<(), Failure> {
+    if let Some(ignored) = config.ignored_by_life() {
+        return Err(Failure::of_usage(format!(
+            "{ignored} has no effect on a life, which begins with a new drive, filled or --empty, and has no clock but the \
+             input's"
+        )));
     }
     if args.run.csv.is_some() {
         return Err(Failure::of_usage("a life has no CSV: use --json"));

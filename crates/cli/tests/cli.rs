@@ -724,8 +724,8 @@ fn a_drive_is_written_until_it_is_worn_out() {
 fn a_life_refuses_what_it_would_ignore() {
     let load = ["life", "--workload", "uniform:pages=4000"];
     let is_refused_with = |more: &[&str], said: &[&str]| is_refused(USAGE, &[&load[..], more].concat(), said);
-    is_refused_with(&["--timing", "event"], &["timing.mode", "no effect"]);
-    is_refused_with(&["--precondition", "steady"], &["precondition.mode", "new drive"]);
+    is_refused_with(&["--timing", "event"], &["timing", "no effect"]);
+    is_refused_with(&["--precondition", "steady"], &["precondition", "new drive", "--empty"]);
     is_refused_with(&["--requests", "5"], &["replay.requests"]);
     is_refused_with(&["--spread", "3"], &["spread", "0.5"]);
     is_refused_with(&["--csv", "-"], &["--json"]);

@@ -5,7 +5,7 @@
 //! key without a rule always matters. The rules are a list kept by hand, because "changes nothing" cannot be told from
 //! "was set to its default" by trying.
 
-use super::{Arrival, Config, Mode, Policy, Precondition};
+use super::{Arrival, Config, LifetimeConfig, Mode, Policy, Precondition, PreconditionConfig, TimingConfig};
 
 /// What a setting needs to have an effect.
 struct Rule {
@@ -118,7 +118,29 @@ pub struct Ignored {
     pub by_all: bool,
 }
 
+/// A section or a key, and whether a configuration asks for it.
+type Asked = (&'static str, fn(&Config) -> bool);
+
+/// What a life leaves out. It has no clock but the input's, and begins with a new drive.
+const IGNORED_BY_LIFE: [Asked; 9] = [
+    ("timing", |config| config.timing != TimingConfig::default()),
+    ("recovery.after_run", |config| config.recovery.after_run),
+    ("recovery.after_requests", |config| config.recovery.after_requests.is_some()),
+    ("lifetime", |config| config.lifetime != LifetimeConfig::default()),
+    ("precondition", |config| config.precondition != PreconditionConfig::default()),
+    ("replay.arrival", |config| config.replay.arrival != Arrival::default()),
+    ("replay.queue_depth", |config| config.replay.queue_depth.is_some()),
+    ("replay.requests", |config| config.replay.requests.is_some()),
+    ("device.wear_out", |config| config.device.wear_out.is_some()),
+];
+
 impl Config {
+    /// What a [life](crate::life) would leave out of this configuration, whether a file or a setting says it: a section or a
+    /// key.
+    pub fn ignored_by_life(&self) -> Option<&'static str> {
+        IGNORED_BY_LIFE.iter().find(|(_, is_asked_for)| is_asked_for(self)).map(|&(name, _)| name)
+    }
+
     /// Which of these settings (`section.key=value`) runs of these designs ignore.
     pub fn ignored(&self, settings: &[String], designs: &[String]) -> Vec<Ignored> {
         let key_of = |setting: &String| setting.split('=').next().unwrap_or_default().trim().to_owned();
@@ -151,6 +173,19 @@ mod tests {
             .into_iter()
             .map(|one| (one.key, one.by_all))
             .collect()
+    }
+
+    #[test]
+    fn a_life_ignores_no_file_and_no_setting() {
+        let of = |file: &str, settings: &[&str]| {
+            let settings: Vec<String> = settings.iter().map(|&text| text.to_owned()).collect();
+            Config::from_parts(Some(("drive.toml", file)), &settings).unwrap().ignored_by_life()
+        };
+        assert_eq!(of("", &["wear.dynamic=true", "replay.seed=3", "replay.time_scale=2.0"]), None);
+        assert_eq!(of("[precondition]\nmode = 'steady'", &[]), Some("precondition"));
+        assert_eq!(of("[recovery]\nafter_run = true", &[]), Some("recovery.after_run"));
+        assert_eq!(of("", &["timing.mode=event"]), Some("timing"));
+        assert_eq!(of("", &["replay.requests=5"]), Some("replay.requests"));
     }
 
     #[test]

@@ -33,13 +33,17 @@ pub struct Endurance {
 }
 
 impl Default for Endurance {
-    /// Cycles spread by a tenth; one early failure in a thousand blocks; an end at 10 % of the spare blocks.
     fn default() -> Self {
-        Self { spread: 0.1, early_share: 0.001, program_share: 0.5, spare_minimum: 0.1 }
+        Self::ASSUMED
     }
 }
 
 impl Endurance {
+    /// Unless the user knows better: cycles spread by a tenth; one early failure in a thousand blocks; an end at 10 % of the
+    /// spare blocks.
+    pub const ASSUMED: Self =
+        Self { spread: 0.1, early_share: 0.001, program_share: 0.5, spare_minimum: 0.1 };
+
     /// A sentence about what cannot be, if something cannot.
     pub fn refusal(&self) -> Option<String> {
         let shares = [
@@ -185,6 +189,8 @@ pub struct LifeRecord {
     pub exported_bytes: u64,
     /// Bytes of all blocks.
     pub physical_bytes: u64,
+    /// All exported pages were written once before the input; that counts as written by the host.
+    pub is_filled: bool,
     /// Exported bytes of a larger drive that takes the input's writes at the same rate, if one was asked for.
     pub scale_to_bytes: Option<u64>,
     /// One per seed.
@@ -284,9 +290,10 @@ impl LifeRecord {
         Some(life.years? * self.scale_to_bytes? as f64 / self.exported_bytes as f64)
     }
 
-    /// Drive writes a day over the life; absent without years.
+    /// Drive writes a day over the life, without the first fill, which takes no time; absent without years.
     pub fn drive_writes_per_day(&self, life: &Life) -> Option<f64> {
         let days = life.years? * YEAR_S as f64 / 86_400.0;
-        Some(life.host_bytes as f64 / self.exported_bytes as f64 / days)
+        let fill = if self.is_filled { 1.0 } else { 0.0 };
+        Some((life.host_bytes as f64 / self.exported_bytes as f64 - fill) / days)
     }
 }

@@ -65,9 +65,11 @@ const FIGURES: &[Figure] = &[
     figure("write amplification, bytes", 3, |_, life| Some(life.write_amplification())),
     figure("failed blocks", 0, |_, life| Some(life.failed_blocks as f64)),
     figure("erases per block, mean", 1, |_, life| Some(life.wear.mean)),
+    figure("  the least worn block", 0, |_, life| Some(life.wear.least.into())),
     figure("  a tenth of the blocks has at most", 0, |_, life| Some(life.wear.p10.into())),
     figure("  half of them", 0, |_, life| Some(life.wear.p50.into())),
     figure("  nine tenths", 0, |_, life| Some(life.wear.p90.into())),
+    figure("  the most worn block", 0, |_, life| Some(life.wear.most.into())),
     figure("simulation, CPU s", 1, |_, life| Some(life.cpu_seconds)),
 ];
 
@@ -104,10 +106,11 @@ fn preamble(record: &LifeRecord) -> String {
     let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
     let endurance = &record.endurance;
     format!(
-        "{}, repeated until the drive is worn out\n{:.0} MiB flash, {:.0} MiB exported ({:.1} % over-provisioning); blocks \
+        "{}, repeated until the drive is worn out; the new drive is {}\n{:.0} MiB flash, {:.0} MiB exported ({:.1} % over-provisioning); blocks \
          endure {} cycles on average, standard deviation {:.1} %, and {:.2} % of them fail early; the end is at {:.0} % of \
          the spare blocks\n\n",
         record.input,
+        if record.is_filled { "filled first" } else { "empty: what the input never writes is spare space" },
         mib(record.physical_bytes),
         mib(record.exported_bytes),
         (record.physical_bytes as f64 / record.exported_bytes as f64 - 1.0) * 100.0,

@@ -9,7 +9,7 @@ use wearwell::lifetime::YEAR_S;
 use wearwell::nand::Nand as _;
 
 use super::{BATCH, OnProgress, Phase, Plan, Progress, REPORT_EVERY, RUN_BATCH, ReplayError, Run};
-use crate::config::{Precondition, Resolved};
+use crate::config::Resolved;
 use crate::life::{End, Endurance, Leveling, Life, LifePoint, LifeRecord, Wear};
 use crate::precondition;
 use crate::process;
@@ -23,7 +23,7 @@ const MEASURED_ERASES: [f64; 2] = [15.0, 30.0];
 const MEASURED_SHARES: [f64; 2] = [0.1, 0.2];
 
 impl Plan<'_> {
-    /// A record without lives.
+    /// A record without lives, of drives that are filled first.
     pub fn life_record(&self, design: &str, leveling: Leveling, endurance: Endurance) -> LifeRecord {
         let Resolved { geometry, logical_pages, endurance_cycles, .. } = &self.resolved;
         let page_bytes = u64::from(geometry.page_bytes);
@@ -35,6 +35,7 @@ impl Plan<'_> {
             rated_cycles: *endurance_cycles,
             exported_bytes: u64::from(*logical_pages) * page_bytes,
             physical_bytes: geometry.pages() * page_bytes,
+            is_filled: true,
             scale_to_bytes: None,
             lives: Vec::new(),
             notes: Vec::new(),
@@ -42,7 +43,7 @@ impl Plan<'_> {
     }
 
     /// Replays the input through the design of `record` again and again, until the drive has ended, and adds this life. The
-    /// new drive is empty, or filled first if the configuration says `precondition.mode=fill`.
+    /// configuration's preconditioning plays no part: a life begins with a new drive.
     ///
     /// # Errors
     /// [`ReplayError`] if the drive cannot be built or filled, or the input cannot be read to its end.
@@ -54,7 +55,7 @@ impl Plan<'_> {
         let limits = record.endurance.limits(resolved.geometry.blocks(), resolved.endurance_cycles, seed);
         run.device.ftl_mut().store_mut().nand_mut().set_limits(limits);
         let mut living = Living::new(run, &record.endurance);
-        let end = living.live(on_progress)?;
+        let end = living.live(record.is_filled, on_progress)?;
         let mut life = living.report(end);
         life.cpu_seconds = process::thread_cpu_seconds() - started;
         record.notes = living.run.notes();
@@ -115,10 +116,8 @@ impl<'a> Living<'a> {
         }
     }
 
-    fn live(&mut self, on_progress: OnProgress<'_>) -> Result<End, ReplayError> {
-        if self.run.plan.config.precondition.mode != Precondition::None
-            && let Some(end) = self.fill(on_progress)?
-        {
+    fn live(&mut self, is_filled: bool, on_progress: OnProgress<'_>) -> Result<End, ReplayError> {
+        if is_filled && let Some(end) = self.fill(on_progress)? {
             return Ok(end);
         }
         loop {

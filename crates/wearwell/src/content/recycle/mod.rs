@@ -428,13 +428,23 @@ impl Recycle {
         }
     }
 
-    /// Probability that dead page `ppn` is recycled, 0 to 1; 0 for a page that is not dead. Up to 15 steps.
+    /// Probability that dead page `ppn` is recycled, 0 to 1; 0 for a page that is not dead. Known from the level of an
+    /// entry; else up to 15 steps along the list of dead pages.
     pub fn probability(&self, ppn: Ppn) -> f64 {
+        if let Some(level) = self.standing_level(ppn) {
+            return self.probability.of_level(level);
+        }
         let accesses = self.effective_accesses(ppn);
         if accesses == 0 || !self.history.is_dead(ppn) {
             return 0.0;
         }
         self.probability.of(accesses, self.history.position(ppn))
+    }
+
+    /// The level of an entry's page. Under LRU levels say nothing of probability.
+    fn standing_level(&self, ppn: Ppn) -> Option<u8> {
+        let slot = self.history.slot(ppn).filter(|_| self.policy != StorePolicy::Lru)?;
+        self.store.level(slot)
     }
 
     /// Weight of a victim block for recycling-aware GC: the sum over its dead pages of `1 - probability`.

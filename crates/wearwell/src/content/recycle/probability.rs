@@ -29,6 +29,8 @@ const CASES: usize = 16;
 pub struct Probability {
     finals: [[f64; CASES]; CASES],
     levels: [[u8; CASES]; CASES],
+    /// The inverse of `levels`.
+    of_level: [f64; CASES * CASES],
 }
 
 impl Probability {
@@ -46,13 +48,26 @@ impl Probability {
                 *cell = initial(alpha, accesses) * (1.0 - beta).powi(i32::from(position));
             }
         }
-        Self { levels: levels(&finals), finals }
+        let levels = levels(&finals);
+        let mut of_level = [0.0; CASES * CASES];
+        for (levels, finals) in levels.iter().zip(&finals) {
+            for (&level, &probability) in levels.iter().zip(finals) {
+                of_level[level as usize] = probability;
+            }
+        }
+        Self { finals, levels, of_level }
     }
 
     /// Final probability of a dead page, 0 to 1. Counts and positions above 15 are taken as 15.
     #[inline]
     pub fn of(&self, accesses: u8, position: u8) -> f64 {
         self.finals[accesses.min(MAX_ACCESSES) as usize][position.min(OLDEST_POSITION) as usize]
+    }
+
+    /// Final probability of a dead page on this level.
+    #[inline]
+    pub fn of_level(&self, level: u8) -> f64 {
+        self.of_level[level as usize]
     }
 
     /// Place of a page among the 256 cases, 255 = best: by probability, then by version.
@@ -137,7 +152,9 @@ mod tests {
         for accesses in 0..16u8 {
             for position in 0..16u8 {
                 let key = (table.of(accesses, position), 15 - position);
-                assert!(by_level[table.level(accesses, position) as usize].replace(key).is_none());
+                let level = table.level(accesses, position);
+                assert_eq!(table.of_level(level).to_bits(), key.0.to_bits());
+                assert!(by_level[level as usize].replace(key).is_none());
             }
         }
         let keys: Vec<(f64, u8)> = by_level.into_iter().flatten().collect();

@@ -154,6 +154,13 @@ impl Store {
         self.slots[slot as usize].accesses
     }
 
+    /// The level that an entry stands on; `None` for a twin, which stands on none.
+    #[inline]
+    pub(super) fn level(&self, slot: u32) -> Option<u8> {
+        let Slot { standing, level, .. } = self.slots[slot as usize];
+        (standing == Standing::Entry).then_some(level)
+    }
+
     /// Place of an entry in the order, 1 = best.
     pub(super) fn rank(&self, slot: u32) -> u32 {
         let slot = &self.slots[slot as usize];

@@ -9,6 +9,8 @@ WEARWELL=${WEARWELL:-wearwell}
 TRACE=${1:-$HERE/../traces/f2fs.wwt}
 # What else the device is, `--precondition fill` for example.
 OTHER=("${@:2}")
+# The drive is empty unless something else is asked for.
+[[ " ${OTHER[*]} " == *" --precondition "* ]] || OTHER+=(--precondition none)
 PAGES=${PAGES:-128}
 LOG_MIB=${LOG_MIB:-$(awk "BEGIN { print 80 * $PAGES / 4096 }")}
 for program in "$WEARWELL" python3; do

@@ -78,7 +78,7 @@ pub(crate) struct CompareArgs {
     /// Trace files, pipes, or - for standard input
     #[arg(required_unless_present = "workload", conflicts_with = "workload")]
     pub(crate) traces: Vec<PathBuf>,
-    /// Designs, baseline first
+    /// Designs, baseline first; each may have settings of its own: page-map:gc.policy=fifo,page-map
     #[arg(long, value_delimiter = ',', default_value = "page-map,recyclable,dftl")]
     pub(crate) designs: Vec<String>,
     #[command(flatten)]
@@ -114,12 +114,6 @@ pub(crate) struct LifeArgs {
     /// Do not fill the new drive first: what the input never writes stays spare space, and the drive lives longer
     #[arg(long)]
     pub(crate) empty: bool,
-    /// Also print the years of a drive of so many exported bytes (512GiB, 1TiB) that takes the same writes per second
-    #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::size_bytes)]
-    pub(crate) scale_to: Option<u64>,
-    /// Drives at a time
-    #[arg(long, value_name = "N")]
-    pub(crate) jobs: Option<NonZeroUsize>,
     #[command(flatten)]
     pub(crate) run: RunArgs,
 }
@@ -314,19 +308,19 @@ pub(crate) struct RunArgs {
     /// Device preset (see `wearwell devices`); default: a small drive sized to the trace [device.preset]
     #[arg(long, value_name = "PRESET")]
     pub(crate) device: Option<String>,
-    /// Spare space / logical space (`device.over_provisioning`)
-    #[arg(long, value_name = "SHARE")]
-    pub(crate) over_provisioning: Option<f64>,
-    /// Victim policy: greedy, cost-benefit, d-choices, random, fifo, rc-gc, dead-bytes [gc.policy]
-    #[arg(long, value_name = "POLICY")]
-    pub(crate) gc_policy: Option<String>,
+    /// Spare space / logical space (`device.over_provisioning`); several, with commas between them, are run one by one
+    #[arg(long, value_name = "SHARES", value_delimiter = ',')]
+    pub(crate) over_provisioning: Vec<f64>,
+    /// Victim policy: greedy, cost-benefit, d-choices, random, fifo, rc-gc, dead-bytes [gc.policy]; or several
+    #[arg(long, value_name = "POLICIES", value_delimiter = ',')]
+    pub(crate) gc_policy: Vec<String>,
     /// Pages of the write buffer [buffer.pages]
     #[arg(long, value_name = "PAGES")]
     pub(crate) buffer_pages: Option<u32>,
     /// Time model: none, timeline, event [timing.mode]
     #[arg(long, value_name = "MODE")]
     pub(crate) timing: Option<String>,
-    /// State before the run: none, fill, steady, constructed, aged [precondition.mode]
+    /// State before the run: in-use (the default), none, fill, steady, random, constructed, aged [precondition.mode]
     #[arg(long, value_name = "MODE")]
     pub(crate) precondition: Option<String>,
     /// Content of writes that come without any [content.model]
@@ -352,21 +346,48 @@ pub(crate) struct RunArgs {
     /// Write the main figures as CSV (`-` = standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
+    /// Also print the years of a drive of so many exported bytes (512GiB, 1TiB) that takes the same writes per second
+    #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::size_bytes)]
+    pub(crate) scale_to: Option<u64>,
+    /// Runs at a time
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// Print the table as markdown
+    #[arg(long)]
+    pub(crate) markdown: bool,
     /// No table, no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
 impl RunArgs {
-    /// The flags as settings, in front of the explicit ones.
+    /// Settings of each point of a sweep: every combination of the flags that have several values. One empty list without.
+    pub(crate) fn points(&self) -> Vec<Vec<String>> {
+        let shares = self
+            .over_provisioning
+            .iter()
+            .map(|share| format!("device.over_provisioning={share:?}"))
+            .collect();
+        let policies = self.gc_policy.iter().map(|policy| format!("gc.policy=\"{policy}\"")).collect();
+        let lists: [Vec<String>; 2] = [shares, policies];
+        lists.iter().filter(|list| list.len() > 1).fold(vec![Vec::new()], |points, list| {
+            let with = |point: &Vec<String>, value: &String| [point.clone(), vec![value.clone()]].concat();
+            points.iter().flat_map(|point| list.iter().map(move |value| with(point, value))).collect()
+        })
+    }
+
+    /// The flags as settings, in front of the explicit ones; without those that have several values.
     pub(crate) fn all_settings(&self) -> Vec<String> {
         let text =
             |key: &str, value: &Option<String>| value.as_ref().map(|value| format!("{key}=\"{value}\""));
         let number = |key: &str, value: Option<String>| value.map(|value| format!("{key}={value}"));
         let flags = [
             text("device.preset", &self.device),
-            number("device.over_provisioning", self.over_provisioning.map(|share| format!("{share:?}"))),
-            text("gc.policy", &self.gc_policy),
+            number(
+                "device.over_provisioning",
+                single(&self.over_provisioning).map(|share| format!("{share:?}")),
+            ),
+            text("gc.policy", &single(&self.gc_policy).cloned()),
             number("buffer.pages", self.buffer_pages.map(|pages| pages.to_string())),
             text("timing.mode", &self.timing),
             text("precondition.mode", &self.precondition),
@@ -378,6 +399,10 @@ impl RunArgs {
         ];
         flags.into_iter().flatten().chain(self.settings.iter().cloned()).collect()
     }
+}
+
+fn single<T>(values: &[T]) -> Option<&T> {
+    if let [value] = values { Some(value) } else { None }
 }
 
 /// How a trace is read.

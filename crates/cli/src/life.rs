@@ -1,8 +1,6 @@
 //! `life`: an input repeated until the drive is worn out.
 
 use std::num::NonZeroUsize;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use wearwell_replay::config::Config;
 use wearwell_replay::input::Input;
@@ -10,6 +8,7 @@ use wearwell_replay::life::{self, End, Leveling, LifeRecord};
 use wearwell_replay::replay::Plan;
 
 use crate::args::LifeArgs;
+use crate::jobs::run_at_once;
 use crate::output::{Output, print};
 use crate::progress::Reporter;
 use crate::run::{InputSource, config_with, failure, planned, refuse_ignored, sources};
@@ -31,11 +30,16 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     if let Some(sentence) = endurance.refusal() {
         return Err(Failure::of_usage(sentence));
     }
+    if args.run.points().len() > 1 || args.run.markdown {
+        return Err(Failure::of_usage(
+            "a life takes one over-provisioning and one victim policy, and prints no markdown",
+        ));
+    }
     let config = config_with(&args.run, &[])?;
     refuse_without_effect(args, &config)?;
     refuse_ignored(&config, &args.designs, &args.run)?;
     let opened = source_of(args, &config)?.open()?;
-    let plan = planned(&config, &opened.input, &args.designs)?;
+    let plan = planned(&config, &opened.input, None, &args.designs)?;
     let (mut records, mut tasks) = (Vec::new(), Vec::new());
     for design in &args.designs {
         for leveling in args.levelings() {
@@ -51,11 +55,11 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
                 tasks.push(Task { config, input, record: records.len(), label });
             }
             let record = plan.life_record(design, leveling, endurance);
-            records.push(LifeRecord { is_filled: !args.empty, scale_to_bytes: args.scale_to, ..record });
+            records.push(LifeRecord { is_filled: !args.empty, scale_to_bytes: args.run.scale_to, ..record });
         }
     }
     let reporter = Reporter::new(args.run.quiet);
-    run_all(&tasks, args.jobs.map_or(1, NonZeroUsize::get), &reporter, &mut records)?;
+    run_all(&tasks, args.run.jobs, &reporter, &mut records)?;
     report(args, &records, output.as_ref())
 }
 
@@ -80,40 +84,19 @@ fn refuse_without_effect(args: &LifeArgs, config: &Config) -> Result<(), Failure
 /// Wears out all drives, several at a time. Records keep the order of seeds.
 fn run_all(
     tasks: &[Task],
-    jobs: usize,
+    jobs: Option<NonZeroUsize>,
     reporter: &Reporter,
     records: &mut [LifeRecord],
 ) -> Result<(), Failure> {
-    let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Result<LifeRecord, Failure>)>> = Mutex::default();
     let templates = &*records;
-    std::thread::scope(|scope| {
-        for _ in 0..jobs.min(tasks.len()) {
-            scope.spawn(|| {
-                while let Some((number, task)) = take(&next, tasks) {
-                    if reporter.is_interrupted() {
-                        return;
-                    }
-                    let outcome = run_one(task, &templates[task.record], reporter);
-                    done.lock().expect("no thread panicked").push((number, outcome));
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().expect("no thread panicked");
-    done.sort_by_key(|&(number, _)| number);
-    for (number, outcome) in done {
+    let run = |task: &Task| run_one(task, &templates[task.record], reporter);
+    for (number, outcome) in run_at_once(tasks, jobs, || reporter.is_interrupted(), run) {
         let LifeRecord { lives, notes, .. } = outcome?;
         let record = &mut records[tasks[number].record];
         record.lives.extend(lives);
         record.notes = notes;
     }
     Ok(())
-}
-
-fn take<'a>(next: &AtomicUsize, tasks: &'a [Task]) -> Option<(usize, &'a Task)> {
-    let number = next.fetch_add(1, Ordering::Relaxed);
-    Some((number, tasks.get(number)?))
 }
 
 fn run_one(task: &Task, template: &LifeRecord, reporter: &Reporter) -> Result<LifeRecord, Failure> {

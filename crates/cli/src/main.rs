@@ -9,6 +9,7 @@
 mod args;
 mod image;
 mod input;
+mod jobs;
 mod life;
 mod lists;
 mod output;

@@ -5,19 +5,27 @@ use std::path::{Path, PathBuf};
 
 use wearwell_replay::config::Config;
 use wearwell_replay::input::Input;
+use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::{Plan, ReplayError};
 use wearwell_replay::report::Comparison;
 
 use crate::args::{CompareArgs, ReplayArgs, RunArgs};
 use crate::input::TraceFile;
+use crate::jobs::run_at_once;
 use crate::output::{Output, print};
 use crate::progress::Reporter;
 use crate::{Failure, Outcome};
 
+/// The record of one run; of a sweep all of them, as a comparison.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     let runs = run_all(args.trace.iter(), std::slice::from_ref(&args.design), &args.run)?;
-    let Some(run) = runs.comparison.runs.first() else { return Err(Failure::interrupted()) };
-    let json = serde_json::to_string_pretty(run).map_err(|error| Failure::of_run(&error))?;
+    let json = match &runs.comparison.runs[..] {
+        [] => return Err(Failure::interrupted()),
+        [run] if args.run.points().len() == 1 => {
+            serde_json::to_string_pretty(run).map_err(|error| Failure::of_run(&error))?
+        }
+        _ => runs.comparison.to_json(),
+    };
     runs.report(&json, &args.run)
 }
 
@@ -94,14 +102,16 @@ impl Runs {
             output.write(&self.comparison.to_csv())?;
         }
         if !args.quiet && !self.outputs.take_stdout() {
-            print(&self.comparison.to_table())?;
+            let table =
+                if args.markdown { self.comparison.to_markdown() } else { self.comparison.to_table() };
+            print(&table)?;
         }
         Ok(if self.complete { Outcome::Done } else { Outcome::Partial })
     }
 }
 
-/// Every input through every design; ctrl-C ends the run in hand and keeps what is done. Of several inputs one that
-/// cannot be read is named, and the others are run.
+/// Every input through every design at every point of a sweep; ctrl-C ends the runs in hand and keeps what is done. Of
+/// several inputs one that cannot be read is named, and the others are run.
 fn run_all<'a>(
     traces: impl Iterator<Item = &'a PathBuf>,
     designs: &[String],
@@ -109,7 +119,10 @@ fn run_all<'a>(
 ) -> Result<Runs, Failure> {
     let outputs = Outputs::of(args)?;
     let config = config(args)?;
-    refuse_ignored(&config, designs, args)?;
+    let variants: Vec<Variant> = designs.iter().map(|text| Variant::of(text)).collect();
+    let named: Vec<String> = variants.iter().map(|variant| variant.design.clone()).collect();
+    refuse_ignored(&config, &named, args)?;
+    let configurations = Configurations::of(args, &variants)?;
     let reporter = Reporter::new(args.quiet);
     let sources = sources(traces, args, &config)?;
     let mut comparison = Comparison::default();
@@ -118,7 +131,7 @@ fn run_all<'a>(
         if reporter.is_interrupted() {
             break;
         }
-        match run_one(source, designs, &config, &reporter, &mut comparison) {
+        match run_one(source, &configurations, args, &reporter, &mut comparison) {
             Err(failure) if sources.len() > 1 && !failure.is_of_usage() => {
                 eprintln!("wearwell: {}", failure.message);
                 complete = false;
@@ -129,9 +142,71 @@ fn run_all<'a>(
     if comparison.runs.is_empty() && !complete {
         return Err(Failure::of_inputs());
     }
-    complete &= comparison.runs.len() == sources.len() * designs.len();
+    complete &= comparison.runs.len() == sources.len() * configurations.runs.len();
     complete &= comparison.runs.iter().all(|run| !run.partial);
     Ok(Runs { comparison, outputs, complete })
+}
+
+/// A design, perhaps with settings of its own.
+struct Variant {
+    design: String,
+    settings: Vec<String>,
+}
+
+impl Variant {
+    /// Of `design` or `design:section.key=value:section.key=value`. A part without a key belongs to the value before it.
+    fn of(text: &str) -> Self {
+        let mut parts = text.split(':');
+        let design = parts.next().unwrap_or_default().to_owned();
+        let mut settings: Vec<String> = Vec::new();
+        for part in parts {
+            let names_key = part.split_once('=').is_some_and(|(key, _)| key.contains('.'));
+            match settings.last_mut() {
+                Some(last) if !names_key => *last = format!("{last}:{part}"),
+                _ => settings.push(part.to_owned()),
+            }
+        }
+        Self { design, settings }
+    }
+
+    /// Settings that no run of the design uses are refused, as those of the command line are.
+    fn refuse_ignored(&self, config: &Config) -> Result<(), Failure> {
+        match config.ignored(&self.settings, std::slice::from_ref(&self.design)).first() {
+            None => Ok(()),
+            Some(ignored) => Err(Failure::of_usage(format!(
+                "{} has no effect on {}: it counts when {}",
+                ignored.key, self.design, ignored.when
+            ))),
+        }
+    }
+}
+
+/// What is run on every input.
+struct Configurations {
+    /// Those that differ.
+    configs: Vec<Config>,
+    /// Which of them, the design, and the settings that tell the run from others.
+    runs: Vec<(usize, String, String)>,
+}
+
+impl Configurations {
+    fn of(args: &RunArgs, variants: &[Variant]) -> Result<Self, Failure> {
+        let (mut configs, mut runs): (Vec<Config>, _) = (Vec::new(), Vec::new());
+        for point in args.points() {
+            for variant in variants {
+                let settings = [point.clone(), variant.settings.clone()].concat();
+                let config = config_with(args, &settings)?;
+                variant.refuse_ignored(&config)?;
+                let known = configs.iter().position(|other| *other == config);
+                let number = known.unwrap_or(configs.len());
+                if known.is_none() {
+                    configs.push(config);
+                }
+                runs.push((number, variant.design.clone(), settings.join(" ").replace('"', "")));
+            }
+        }
+        Ok(Self { configs, runs })
+    }
 }
 
 /// Settings of the command line that no design uses are refused; those that some use are noted.
@@ -196,33 +271,42 @@ pub(crate) fn sources<'a>(
     Ok(traces.map(|path| InputSource::Trace(path.clone(), options.clone())).collect())
 }
 
-/// One input through every design.
+/// One input through every design and configuration, several at a time.
 fn run_one(
     source: &InputSource,
-    designs: &[String],
-    config: &Config,
+    configurations: &Configurations,
+    args: &RunArgs,
     reporter: &Reporter,
     comparison: &mut Comparison,
 ) -> Result<(), Failure> {
     let opened = source.open()?;
-    let plan = planned(config, &opened.input, designs)?;
-    for design in designs {
-        if reporter.is_interrupted() {
-            break;
-        }
-        let record = plan.run(design, &mut reporter.of_design(design)).map_err(|error| failure(&error))?;
-        comparison.runs.push(record);
+    let mut plans: Vec<Plan<'_>> = Vec::new();
+    for (number, config) in configurations.configs.iter().enumerate() {
+        let of_config = configurations.runs.iter().filter(|run| run.0 == number);
+        let designs: Vec<String> = of_config.map(|(_, design, _)| design.clone()).collect();
+        plans.push(planned(config, &opened.input, plans.first(), &designs)?);
+    }
+    let run = |(number, design, settings): &(usize, String, String)| {
+        let label = if settings.is_empty() { design.clone() } else { format!("{design} {settings}") };
+        let record = plans[*number].run(design, &mut reporter.of_design(&label));
+        record.map(|record| RunRecord { variant: settings.clone(), ..record }.scaled_to(args.scale_to))
+    };
+    for (_, outcome) in run_at_once(&configurations.runs, args.jobs, || reporter.is_interrupted(), run) {
+        comparison.runs.push(outcome.map_err(|error| failure(&error))?);
     }
     Ok(())
 }
 
 /// The plan of a run, refused before anything runs for minutes: a misspelt design, a content model that nothing asks for.
+/// Another plan of the same input knows its extent.
 pub(crate) fn planned<'a>(
     config: &'a Config,
     input: &'a Input,
+    other: Option<&Plan<'a>>,
     designs: &[String],
 ) -> Result<Plan<'a>, Failure> {
-    let plan = Plan::new(config, input).map_err(|error| failure(&error))?;
+    let plan = other.map_or_else(|| Plan::new(config, input), |other| other.with(config));
+    let plan = plan.map_err(|error| failure(&error))?;
     if config.content.model.is_some() && !plan.survey().lacks_content {
         let message = format!("{}: content.model has no effect: every write has content", input.name());
         return Err(Failure::of_usage(message));

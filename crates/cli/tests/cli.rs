@@ -93,6 +93,8 @@ fn replay_with_every_flag_writes_a_record_with_the_stable_fields() {
             "device.blocks_per_plane=8",
             "--set",
             "device.over_provisioning=1",
+            "--precondition",
+            "none",
             "--format",
             "csv",
             "--timing",
@@ -168,7 +170,56 @@ fn csv_has_a_line_per_run_and_as_many_fields_as_titles() {
     let fields: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
     assert_eq!(fields.len(), 3);
     assert!(fields.iter().all(|&count| count == fields[0]), "{csv}");
-    assert!(csv.starts_with("trace,design,partial,host_page_writes,"));
+    assert!(csv.starts_with("trace,design,variant,partial,version,seed,"), "{csv}");
+    let titles = csv.lines().next().unwrap();
+    let of_another =
+        ends_with(DONE, &["replay", &fixture.path("trace.csv"), "--timing", "event", "--csv", "-"]);
+    assert_eq!(of_another.lines().next().unwrap(), titles, "files of any runs can be joined");
+}
+
+/// Nine points were nine calls, and a policy could not be compared with another.
+#[test]
+fn lists_of_values_and_settings_of_a_design_are_a_sweep() {
+    let load = ["--workload", "uniform:write=1.0,pages=3000,requests=20000"];
+    let designs = ["--designs", "page-map:gc.policy=fifo,page-map", "--over-provisioning", "0.07,0.28"];
+    let arguments = |more: &[&'static str]| [&["compare"][..], &load, &designs, more].concat();
+    let csv = ends_with(DONE, &arguments(&["--csv", "-", "--jobs", "2"]));
+    let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    let column = |name: &str| lines[0].iter().position(|title| *title == name).unwrap();
+    let trace_commas = lines[1].len() - lines[0].len();
+    let field = |run: usize, name: &str| lines[run][column(name) + trace_commas];
+    assert_eq!(lines.len(), 5);
+    let shares: Vec<f64> = (1..5).map(|run| field(run, "over_provisioning").parse().unwrap()).collect();
+    assert!(shares[0] < 0.08 && shares[1] < 0.08 && shares[2] > 0.27 && shares[3] > 0.27, "{shares:?}");
+    let amplification = |run: usize| field(run, "write_amplification").parse::<f64>().unwrap();
+    assert_eq!(field(1, "variant"), "device.over_provisioning=0.07 gc.policy=fifo");
+    assert!(amplification(1) > amplification(2) && amplification(2) > amplification(4), "{csv}");
+    let table = ends_with(DONE, &arguments(&[]));
+    assert_eq!(table.matches("% over-provisioning").count(), 2, "a table for each drive:\n{table}");
+    let markdown = ends_with(DONE, &arguments(&["--markdown"]));
+    assert!(markdown.contains("| --- | ---: | ---: | ---: |"), "{markdown}");
+    let ignored = ["compare", load[0], load[1], "--designs", "page-map:recycle.policy=lru,page-map"];
+    is_refused(USAGE, &ignored, &["recycle.policy", "page-map"]);
+}
+
+#[test]
+fn tables_of_seven_designs_fit_a_terminal() {
+    let designs = "page-map,recyclable,dftl,remap,delta,integrated,geckoftl";
+    let load = "uniform:write=1.0,pages=3000,requests=20000";
+    let table =
+        ends_with(DONE, &["compare", "--workload", load, "--designs", designs, "--content", "dup:share=0.2"]);
+    let too_wide = |line: &&str| line.starts_with(' ') && line.len() > 80;
+    assert_eq!(table.lines().filter(too_wide).count(), 0, "{table}");
+    assert!(designs.split(',').all(|design| table.contains(design)), "{table}");
+}
+
+#[test]
+fn a_larger_drive_lives_longer_at_the_same_rate() {
+    let load = "uniform:write=1.0,pages=3000,requests=20000,rate=100";
+    let json = ends_with(DONE, &["replay", "--workload", load, "--scale-to", "1TiB", "--json", "-"]);
+    let lifetime = serde_json::from_str::<Value>(&json).unwrap()["lifetime"].clone();
+    let (years, scaled) = (lifetime["years"].as_f64().unwrap(), lifetime["scaled_years"].as_f64().unwrap());
+    assert!(scaled / years > 80_000.0 && scaled / years < 95_000.0, "{lifetime}");
 }
 
 #[test]
@@ -600,7 +651,9 @@ fn an_input_without_requests_is_no_success() {
 #[test]
 fn the_seed_reaches_the_generator() {
     let programs = |seed: &str, workload: &str| {
-        let arguments = ["replay", "--workload", workload, "--seed", seed, "--json", "-"];
+        // A drive in use is another drive for another seed.
+        let arguments =
+            ["replay", "--workload", workload, "--seed", seed, "--precondition", "none", "--json", "-"];
         serde_json::from_str::<Value>(&ends_with(DONE, &arguments)).unwrap()["programs"].clone()
     };
     let load = "zipf:pages=3000,requests=30000";

@@ -57,6 +57,7 @@ fn config(footprint_pages: u64) -> Outcome<Config> {
         format!("device.blocks_per_plane={blocks}"),
         format!("mapping.cache_entries={}", blocks * BLOCK_PAGES / 1024),
         "precondition.mode=constructed".to_owned(),
+        "precondition.overwrite=0".to_owned(),
         "recovery.after_run=true".to_owned(),
     ];
     Ok(Config::from_parts(None, &settings)?)

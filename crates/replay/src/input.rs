@@ -1,7 +1,9 @@
 //! Where requests come from: a trace file or a generator. Both can be opened again and again, because every design
 //! of a comparison replays the same requests from the start.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::hosts;
 use crate::trace::{self, Footprint, FootprintBuilder, OpenOptions, Request, TraceError, TraceReader};
@@ -92,26 +94,54 @@ impl Input {
     /// Those of the reader, but for damage after a good start.
     pub fn survey(&self, aged_by: Option<&Input>) -> Result<Survey, TraceError> {
         let mut survey = Survey::default();
-        let mut builder = FootprintBuilder::default();
+        // Only the pages of a trace are numbered anew.
+        let mut builder = matches!(self, Self::Trace { .. }).then(FootprintBuilder::default);
         if let Some(aging) = aged_by {
-            survey.read(&mut aging.open()?, &mut builder)?;
+            survey.add(aging, builder.as_mut())?;
             survey.aging_requests = std::mem::take(&mut survey.requests);
             survey.lacks_content = false;
         }
         match self {
             Self::Workload(spec) => survey.count_workload(spec),
             Self::Host(_) => {
-                survey.read(&mut self.open()?, &mut builder)?;
+                survey.add(self, None)?;
                 survey.footprint_pages = survey.end_bytes.div_ceil(trace::PAGE_BYTES);
             }
-            Self::Trace { .. } => {
-                survey.read(&mut self.open()?, &mut builder)?;
-                let footprint = builder.finish()?;
-                survey.footprint_pages = footprint.pages() as u64;
-                survey.footprint = Some(footprint);
-            }
+            Self::Trace { .. } => survey.add(self, builder.as_mut())?,
+        }
+        if let Some(builder) = builder {
+            let footprint = builder.finish()?;
+            survey.footprint_pages = u64::from(footprint.pages());
+            survey.footprint = Some(Arc::new(footprint));
         }
         Ok(survey)
+    }
+}
+
+/// What a host model sends in total: a function of its specification, and a whole pass over its requests to find.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    requests: u64,
+    end_bytes: u64,
+}
+
+impl Extent {
+    /// Of this model; a process makes the pass once for each specification.
+    fn of(spec: &hosts::Spec) -> Self {
+        static KNOWN: Mutex<BTreeMap<String, Extent>> = Mutex::new(BTreeMap::new());
+        let name = spec.to_string();
+        if let Some(extent) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&name) {
+            return *extent;
+        }
+        let mut survey = Survey::default();
+        let mut generator = hosts::Generator::new(spec);
+        let mut request = Request::default();
+        while generator.next(&mut request) {
+            survey.count(&request);
+        }
+        let extent = Self { requests: survey.requests, end_bytes: survey.end_bytes };
+        KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(name, extent);
+        extent
     }
 }
 
@@ -163,7 +193,7 @@ pub struct Survey {
     /// Whether some write comes without content.
     pub lacks_content: bool,
     /// Dense page numbers, for traces.
-    pub footprint: Option<Footprint>,
+    pub footprint: Option<Arc<Footprint>>,
     /// The device number seen last.
     device: Option<u32>,
 }
@@ -176,7 +206,24 @@ impl Survey {
         self.lacks_content = spec.content.is_none();
     }
 
-    fn read(&mut self, requests: &mut Requests, builder: &mut FootprintBuilder) -> Result<(), TraceError> {
+    /// Adds what an input touches; its pages too, if they are asked for.
+    fn add(&mut self, input: &Input, builder: Option<&mut FootprintBuilder>) -> Result<(), TraceError> {
+        match (input, builder) {
+            (Input::Host(spec), None) => {
+                let extent = Extent::of(spec);
+                self.requests += extent.requests;
+                self.end_bytes = self.end_bytes.max(extent.end_bytes);
+                Ok(())
+            }
+            (input, builder) => self.read(&mut input.open()?, builder),
+        }
+    }
+
+    fn read(
+        &mut self,
+        requests: &mut Requests,
+        mut builder: Option<&mut FootprintBuilder>,
+    ) -> Result<(), TraceError> {
         let mut request = Request::default();
         loop {
             match requests.next(&mut request) {
@@ -185,7 +232,9 @@ impl Survey {
                 Err(error) if error.requests_before().is_some_and(|before| before > 0) => return Ok(()),
                 Err(error) => return Err(error),
             }
-            builder.add(&request);
+            if let Some(builder) = &mut builder {
+                builder.add(&request);
+            }
         }
     }
 

@@ -14,6 +14,7 @@ pub mod record;
 pub mod replay;
 pub mod report;
 pub mod reproduce;
+pub mod steadiness;
 pub mod theory;
 pub mod trace;
 pub mod workload;

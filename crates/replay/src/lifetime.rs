@@ -14,6 +14,7 @@ use wearwell::timing::Cause;
 use wearwell::{Device, Error};
 
 use crate::record::LifetimeRecord;
+use crate::steadiness::Steadiness;
 
 /// Lifetime management of one run.
 #[derive(Debug)]
@@ -162,7 +163,7 @@ fn years_by_programs(
     (used > 0.0 && elapsed_s > 0.0).then(|| elapsed_s / YEAR_S as f64 / used)
 }
 
-/// Wear of the measured part of a run, extrapolated: `elapsed_s` is the time that it took.
+/// Wear of the measured part of a run, which took `elapsed_s`.
 pub(crate) fn record(device: &Device<SimNand>, endurance_cycles: u32, elapsed_s: f64) -> LifetimeRecord {
     let store = device.ftl().store();
     let geometry = store.geometry();
@@ -170,18 +171,39 @@ pub(crate) fn record(device: &Device<SimNand>, endurance_cycles: u32, elapsed_s:
     let blocks = geometry.blocks() as f64 * geometry.superblock_planes as f64;
     let stats = device.ftl().stats();
     let mean = stats.total_erases() as f64 / blocks;
-    let used = mean / endurance_cycles as f64;
-    let host_bytes = stats.host_page_writes as f64 * geometry.page_bytes as f64;
-    let years = |used: f64| (used > 0.0 && elapsed_s > 0.0).then(|| elapsed_s / YEAR_S as f64 / used);
     LifetimeRecord {
         mean_erases_per_block: mean,
         max_erase_count: wear.clone().max().unwrap_or(0),
         min_erase_count: wear.min().unwrap_or(0),
-        endurance_used: used,
-        host_tb_written_until_worn: if used > 0.0 { host_bytes / used / 1e12 } else { 0.0 },
-        years: years(used),
+        endurance_used: mean / endurance_cycles as f64,
         years_by_programs: years_by_programs(device, endurance_cycles, stats.total_programs(), elapsed_s),
         elapsed_s,
         ..LifetimeRecord::default()
     }
 }
+
+/// What the drive lives to see if it goes on as in the steady part: all of its bytes can be programmed as often as the rated
+/// cycles say. `host_bytes` were written in `record.elapsed_s`.
+pub(crate) fn extrapolate(
+    record: &mut LifetimeRecord,
+    device: &Device<SimNand>,
+    endurance_cycles: u32,
+    steady: &Steadiness,
+    host_bytes: u64,
+) {
+    if steady.erases == 0 || steady.programs == 0 || steady.host_bytes == 0 {
+        return;
+    }
+    let geometry = device.ftl().store().geometry();
+    let page_bytes = f64::from(geometry.page_bytes);
+    let amplification = steady.programs as f64 * page_bytes / steady.host_bytes as f64;
+    let written = geometry.pages() as f64 * page_bytes * f64::from(endurance_cycles) / amplification;
+    record.host_tb_written_until_worn = Some(written / 1e12);
+    record.drive_writes_per_day = Some(written / device.bytes() as f64 / RATED_DAYS);
+    if record.elapsed_s > 0.0 {
+        record.years = Some(written / host_bytes as f64 * record.elapsed_s / YEAR_S as f64);
+    }
+}
+
+/// Drive writes a day are rated for five years.
+const RATED_DAYS: f64 = 5.0 * 365.0;

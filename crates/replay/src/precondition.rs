@@ -1,10 +1,10 @@
 //! The state of the device before the first measured request.
 //!
 //! From an empty device garbage collection never starts on most traces, so a result without preconditioning says
-//! little. Five ways: random writes until the first collection; fill; fill and overwrite at random until the first collection and one more physical capacity
-//! (so that write amplification is steady); the steady state of uniform random writes built directly, which takes
-//! seconds where the long way takes minutes, and is exact for that workload only; and aging by a trace, which is the
-//! driver's business.
+//! little. Ways: random writes until the first collection; fill; fill and overwrite at random until the first collection
+//! and one more physical capacity (so that write amplification is steady); the steady state of uniform random writes built
+//! directly, which takes seconds where the long way takes minutes, and is exact for that workload only; a drive in use, the
+//! default, which is the built one wherever it can be; and aging by a trace, which is the driver's business.
 
 use std::ops::ControlFlow::{self, Break, Continue};
 
@@ -52,6 +52,61 @@ pub fn fill<N: Nand>(device: &mut Device<N>, on_step: OnStep<'_>) -> Result<Cont
     device.flush().map(|()| Continue(()))
 }
 
+/// Fills, and overwrites as [`overwrite`] does.
+///
+/// # Errors
+/// As there.
+pub fn steady<N: Nand>(
+    device: &mut Device<N>,
+    capacities: f64,
+    seed: u64,
+    on_step: OnStep<'_>,
+) -> Result<ControlFlow<()>, Error> {
+    match fill(device, on_step)? {
+        Continue(()) => overwrite(device, capacities, seed, on_step),
+        Break(()) => Ok(Break(())),
+    }
+}
+
+/// Constructs, and brings the drive to rest: maps and page validity on flash take the room that was left for them, so that
+/// every design has the same number of free blocks. Overwrites as [`overwrite`] does; none for 0.
+///
+/// # Errors
+/// Those of [`construct`] and [`overwrite`].
+pub fn constructed<N: Nand>(
+    device: &mut Device<N>,
+    capacities: f64,
+    seed: u64,
+    on_step: OnStep<'_>,
+) -> Result<ControlFlow<()>, Error> {
+    match construct(device, seed, on_step)? {
+        Continue(()) if capacities > 0.0 => overwrite(device, capacities, mix(seed), on_step),
+        flow => Ok(flow),
+    }
+}
+
+/// A drive that has been in use for long: constructed, or where pools are too small for that filled and overwritten. A write
+/// buffer that absorbs everything leaves it as it is then.
+///
+/// # Errors
+/// Those of the device.
+pub fn in_use<N: Nand>(
+    device: &mut Device<N>,
+    capacities: f64,
+    seed: u64,
+    on_step: OnStep<'_>,
+) -> Result<ControlFlow<()>, Error> {
+    let settled = if pool_plans(device.ftl()).is_ok() {
+        constructed(device, capacities, seed, on_step)
+    } else {
+        steady(device, 1.0, seed, on_step)
+    };
+    match settled {
+        Err(Error::Options(_)) => Ok(Continue(())),
+        other => other,
+    }
+}
+
 /// Uniform random overwrites until the first collection and `capacities` more physical capacities.
 ///
 /// # Errors
@@ -85,6 +140,14 @@ pub fn overwrite<N: Nand>(
         overwrite_one(device, &mut random, pages, &mut written)?;
     }
     device.flush().map(|()| Continue(()))
+}
+
+/// Writes the pages that wait for a whole chunk: they were counted, and the counters will begin anew.
+///
+/// # Errors
+/// Those of the device.
+pub fn write_gathered<N: Nand>(device: &mut Device<N>) -> Result<(), Error> {
+    if device.ftl().gathering_pages() > 0 { device.flush() } else { Ok(()) }
 }
 
 /// Binds random logical pages to others, each a page that has a place, until the reverse map holds `entries` valid entries or
@@ -156,8 +219,7 @@ pub fn construct<N: Nand>(
     if ftl.store().sequence() > 0 {
         return Err(Error::Options("a steady state is constructed on an empty device only".into()));
     }
-    let plans: Vec<PoolPlan> =
-        (0..ftl.store().pools()).map(|pool| PoolPlan::of(ftl, pool)).collect::<Result<_, _>>()?;
+    let plans = pool_plans(ftl)?;
     let mut pages = Pages::of(ftl.logical_pages(), seed);
     let total = plans.iter().map(|plan| u64::from(plan.closed_blocks)).sum();
     let mut built = 0;
@@ -176,8 +238,13 @@ pub fn construct<N: Nand>(
     while let Some(lpn) = pages.next() {
         ftl.write(lpn, Content::Descriptor(unique_content(lpn.0 as u64, 0)))?;
     }
-    ftl.clear_stats();
+    write_gathered(device)?;
+    device.ftl_mut().clear_stats();
     Ok(Continue(()))
+}
+
+fn pool_plans<N: Nand>(ftl: &Ftl<N>) -> Result<Vec<PoolPlan>, Error> {
+    (0..ftl.store().pools()).map(|pool| PoolPlan::of(ftl, pool)).collect()
 }
 
 const GOLDEN_SECTION: f64 = 0.618_033_988_749_894_9;

@@ -12,12 +12,16 @@ use wearwell::stats::ByCause;
 use wearwell::timing::{Cause, LatencySummary};
 
 use crate::config::Config;
+use crate::steadiness::Steadiness;
 
 /// One design's run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RunRecord {
     /// Name of the design.
     pub design: String,
+    /// Settings that tell the run from others of a comparison; empty if the design does.
+    #[serde(default)]
+    pub variant: String,
     /// Version of this software.
     pub version: String,
     /// Seed.
@@ -30,6 +34,12 @@ pub struct RunRecord {
     pub trace: TraceRecord,
     /// The device.
     pub device: DeviceRecord,
+    /// What was written, in bytes.
+    #[serde(default)]
+    pub bytes: BytesRecord,
+    /// Whether write amplification was steady.
+    #[serde(default)]
+    pub steady: Steadiness,
     /// Pages that left the write buffer towards the FTL.
     pub host_page_writes: u64,
     /// Pages read by the host from the FTL.
@@ -70,7 +80,7 @@ pub struct RunRecord {
     pub erases: u64,
     /// The same by cause.
     pub erases_by_cause: BTreeMap<String, u64>,
-    /// `programs / host_page_writes`.
+    /// `programs / host_page_writes`: in pages. [`BytesRecord::write_amplification`] counts bytes.
     pub write_amplification: f64,
     /// Latencies, microseconds; zero without timing.
     pub latency_us: LatencyRecord,
@@ -102,6 +112,27 @@ pub struct RunRecord {
     pub precondition_cpu_seconds: f64,
     /// Configuration as given; the resolved device is above.
     pub config: Config,
+}
+
+impl RunRecord {
+    /// With the years of a drive of so many exported bytes, if a size is given.
+    #[must_use]
+    pub fn scaled_to(mut self, bytes: Option<u64>) -> Self {
+        let exported = self.device.logical_pages as f64 * f64::from(self.device.page_bytes);
+        self.lifetime.scale_to_bytes = bytes;
+        self.lifetime.scaled_years =
+            bytes.and_then(|bytes| Some(self.lifetime.years? * bytes as f64 / exported));
+        self
+    }
+
+    /// The design and what tells the run from others.
+    pub fn label(&self) -> String {
+        if self.variant.is_empty() {
+            self.design.clone()
+        } else {
+            format!("{} {}", self.design, self.variant)
+        }
+    }
 }
 
 /// A recovery that was executed: operations counted, and priced one after the other.
@@ -179,6 +210,22 @@ pub struct TraceRecord {
     pub duration_s: f64,
 }
 
+/// What was written, in bytes: of pages a write that fills a part of one counts as a whole.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BytesRecord {
+    /// Bytes of the host's write requests.
+    pub host_written: u64,
+    /// Bytes of all page programs.
+    pub programmed: u64,
+    /// `programmed / host_written`; absent if the host wrote nothing.
+    pub write_amplification: Option<f64>,
+    /// The smallest piece that the map can place, bytes: the device's page.
+    pub mapping_unit: u32,
+    /// Bytes still in the write buffer at the end: written by the host, and not programmed.
+    pub buffered: u64,
+}
+
 /// The device of a run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceRecord {
@@ -194,12 +241,28 @@ pub struct DeviceRecord {
     pub physical_pages: u64,
     /// Exported pages.
     pub logical_pages: u64,
-    /// (physical - logical) / logical.
+    /// (physical - reserve - logical) / logical.
     pub over_provisioning: f64,
+    /// Blocks of each plane that are neither exported nor over-provisioning: what GC keeps free and open. 0 unless the device
+    /// was sized to the input.
+    #[serde(default)]
+    pub reserve_blocks: f64,
     /// Free blocks per pool at or below which GC runs.
     pub gc_low_blocks: u32,
     /// Rated cycles.
     pub endurance_cycles: u32,
+}
+
+impl DeviceRecord {
+    /// Dies of all channels.
+    pub fn dies(&self) -> u32 {
+        self.layout[0] * self.layout[1]
+    }
+
+    /// Pages that are erased together.
+    pub fn block_pages(&self) -> u32 {
+        self.layout[4] * self.superblock_planes
+    }
 }
 
 /// Latency distributions.
@@ -273,11 +336,19 @@ pub struct LifetimeRecord {
     pub min_erase_count: u32,
     /// Share of the rated cycles that the measured part used.
     pub endurance_used: f64,
-    /// Host bytes that can be written until the rated cycles are used, TB (10^12).
-    pub host_tb_written_until_worn: f64,
-    /// Years until then if the erases go on at the rate of `elapsed_s`; absent without time or erases.
+    /// Bytes that the host can write until all rated cycles are used, TB (10^12): `physical bytes x cycles / write
+    /// amplification in bytes` over the steady part (over all without one). Absent if no block was erased or nothing written.
+    pub host_tb_written_until_worn: Option<f64>,
+    /// Years until then at the rate of host bytes in `elapsed_s`; absent without time.
     pub years: Option<f64>,
-    /// The same from programs: free of the grain of whole blocks, and right also before the first collection.
+    /// Years of a drive of `scale_to_bytes` exported bytes that takes the same bytes per second: it takes fewer drive writes,
+    /// and its write amplification is the same if what is written to it, and where, grows in proportion.
+    pub scaled_years: Option<f64>,
+    /// The size of that drive, if one was asked for.
+    pub scale_to_bytes: Option<u64>,
+    /// Drive writes a day that use the rated cycles up in five years: the usual rating (DWPD). Absent as TB written.
+    pub drive_writes_per_day: Option<f64>,
+    /// Years by the programs of the whole measured part, also before the first collection.
     pub years_by_programs: Option<f64>,
     /// As `years_by_programs`, from what came after the first epoch of lifetime management, in which nothing is known and
     /// nothing is done: of five years that epoch is a 500,000th, of a short run a large part. Absent without management.
@@ -307,6 +378,9 @@ pub struct SeriesPoint {
     pub requests: u64,
     /// Host page writes so far.
     pub host_page_writes: u64,
+    /// Bytes of the host's write requests so far.
+    #[serde(default)]
+    pub host_bytes: u64,
     /// Pages that the host remapped so far.
     #[serde(default)]
     pub host_page_remaps: u64,
@@ -321,6 +395,21 @@ pub struct SeriesPoint {
     /// Device time, seconds; 0 without timing.
     #[serde(default)]
     pub device_s: f64,
+}
+
+impl SeriesPoint {
+    /// Before the first request.
+    pub const ZERO: Self = Self {
+        requests: 0,
+        host_page_writes: 0,
+        host_bytes: 0,
+        host_page_remaps: 0,
+        programs: 0,
+        erases: 0,
+        recycled_writes: 0,
+        free_blocks: 0,
+        device_s: 0.0,
+    };
 }
 
 /// Counters by cause with the causes' names; zero entries are left out.

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::RunRecord;
+use crate::config::Precondition;
+use crate::record::{Latency, RunRecord};
 
 /// Several designs on one input.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -22,108 +23,296 @@ impl Comparison {
         serde_json::to_string_pretty(self).expect("records are plain data")
     }
 
-    /// One line per run with the main figures.
+    /// One line per run: input, configuration and figures, always in the same columns, so that files can be joined. A figure
+    /// that a run does not have is empty.
     pub fn to_csv(&self) -> String {
-        let columns = columns(&self.runs);
-        let mut text = String::from("trace,design,partial");
-        for column in &columns {
-            write!(text, ",{}", column.key).expect("a string takes everything");
-        }
+        let keys = FACTS.iter().map(|&(key, _)| key).chain(csv_columns().map(|column| column.key));
+        let mut text = keys.collect::<Vec<_>>().join(",");
         for run in &self.runs {
-            let path = run.trace.path.replace('"', "\"\"");
-            write!(text, "\n\"{path}\",{},{}", run.design, run.partial).expect("a string takes everything");
-            for column in &columns {
-                write!(text, ",{}", (column.value)(run)).expect("a string takes everything");
-            }
+            let facts = FACTS.iter().map(|(_, value)| quoted(&value(run)));
+            let figure =
+                |column: &Column| (column.value)(run).map_or_else(String::new, |value| value.to_string());
+            let fields: Vec<String> = facts.chain(csv_columns().map(figure)).collect();
+            text.push('\n');
+            text += &fields.join(",");
         }
         text + "\n"
     }
 
-    /// The table: one row per figure, one column per design, with the ratio to the first design beside it.
+    /// The tables, one for each input and device: one row per figure, one column per run, with the ratio to the first run
+    /// beside it. Runs that do not fit [`LINE_WIDTH`] follow in another part, beside the first run again.
     pub fn to_table(&self) -> String {
-        let mut text = String::new();
-        let mut rest = &self.runs[..];
-        while let Some(first) = rest.first() {
-            let same_input = rest.iter().take_while(|run| run.trace.path == first.trace.path).count();
-            let (runs, others) = rest.split_at(same_input);
-            text += &table_of(runs);
-            rest = others;
-            if !rest.is_empty() {
-                text.push('\n');
-            }
-        }
-        text
+        let table = |runs: &[RunRecord]| {
+            let parts: Vec<String> = pages_of(runs).iter().map(|page| aligned(&rows_of(page))).collect();
+            preamble(&runs[0]) + &parts.concat() + &postscript(runs)
+        };
+        self.groups().map(table).collect::<Vec<_>>().join("\n")
     }
+
+    /// The same for a document: no line is too wide there.
+    pub fn to_markdown(&self) -> String {
+        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        let table = |runs: &[RunRecord]| {
+            let rows = rows_of(&runs.iter().collect::<Vec<_>>());
+            let rule: Vec<String> =
+                (0..rows[0].len()).map(|k| if k == 0 { "---" } else { "---:" }.to_owned()).collect();
+            let body: String = rows[1..].iter().map(|row| line(row)).collect();
+            let (before, after) = (preamble(&runs[0]), postscript(runs));
+            format!("{before}{}{}{body}\n{after}", line(&rows[0]), line(&rule))
+        };
+        self.groups().map(table).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Runs that follow each other on one input and device.
+    fn groups(&self) -> impl Iterator<Item = &[RunRecord]> {
+        let is_alike = |a: &RunRecord, b: &RunRecord| a.trace.path == b.trace.path && a.device == b.device;
+        self.runs.chunk_by(is_alike)
+    }
+}
+
+/// Columns of a terminal that a table fits in, as long as two runs do.
+pub const LINE_WIDTH: usize = 80;
+
+/// The first run with as many others as fit.
+fn pages_of(runs: &[RunRecord]) -> Vec<Vec<&RunRecord>> {
+    let baseline = &runs[0];
+    let mut pages = vec![vec![baseline]];
+    for run in &runs[1..] {
+        let page = pages.last_mut().expect("there is one");
+        page.push(run);
+        let width = aligned(&rows_of(page)).lines().map(str::len).max().unwrap_or(0);
+        if width > LINE_WIDTH && page.len() > 2 {
+            page.pop();
+            pages.push(vec![baseline, run]);
+        }
+    }
+    pages
+}
+
+/// A field that may hold anything.
+fn quoted(field: &str) -> String {
+    if field.contains([',', '"', '\n']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}
+
+/// What tells runs apart.
+type Fact = (&'static str, fn(&RunRecord) -> String);
+
+const FACTS: &[Fact] = &[
+    ("trace", |run| run.trace.path.clone()),
+    ("design", |run| run.design.clone()),
+    ("variant", |run| run.variant.clone()),
+    ("partial", |run| run.partial.to_string()),
+    ("version", |run| run.version.clone()),
+    ("seed", |run| run.seed.to_string()),
+    ("requests", |run| run.trace.requests.to_string()),
+    ("aging_requests", |run| run.trace.aging_requests.to_string()),
+    ("footprint_pages", |run| run.trace.footprint_pages.to_string()),
+    ("device", |run| run.device.preset.clone()),
+    ("dies", |run| run.device.dies().to_string()),
+    ("block_pages", |run| run.device.block_pages().to_string()),
+    ("page_bytes", |run| run.device.page_bytes.to_string()),
+    ("physical_pages", |run| run.device.physical_pages.to_string()),
+    ("logical_pages", |run| run.device.logical_pages.to_string()),
+    ("over_provisioning", |run| run.device.over_provisioning.to_string()),
+    ("reserve_blocks", |run| run.device.reserve_blocks.to_string()),
+    ("gc_policy", |run| name_of(&run.config.gc.policy)),
+    ("gc_low_blocks", |run| run.device.gc_low_blocks.to_string()),
+    ("buffer_pages", |run| run.config.buffer.pages.to_string()),
+    ("precondition", |run| name_of(&run.config.precondition.mode)),
+    ("timing", |run| run.timing.mode.clone()),
+    ("arrival", |run| name_of(&run.config.replay.arrival)),
+    ("steady", |run| run.steady.is_steady.to_string()),
+];
+
+/// A value's name in a configuration.
+fn name_of(value: &impl Serialize) -> String {
+    let name = serde_json::to_value(value).expect("names are plain data");
+    name.as_str().unwrap_or_default().to_owned()
 }
 
 /// A figure of a record.
 struct Column {
     key: &'static str,
     title: &'static str,
-    value: fn(&RunRecord) -> f64,
+    /// What a run without it has.
+    value: fn(&RunRecord) -> Option<f64>,
     digits: usize,
     /// Whether a ratio to the baseline says something.
     ratio: bool,
+    shown: Shown,
 }
 
-const fn count(key: &'static str, title: &'static str, value: fn(&RunRecord) -> f64) -> Column {
-    Column { key, title, value, digits: 0, ratio: true }
+impl Column {
+    fn write(&self, value: f64) -> String {
+        grouped(value, if self.digits == 0 { 0 } else { self.digits.max(digits_of(value)) })
+    }
+}
+
+/// Digits behind the point that show the first three of a small value.
+pub(crate) fn digits_of(value: f64) -> usize {
+    if value > 0.0 && value < 1.0 { (2.0 - value.log10().floor()).min(9.0) as usize } else { 0 }
+}
+
+/// Where a figure stands.
+#[derive(Clone, Copy)]
+enum Shown {
+    /// In the table and in CSV.
+    Always,
+    /// In CSV, and in the table if it says something about one of the runs.
+    If(fn(&RunRecord) -> bool),
+    /// In the table alone, likewise.
+    OnlyTable(fn(&RunRecord) -> bool),
+    /// In CSV alone.
+    OnlyCsv,
+}
+
+const fn count(key: &'static str, title: &'static str, value: fn(&RunRecord) -> Option<f64>) -> Column {
+    Column { key, title, value, digits: 0, ratio: true, shown: Shown::Always }
+}
+
+const fn latency(key: &'static str, title: &'static str, value: fn(&RunRecord) -> Option<f64>) -> Column {
+    Column { digits: 1, shown: Shown::If(has_timing), ..count(key, title, value) }
+}
+
+const fn only_csv(key: &'static str, value: fn(&RunRecord) -> Option<f64>) -> Column {
+    Column { shown: Shown::OnlyCsv, ..count(key, key, value) }
+}
+
+const COLUMNS: &[Column] = &[
+    only_csv("host_bytes", |run| Some(run.bytes.host_written as f64)),
+    only_csv("programmed_bytes", |run| Some(run.bytes.programmed as f64)),
+    count("host_page_writes", "host page writes", |run| Some(run.host_page_writes as f64)),
+    count("host_page_reads", "host page reads", |run| Some(run.host_page_reads as f64)),
+    only_csv("host_page_trims", |run| Some(run.host_page_trims as f64)),
+    Column {
+        shown: Shown::If(|run| run.recycled_writes > 0),
+        ..count("recycled_writes", "  served by recycling", |run| Some(run.recycled_writes as f64))
+    },
+    Column {
+        shown: Shown::If(|run| form(run, "deduplicated") > 0.0),
+        ..count("deduplicated_writes", "  served by deduplication", |run| Some(form(run, "deduplicated")))
+    },
+    Column {
+        shown: Shown::If(|run| form(run, "delta") > 0.0),
+        ..count("delta_writes", "  stored as deltas", |run| Some(form(run, "delta")))
+    },
+    Column {
+        shown: Shown::If(|run| form(run, "packed") > 0.0),
+        ..count("packed_writes", "  compressed in chunks", |run| Some(form(run, "packed")))
+    },
+    count("programs", "page programs", |run| Some(run.programs as f64)),
+    count("programs_host", "  for the host", |run| Some(programs(run, "host"))),
+    count("programs_gc", "  by garbage collection", |run| Some(programs(run, "gc"))),
+    Column {
+        shown: Shown::If(|run| programs(run, "content") > 0.0),
+        ..count("programs_content", "  of deltas and chunks", |run| Some(programs(run, "content")))
+    },
+    Column {
+        shown: Shown::If(|run| programs(run, "remap_log") > 0.0),
+        ..count("programs_remap_log", "  of the remap log", |run| Some(programs(run, "remap_log")))
+    },
+    Column {
+        shown: Shown::If(|run| programs(run, "wear") > 0.0),
+        ..count("programs_wear", "  by wear leveling", |run| Some(programs(run, "wear")))
+    },
+    Column {
+        shown: Shown::If(|run| programs(run, "translation") > 0.0),
+        ..count("programs_translation", "  of translation pages", |run| Some(programs(run, "translation")))
+    },
+    Column {
+        shown: Shown::If(|run| programs(run, "validity") > 0.0),
+        ..count("programs_validity", "  of page validity", |run| Some(programs(run, "validity")))
+    },
+    count("reads", "page reads", |run| Some(run.reads as f64)),
+    count("erases", "block erases", |run| Some(run.erases as f64)),
+    Column {
+        shown: Shown::OnlyTable(|run| !counts_differ(run)),
+        digits: 3,
+        ..count("", "write amplification", |run| Some(run.write_amplification))
+    },
+    Column {
+        shown: Shown::If(counts_differ),
+        digits: 3,
+        ..count("write_amplification_bytes", "write amplification, bytes", |run| {
+            run.bytes.write_amplification
+        })
+    },
+    Column {
+        shown: Shown::If(counts_differ),
+        digits: 3,
+        ..count("write_amplification", "write amplification, pages", |run| Some(run.write_amplification))
+    },
+    only_csv("read_count", |run| timed(run, run.latency_us.read.count as f64)),
+    latency("read_mean_us", "read latency mean, us", |run| percentile(&run.latency_us.read, 1, |l| l.mean)),
+    only_csv("read_p50_us", |run| percentile(&run.latency_us.read, 2, |l| l.p50)),
+    only_csv("read_p90_us", |run| percentile(&run.latency_us.read, 10, |l| l.p90)),
+    latency("read_p99_us", "read latency p99, us", |run| percentile(&run.latency_us.read, 100, |l| l.p99)),
+    latency("read_p999_us", "read latency p99.9, us", |run| {
+        percentile(&run.latency_us.read, 1000, |l| l.p999)
+    }),
+    only_csv("read_max_us", |run| percentile(&run.latency_us.read, 1, |l| l.max)),
+    only_csv("write_count", |run| timed(run, run.latency_us.write.count as f64)),
+    latency("write_mean_us", "write latency mean, us", |run| {
+        percentile(&run.latency_us.write, 1, |l| l.mean)
+    }),
+    only_csv("write_p50_us", |run| percentile(&run.latency_us.write, 2, |l| l.p50)),
+    only_csv("write_p90_us", |run| percentile(&run.latency_us.write, 10, |l| l.p90)),
+    latency("write_p99_us", "write latency p99, us", |run| percentile(&run.latency_us.write, 100, |l| l.p99)),
+    latency("write_p999_us", "write latency p99.9, us", |run| {
+        percentile(&run.latency_us.write, 1000, |l| l.p999)
+    }),
+    only_csv("write_max_us", |run| percentile(&run.latency_us.write, 1, |l| l.max)),
+    only_csv("device_s", |run| timed(run, run.timing.device_s)),
+    only_csv("array_utilisation", |run| timed(run, run.timing.array_utilisation)),
+    Column {
+        digits: 2,
+        ..count("tb_written_until_worn", "TB written until worn", |run| {
+            run.lifetime.host_tb_written_until_worn
+        })
+    },
+    Column {
+        digits: 2,
+        shown: Shown::If(|run| run.lifetime.years.is_some()),
+        ..count("years", "years at this rate", |run| run.lifetime.years)
+    },
+    Column {
+        digits: 2,
+        shown: Shown::If(|run| run.lifetime.scaled_years.is_some()),
+        ..count("scaled_years", "  on the larger drive", |run| run.lifetime.scaled_years)
+    },
+    Column {
+        digits: 2,
+        ..count("drive_writes_per_day", "drive writes a day for 5 years", |run| {
+            run.lifetime.drive_writes_per_day
+        })
+    },
+    Column {
+        digits: 2,
+        ..count("ram_mib", "controller RAM, MiB", |run| Some(run.ram_bytes as f64 / 1_048_576.0))
+    },
+    Column {
+        digits: 3,
+        ratio: false,
+        ..count("cpu_seconds", "simulation, CPU s", |run| Some(run.cpu_seconds))
+    },
+];
+
+fn csv_columns() -> impl Iterator<Item = &'static Column> {
+    COLUMNS.iter().filter(|column| !matches!(column.shown, Shown::OnlyTable(_)))
 }
 
 /// The figures that say something about these runs.
-fn columns(runs: &[RunRecord]) -> Vec<Column> {
-    let cause =
-        |runs: &[RunRecord], name: &str| runs.iter().any(|run| run.programs_by_cause.contains_key(name));
-    let mut columns = vec![
-        count("host_page_writes", "host page writes", |run| run.host_page_writes as f64),
-        count("host_page_reads", "host page reads", |run| run.host_page_reads as f64),
-    ];
-    if runs.iter().any(|run| run.recycled_writes > 0) {
-        columns.push(count("recycled_writes", "  served by recycling", |run| run.recycled_writes as f64));
-    }
-    if runs.iter().any(|run| run.writes_by_form.contains_key("deduplicated")) {
-        columns
-            .push(count("deduplicated_writes", "  served by deduplication", |run| form(run, "deduplicated")));
-    }
-    if runs.iter().any(|run| run.writes_by_form.contains_key("delta")) {
-        columns.push(count("delta_writes", "  stored as deltas", |run| form(run, "delta")));
-    }
-    if runs.iter().any(|run| run.writes_by_form.contains_key("packed")) {
-        columns.push(count("packed_writes", "  compressed in chunks", |run| form(run, "packed")));
-    }
-    columns.push(count("programs", "page programs", |run| run.programs as f64));
-    columns.push(count("programs_host", "  for the host", |run| programs(run, "host")));
-    columns.push(count("programs_gc", "  by garbage collection", |run| programs(run, "gc")));
-    if cause(runs, "content") {
-        columns.push(count("programs_content", "  of deltas and chunks", |run| programs(run, "content")));
-    }
-    if cause(runs, "remap_log") {
-        columns.push(count("programs_remap_log", "  of the remap log", |run| programs(run, "remap_log")));
-    }
-    if cause(runs, "wear") {
-        columns.push(count("programs_wear", "  by wear leveling", |run| programs(run, "wear")));
-    }
-    if cause(runs, "translation") {
-        columns.push(count("programs_translation", "  of translation pages", |run| {
-            programs(run, "translation")
-        }));
-    }
-    columns.push(count("reads", "page reads", |run| run.reads as f64));
-    columns.push(count("erases", "block erases", |run| run.erases as f64));
-    let amplification = |run: &RunRecord| run.write_amplification;
-    columns.push(Column { digits: 3, ..count("write_amplification", "write amplification", amplification) });
-    if runs.iter().any(|run| run.timing.mode != "none") {
-        columns.extend(latency_columns());
-    }
-    let lifetime = |run: &RunRecord| run.lifetime.host_tb_written_until_worn;
-    columns.push(Column { digits: 2, ..count("tb_written_until_worn", "TB written until worn", lifetime) });
-    columns.push(Column {
-        digits: 2,
-        ..count("ram_mib", "controller RAM, MiB", |run| run.ram_bytes as f64 / 1_048_576.0)
-    });
-    let cpu = |run: &RunRecord| run.cpu_seconds;
-    columns.push(Column { digits: 3, ratio: false, ..count("cpu_seconds", "simulation, CPU s", cpu) });
-    columns
+fn table_columns(runs: &[&RunRecord]) -> impl Iterator<Item = &'static Column> {
+    COLUMNS.iter().filter(|column| match column.shown {
+        Shown::Always => true,
+        Shown::If(says) => runs.iter().any(|run| says(run)),
+        Shown::OnlyTable(says) => runs.iter().all(|run| says(run)),
+        Shown::OnlyCsv => false,
+    })
 }
 
 fn form(run: &RunRecord, form: &str) -> f64 {
@@ -134,52 +323,44 @@ fn programs(run: &RunRecord, cause: &str) -> f64 {
     run.programs_by_cause.get(cause).copied().unwrap_or(0) as f64
 }
 
-fn latency_columns() -> [Column; 6] {
-    [
-        Column {
-            digits: 1,
-            ..count("read_mean_us", "read latency mean, us", |run| run.latency_us.read.mean)
-        },
-        Column { digits: 1, ..count("read_p99_us", "read latency p99, us", |run| run.latency_us.read.p99) },
-        Column {
-            digits: 1,
-            ..count("read_p999_us", "read latency p99.9, us", |run| run.latency_us.read.p999)
-        },
-        Column {
-            digits: 1,
-            ..count("write_mean_us", "write latency mean, us", |run| run.latency_us.write.mean)
-        },
-        Column {
-            digits: 1,
-            ..count("write_p99_us", "write latency p99, us", |run| run.latency_us.write.p99)
-        },
-        Column {
-            digits: 1,
-            ..count("write_p999_us", "write latency p99.9, us", |run| run.latency_us.write.p999)
-        },
-    ]
+fn has_timing(run: &RunRecord) -> bool {
+    run.timing.mode != "none"
 }
 
-fn table_of(runs: &[RunRecord]) -> String {
-    let baseline = &runs[0];
+fn timed(run: &RunRecord, value: f64) -> Option<f64> {
+    has_timing(run).then_some(value)
+}
+
+/// Whether write amplification in bytes is another than in pages, by more than a thousandth.
+fn counts_differ(run: &RunRecord) -> bool {
+    let bytes = run.bytes.write_amplification.unwrap_or(run.write_amplification);
+    (bytes - run.write_amplification).abs() > 0.001 * run.write_amplification
+}
+
+/// A figure of a distribution that needs so many samples to mean something.
+fn percentile(latency: &Latency, samples: u64, figure: fn(&Latency) -> f64) -> Option<f64> {
+    (latency.count >= samples).then(|| figure(latency))
+}
+
+fn rows_of(runs: &[&RunRecord]) -> Vec<Vec<String>> {
     let mut rows = vec![header(runs)];
-    for column in columns(runs) {
+    for column in table_columns(runs) {
         let mut row = vec![column.title.to_owned()];
         for (k, run) in runs.iter().enumerate() {
-            row.push(grouped((column.value)(run), column.digits));
+            row.push((column.value)(run).map_or_else(|| "-".to_owned(), |value| column.write(value)));
             if k > 0 {
-                row.push(ratio(&column, run, baseline));
+                row.push(ratio(column, run, runs[0]));
             }
         }
         rows.push(row);
     }
-    preamble(baseline) + &aligned(&rows) + &postscript(runs)
+    rows
 }
 
-fn header(runs: &[RunRecord]) -> Vec<String> {
+fn header(runs: &[&RunRecord]) -> Vec<String> {
     let mut header = vec![String::new()];
     for (k, run) in runs.iter().enumerate() {
-        header.push(run.design.clone());
+        header.push(run.label());
         if k > 0 {
             header.push("ratio".to_owned());
         }
@@ -187,39 +368,67 @@ fn header(runs: &[RunRecord]) -> Vec<String> {
     header
 }
 
+/// Blank where one of both is missing, or is that of a part of the input.
 fn ratio(column: &Column, run: &RunRecord, baseline: &RunRecord) -> String {
-    let base = (column.value)(baseline);
-    if !column.ratio || base == 0.0 {
-        return String::new();
+    let comparable = column.ratio && !run.partial && !baseline.partial;
+    match ((column.value)(run), (column.value)(baseline)) {
+        (Some(value), Some(base)) if comparable && base != 0.0 => format!("{:.3}", value / base),
+        _ => String::new(),
     }
-    format!("{:.3}", (column.value)(run) / base)
 }
 
 /// What was replayed, on what.
 fn preamble(run: &RunRecord) -> String {
     let device = &run.device;
-    let mib = |pages: u64| pages as f64 * device.page_bytes as f64 / 1_048_576.0;
+    let mib = |pages: u64| grouped(pages as f64 * f64::from(device.page_bytes) / 1_048_576.0, 0);
     let aging = if run.trace.aging_requests > 0 {
         format!(" after {} for aging", grouped(run.trace.aging_requests as f64, 0))
     } else {
         String::new()
     };
+    let reserve = if device.reserve_blocks > 0.0 {
+        format!(", and {:.1} blocks of each plane for collection", device.reserve_blocks)
+    } else {
+        String::new()
+    };
     format!(
-        "{}: {} requests{aging}\n{}: {:.0} MiB flash, {:.0} MiB exported ({:.1} % over-provisioning), {} pages of {} bytes per block\n\n",
+        "{}: {} requests{aging}\n{}: {} MiB flash in {} dies, blocks of {} pages of {} bytes\n{} MiB exported: {:.1} % \
+         over-provisioning{reserve}\n{}\n\n",
         run.trace.path,
         grouped(run.trace.requests as f64, 0),
         device.preset,
         mib(device.physical_pages),
+        device.dies(),
+        device.block_pages(),
+        device.page_bytes,
         mib(device.logical_pages),
         device.over_provisioning * 100.0,
-        device.layout[4] * device.superblock_planes,
-        device.page_bytes,
+        state_before(run),
     )
+}
+
+/// The drive before the first measured request.
+fn state_before(run: &RunRecord) -> &'static str {
+    match run.config.precondition.mode {
+        Precondition::InUse => "the drive was in use before the first request",
+        Precondition::None => "the drive was empty before the first request",
+        Precondition::Fill => "the drive was filled before the first request",
+        Precondition::Steady => "the drive was filled and overwritten at random before the first request",
+        Precondition::Random => "the drive was overwritten at random before the first request",
+        Precondition::Constructed => {
+            "the drive was in the steady state of random writes before the first request"
+        }
+        Precondition::Aged => "the drive was aged before the first measured request",
+    }
 }
 
 /// Notes, and why a figure is incomplete.
 fn postscript(runs: &[RunRecord]) -> String {
     let mut text = String::new();
+    for run in runs.iter().filter(|run| run.host_page_writes > 0) {
+        let steadiness = run.steady.describe(run.trace.requests);
+        writeln!(text, "{}: {steadiness}", run.label()).expect("a string takes everything");
+    }
     let mut said: Vec<&str> = Vec::new();
     for note in runs.iter().flat_map(|run| &run.notes) {
         if !said.contains(&note.as_str()) {
@@ -227,9 +436,12 @@ fn postscript(runs: &[RunRecord]) -> String {
             said.push(note);
         }
     }
+    if runs.iter().any(|run| run.erases == 0 && run.host_page_writes > 0) {
+        text += "note: no block was erased where TB written is missing\n";
+    }
     for run in runs {
         if let Some(reason) = &run.partial_reason {
-            writeln!(text, "PARTIAL: {} ended early: {reason}", run.design)
+            writeln!(text, "PARTIAL: {} ended early: {reason}", run.label())
                 .expect("a string takes everything");
         }
         if run.trace.rejected > 0 {

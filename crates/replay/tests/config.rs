@@ -346,13 +346,57 @@ fn resolve_for(list: &[&str], footprint: u64) -> Resolved {
 }
 
 #[test]
-fn the_auto_device_fills_nine_tenths_and_a_preset_is_left_as_it_is() {
+fn the_auto_device_is_as_large_as_the_input_and_a_preset_is_left_as_it_is() {
     let auto = resolve_for(&[], 500_000);
     assert_eq!(auto.preset, "auto");
     let share = 500_000.0 / auto.logical_pages as f64;
-    assert!((0.899..=0.9).contains(&share), "{share}");
+    assert!((0.999..=1.0).contains(&share), "{share}");
     let preset = resolve_for(&["device.preset=lab-8g"], 500_000);
-    assert_eq!(preset.geometry.pages(), 1 << 21);
+    assert_eq!((preset.geometry.pages(), preset.reserve_blocks), (1 << 21, 0.0));
+}
+
+/// A pool of few blocks keeps half of its spare space free or open: 15 % acted as 10 % on a small drive.
+#[test]
+fn over_provisioning_leaves_out_what_collection_keeps_free() {
+    for footprint in [5_000, 50_000, 500_000] {
+        for spare in [0.07, 0.15, 0.28] {
+            let auto = resolve_for(&[&format!("device.over_provisioning={spare}")], footprint);
+            let shared = auto.shared_pages() as f64 / auto.logical_pages as f64 - 1.0;
+            assert!((shared / spare - 1.0).abs() < 0.01, "{shared} for {spare} at {footprint}");
+            let reserve = auto.geometry.pages() - auto.shared_pages();
+            let block_pages = u64::from(auto.geometry.pages_per_block * auto.geometry.planes());
+            assert_eq!(auto.gc.low_blocks, 2);
+            assert!(
+                reserve > 3 * block_pages && reserve <= 10 * block_pages,
+                "{reserve} pages at {footprint}"
+            );
+        }
+    }
+    let none = resolve_for(&["device.reserve_blocks=0"], 500_000);
+    assert_eq!(none.shared_pages(), none.geometry.pages());
+}
+
+/// Of the smallest drive of 512 dies a few MiB are nothing: what `device.fit` asks for cannot be.
+#[test]
+fn a_fit_that_no_drive_reaches_is_refused() {
+    let refused = sentence(resolve_with(&["device.fit=0.9", "device.preset=tlc-1t"], 50_000));
+    assert_says(&refused, &["device.fit is 0.9", "tlc-1t", "MiB"]);
+    assert!(
+        resolve_with(&["device.fit=0.9", "device.preset=lab-8g", "device.channels=1"], 5_000_000).is_ok()
+    );
+}
+
+/// The preset's share of free blocks overruled it without a word.
+#[test]
+fn a_threshold_set_by_hand_is_what_counts() {
+    let by_hand = resolve_for(&["device.preset=lx-40g", "gc.low_blocks=3"], 1_000);
+    assert_eq!(by_hand.gc.low_blocks, 3);
+    let both = resolve_for(&["device.preset=lx-40g", "gc.low_blocks=3", "gc.free_share=0.05"], 1_000);
+    assert_eq!(both.gc.low_blocks, 102);
+}
+
+fn resolve_with(list: &[&str], footprint: u64) -> Result<Resolved, ConfigError> {
+    of_settings(list).resolve(footprint)
 }
 
 /// With one or two spare blocks per plane the device could not be built: every tiny trace was refused.

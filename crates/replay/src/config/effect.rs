@@ -78,8 +78,10 @@ const RULES: &[Rule] = &[
     ),
     rule(
         "precondition.overwrite",
-        |config, _| config.precondition.mode == Precondition::Steady,
-        "precondition.mode is steady",
+        |config, _| {
+            !matches!(config.precondition.mode, Precondition::None | Precondition::Fill | Precondition::Aged)
+        },
+        "precondition.mode is in-use, steady, constructed or random",
     ),
     rule(
         "precondition.trace",

@@ -111,8 +111,11 @@ pub struct DeviceConfig {
     pub over_provisioning_of: Option<SpareOf>,
     /// Exported pages, instead of over-provisioning.
     pub logical_pages: Option<u32>,
-    /// Resize the device so that the workload's footprint is this share of the exported pages, (0, 1].
+    /// Resize the device so that the workload's footprint is this share of the exported pages, (0, 1]. `auto`: 1.
     pub fit: Option<f64>,
+    /// Blocks of each plane that are neither exported nor counted as over-provisioning. Absent: 0, but on a device that is
+    /// resized what GC keeps free and open, so that over-provisioning acts as it says however small the device is.
+    pub reserve_blocks: Option<f64>,
 }
 
 /// What an over-provisioning ratio refers to.
@@ -206,7 +209,8 @@ pub enum BufferOrder {
 pub struct PreconditionConfig {
     /// How.
     pub mode: Precondition,
-    /// For `steady` and `random`: random writes after the first GC, in units of the physical capacity (default 1, and 0).
+    /// Random writes after the first GC, in units of the physical capacity. Defaults: `steady` 1, `random` 0, `constructed`
+    /// and `in-use` 0.1.
     pub overwrite: Option<f64>,
     /// For `aged`: a trace to age with. Absent: the first part of the replayed trace itself.
     pub trace: Option<String>,
@@ -223,8 +227,10 @@ pub struct PreconditionConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Precondition {
-    /// An empty device.
+    /// A drive that has been in use for long: as `constructed`, or as `steady` where pools are too small for that.
     #[default]
+    InUse,
+    /// An empty device.
     None,
     /// Every exported page written once, in order, with content of its own.
     Fill,
@@ -232,7 +238,7 @@ pub enum Precondition {
     Steady,
     /// Uniform random writes to an empty device until the first GC (RM, section 5.2).
     Random,
-    /// The steady state of uniform random writes under greedy GC, built directly.
+    /// The steady state of uniform random writes under greedy GC, built directly, and settled by some random writes.
     Constructed,
     /// Aged by a trace.
     Aged,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{End, Estimate, Leveling, Life, LifeRecord};
-use crate::report::{aligned, grouped};
+use crate::report::{aligned, digits_of, grouped};
 
 /// One row per figure, one column per design and wear leveling. Figures of several seeds are means with half of their 95 %
 /// interval. Empty without lives.
@@ -80,11 +80,6 @@ fn of_figure(record: &LifeRecord, figure: &Figure) -> String {
         None => grouped(mean, digits),
         Some(half) => format!("{} +- {}", grouped(mean, digits), grouped(half, digits)),
     }
-}
-
-/// Digits behind the point that show the first three of a small value.
-fn digits_of(value: f64) -> usize {
-    if value > 0.0 && value < 1.0 { (2.0 - value.log10().floor()).min(9.0) as usize } else { 0 }
 }
 
 fn ends(record: &LifeRecord) -> String {

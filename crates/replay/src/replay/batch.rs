@@ -8,7 +8,7 @@ use wearwell::Error;
 use wearwell::timing::{Cause, FlashOp, OpKind, RequestKind};
 
 use super::Run;
-use crate::trace::Request;
+use crate::trace::{Op, Request};
 
 impl Run<'_> {
     /// Whether nothing comes between two writes of whole pages.
@@ -19,6 +19,12 @@ impl Run<'_> {
 
     /// Executes a batch; how many of its requests before the outcome.
     pub(super) fn execute_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
+        let (executed, outcome) = self.execute_some(batch);
+        self.host_bytes += batch[..executed].iter().map(written_bytes).sum::<u64>();
+        (executed, outcome)
+    }
+
+    fn execute_some(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
         if self.writes_together() && batch.iter().all(|request| self.as_page_write(request).is_some()) {
             return self.write_batch(batch);
         }
@@ -60,4 +66,9 @@ impl Run<'_> {
         self.work_before = self.device.ftl().stats().work;
         self.device.ftl_mut().store_mut().ops.clear();
     }
+}
+
+/// Bytes that a request makes the drive write.
+pub(super) fn written_bytes(request: &Request) -> u64 {
+    if request.op == Op::Write { request.len_bytes } else { 0 }
 }

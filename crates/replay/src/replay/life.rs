@@ -8,12 +8,13 @@ use wearwell::content::mix;
 use wearwell::lifetime::YEAR_S;
 use wearwell::nand::Nand as _;
 
+use super::batch::written_bytes;
 use super::{BATCH, OnProgress, Phase, Plan, Progress, REPORT_EVERY, RUN_BATCH, ReplayError, Run};
 use crate::config::Resolved;
 use crate::life::{End, Endurance, Leveling, Life, LifePoint, LifeRecord, Wear};
 use crate::precondition;
 use crate::process;
-use crate::trace::{Op, Request};
+use crate::trace::Request;
 
 /// Moments that are kept at most. When they are reached, every second one is forgotten.
 const MOST_POINTS: usize = 400;
@@ -264,9 +265,4 @@ impl<'a> Living<'a> {
             cpu_seconds: 0.0,
         }
     }
-}
-
-/// Bytes that a request makes the drive write.
-fn written_bytes(request: &Request) -> u64 {
-    if request.op == Op::Write { request.len_bytes } else { 0 }
 }

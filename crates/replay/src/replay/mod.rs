@@ -152,6 +152,8 @@ struct Run<'a> {
     /// Counters when each phase but the first began.
     phases: Vec<SeriesPoint>,
     remapped_pages: u64,
+    /// Bytes of the host's write requests.
+    host_bytes: u64,
     /// The controller's work up to the request in hand.
     work_before: Work,
     /// Writes that the buffer absorbed before the measured part.
@@ -200,6 +202,7 @@ impl<'a> Run<'a> {
             recovery: None,
             phases: Vec::new(),
             remapped_pages: 0,
+            host_bytes: 0,
             work_before: Work::default(),
             absorbed_before: 0,
             measured: 0,
@@ -217,21 +220,19 @@ impl<'a> Run<'a> {
         let seed = mix(self.plan.config.seed());
         let device = &mut self.device;
         let mut step = |done, total| on_progress(Progress { phase: Phase::Precondition, done, total });
+        let settling = config.overwrite.unwrap_or(0.1);
         let flow = match config.mode {
             Precondition::Aged if config.filled == Some(true) => precondition::fill(device, &mut step)?,
             Precondition::None | Precondition::Aged => Continue(()),
             Precondition::Fill => precondition::fill(device, &mut step)?,
             Precondition::Steady => {
-                let capacities = config.overwrite.unwrap_or(1.0);
-                match precondition::fill(device, &mut step)? {
-                    Continue(()) => precondition::overwrite(device, capacities, seed, &mut step)?,
-                    Break(()) => Break(()),
-                }
+                precondition::steady(device, config.overwrite.unwrap_or(1.0), seed, &mut step)?
             }
             Precondition::Random => {
                 precondition::overwrite(device, config.overwrite.unwrap_or(0.0), seed, &mut step)?
             }
-            Precondition::Constructed => precondition::construct(device, seed, &mut step)?,
+            Precondition::Constructed => precondition::constructed(device, settling, seed, &mut step)?,
+            Precondition::InUse => precondition::in_use(device, settling, seed, &mut step)?,
         };
         device.ftl_mut().forget_access_counts();
         let ended = match (flow, config.mode) {
@@ -242,6 +243,7 @@ impl<'a> Run<'a> {
         if ended.is_none() {
             self.bind_pages(on_progress)?;
         }
+        precondition::write_gathered(&mut self.device)?;
         self.device.ftl_mut().clear_stats();
         self.work_before = Work::default();
         self.absorbed_before = self.device.absorbed_writes();
@@ -275,7 +277,7 @@ impl<'a> Run<'a> {
         (self.first_ns, self.last_ns) = (None, 0);
         self.series.clear();
         self.phases.clear();
-        self.remapped_pages = 0;
+        (self.remapped_pages, self.host_bytes) = (0, 0);
         Ok(ended)
     }
 

@@ -11,9 +11,11 @@ use crate::config::{Arrival, Resolved};
 use crate::input::Requests;
 use crate::lifetime;
 use crate::record::{
-    DeviceRecord, LatencyRecord, LifetimeRecord, RecoveryCosts, RecoveryRecord, RunRecord, SeriesPoint,
-    TimeRecord, TraceRecord, by_cause,
+    BytesRecord, DeviceRecord, LatencyRecord, LifetimeRecord, RecoveryCosts, RecoveryRecord, RunRecord,
+    SeriesPoint, TimeRecord, TraceRecord, by_cause,
 };
+use crate::steadiness::Steadiness;
+use crate::trace::PAGE_BYTES;
 
 impl Run<'_> {
     pub(super) fn sample(&mut self) {
@@ -27,6 +29,7 @@ impl Run<'_> {
         SeriesPoint {
             requests: self.measured,
             host_page_writes: stats.host_page_writes,
+            host_bytes: self.host_bytes,
             host_page_remaps: self.remapped_pages,
             programs: stats.total_programs(),
             erases: stats.total_erases(),
@@ -60,14 +63,17 @@ impl Run<'_> {
         let stats = self.device.ftl().stats().clone();
         let ram = self.device.ram_bytes();
         let host_writes = stats.host_page_writes;
+        let steady = Steadiness::of(&self.series_to_the_end(), self.exported_bytes);
         RunRecord {
             design: design.to_owned(),
+            variant: String::new(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             seed: self.plan.config.seed(),
             partial: ended.is_some(),
             partial_reason: ended,
             trace: self.trace_record(),
             device: self.device_record(),
+            bytes: self.bytes_record(&stats),
             host_page_writes: host_writes,
             host_page_reads: stats.host_page_reads,
             host_page_trims: stats.host_page_trims,
@@ -88,7 +94,8 @@ impl Run<'_> {
             write_amplification: stats.write_amplification(),
             latency_us: self.latency_record(),
             timing: self.time_record(),
-            lifetime: self.lifetime_record(),
+            lifetime: self.lifetime_record(&steady),
+            steady,
             parts: part_figures::of(self.device.ftl()),
             ram_bytes: ram.iter().map(|(_, bytes)| bytes).sum(),
             ram_bytes_by_structure: ram.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect(),
@@ -100,6 +107,24 @@ impl Run<'_> {
             cpu_seconds: 0.0,
             precondition_cpu_seconds: 0.0,
             config: self.plan.config.clone(),
+        }
+    }
+
+    /// The time series, which may have missed what came last.
+    fn series_to_the_end(&self) -> Vec<SeriesPoint> {
+        let end = self.counters();
+        let is_missing = self.series.last().is_none_or(|last| last.requests < end.requests);
+        self.series.iter().copied().chain(is_missing.then_some(end)).collect()
+    }
+
+    fn bytes_record(&self, stats: &Stats) -> BytesRecord {
+        let programmed = stats.total_programs() * self.page_bytes;
+        BytesRecord {
+            host_written: self.host_bytes,
+            programmed,
+            write_amplification: (self.host_bytes > 0).then(|| programmed as f64 / self.host_bytes as f64),
+            mapping_unit: self.plan.resolved.geometry.page_bytes,
+            buffered: self.device.buffered_pages() as u64 * self.page_bytes,
         }
     }
 
@@ -120,7 +145,8 @@ impl Run<'_> {
     }
 
     fn device_record(&self) -> DeviceRecord {
-        let Resolved { preset, geometry, endurance_cycles, logical_pages, gc, .. } = &self.plan.resolved;
+        let Resolved { preset, geometry, endurance_cycles, logical_pages, reserve_blocks, gc, .. } =
+            &self.plan.resolved;
         DeviceRecord {
             preset: preset.clone(),
             layout: [
@@ -134,7 +160,8 @@ impl Run<'_> {
             page_bytes: geometry.page_bytes,
             physical_pages: geometry.pages(),
             logical_pages: *logical_pages as u64,
-            over_provisioning: geometry.pages() as f64 / *logical_pages as f64 - 1.0,
+            over_provisioning: self.plan.resolved.shared_pages() as f64 / *logical_pages as f64 - 1.0,
+            reserve_blocks: *reserve_blocks,
             gc_low_blocks: gc.low_blocks,
             endurance_cycles: *endurance_cycles,
         }
@@ -160,9 +187,10 @@ impl Run<'_> {
         }
     }
 
-    fn lifetime_record(&self) -> LifetimeRecord {
-        let mut record =
-            lifetime::record(&self.device, self.plan.resolved.endurance_cycles, self.elapsed_s());
+    fn lifetime_record(&self, steady: &Steadiness) -> LifetimeRecord {
+        let cycles = self.plan.resolved.endurance_cycles;
+        let mut record = lifetime::record(&self.device, cycles, self.elapsed_s());
+        lifetime::extrapolate(&mut record, &self.device, cycles, steady, self.host_bytes);
         if let Some(managed) = &self.managed {
             managed.report(&self.device, &mut record);
         }
@@ -211,12 +239,50 @@ impl Run<'_> {
         if self.compacts {
             notes.push("addresses are compacted: only touched pages exist, in order".to_owned());
         }
+        notes.extend(self.note_of_page_size());
+        if self.device.buffered_pages() > 0 {
+            notes.push(format!(
+                "{} pages of writes are still in the write buffer: written by the host and not programmed",
+                self.device.buffered_pages()
+            ));
+        }
+        notes.extend(self.note_of_overload());
         if self.plan.config.timing.engine() == TimingMode::Timeline {
             notes.push(
                 "timelines price operations in order: latencies under GC are not meaningful".to_owned(),
             );
         }
         notes
+    }
+}
+
+impl Run<'_> {
+    /// Host writes smaller than a page, and what a finer map would take.
+    fn note_of_page_size(&self) -> Option<String> {
+        let page_bytes = self.page_bytes;
+        let (_, table_bytes) = self.device.ram_bytes().into_iter().find(|&(name, _)| name == "l2p table")?;
+        let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
+        (page_bytes > PAGE_BYTES).then(|| {
+            format!(
+                "the map places pages of {page_bytes} bytes: a smaller write programs a whole one, after reading the rest; a map of \
+                 {PAGE_BYTES}-byte units would take {:.0} MiB of RAM instead of {:.0}",
+                mib(table_bytes * page_bytes / PAGE_BYTES),
+                mib(table_bytes)
+            )
+        })
+    }
+
+    /// Requests at the trace's times that the drive could not keep up with.
+    fn note_of_overload(&self) -> Option<String> {
+        let device_s = self.timing.as_ref()?.now_ns() as f64 / 1e9;
+        let arrivals_s = self.duration_s() * self.plan.config.replay.time_scale.unwrap_or(1.0);
+        let is_open = self.plan.config.replay.arrival == Arrival::Open;
+        (is_open && device_s > 1.1 * arrivals_s + 0.1).then(|| {
+            format!(
+                "overload: requests that came in {arrivals_s:.1} s took {device_s:.1} s; latencies are the length of the queue \
+                 (replay.arrival=closed asks for a number of requests in flight instead)"
+            )
+        })
     }
 }
 

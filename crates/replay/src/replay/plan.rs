@@ -34,15 +34,37 @@ impl<'a> Plan<'a> {
         if survey.requests == 0 {
             return Err(ReplayError::NoRequests { input: input.name(), hint: hint_of_stage(input) });
         }
+        let sha256 = match input {
+            Input::Trace { path, .. } => crate::trace::sha256(path).ok(),
+            Input::Workload(_) | Input::Host(_) => None,
+        };
+        Self::of_survey(config, input, (aging, survey), sha256)
+    }
+
+    /// The same input on another configuration's device. The input is not read again unless the configuration ages the device
+    /// with another trace.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub fn with(&self, config: &'a Config) -> Result<Self, ReplayError> {
+        let aging = aging_input(config, self.input);
+        if aging.as_ref().map(Input::name) != self.aging.as_ref().map(Input::name) {
+            return Self::new(config, self.input);
+        }
+        Self::of_survey(config, self.input, (aging, self.survey.clone()), self.sha256.clone())
+    }
+
+    fn of_survey(
+        config: &'a Config,
+        input: &'a Input,
+        (aging, survey): (Option<Input>, Survey),
+        sha256: Option<String>,
+    ) -> Result<Self, ReplayError> {
         let resolved = config.resolve(survey.footprint_pages)?;
         let model = config.content.model.as_deref().unwrap_or("unique");
         let content = model
             .parse()
             .map_err(|error: crate::workload::SpecError| ReplayError::Content(error.to_string()))?;
-        let sha256 = match input {
-            Input::Trace { path, .. } => crate::trace::sha256(path).ok(),
-            Input::Workload(_) | Input::Host(_) => None,
-        };
         let plan = Self { config, input, aging, survey, resolved, content, sha256 };
         plan.require_room()?;
         Ok(plan)

@@ -14,9 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use wearwell::lifetime::YEAR_S;
 
 use super::traces::Traces;
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, Precondition};
 use crate::input::Input;
 use crate::record::RunRecord;
 use crate::replay::{OnProgress, Plan, ReplayError};
@@ -252,14 +253,26 @@ fn require_design(name: &str) -> Result<(), String> {
     if is_known { Ok(()) } else { Err(format!("design {name} not available")) }
 }
 
-/// A setting that no configuration has belongs to a part that is not there.
+/// What the catalogues start from: an empty drive, fitted so that nine tenths of it are touched, whose spare space includes
+/// what GC keeps free, as in the papers. A setting that no configuration has belongs to a part that is not there.
 fn config_of(settings: &[String]) -> Result<Config, String> {
-    Config::from_parts(None, settings).map_err(|error| match error {
+    let all: Vec<String> =
+        std::iter::once("precondition.mode=none".to_owned()).chain(settings.iter().cloned()).collect();
+    let mut config = Config::from_parts(None, &all).map_err(|error| match error {
         ConfigError::Toml { place, message } if message.starts_with("unknown") => {
             format!("{place} not available")
         }
         error => error.to_string(),
-    })
+    })?;
+    let device = &mut config.device;
+    device.reserve_blocks.get_or_insert(0.0);
+    if device.preset.as_deref().is_none_or(|preset| preset == "auto") && device.logical_pages.is_none() {
+        device.fit.get_or_insert(0.9);
+    }
+    if config.precondition.mode == Precondition::Constructed {
+        config.precondition.overwrite.get_or_insert(0.0);
+    }
+    Ok(config)
 }
 
 fn failed(error: &ReplayError) -> Trouble {
@@ -298,10 +311,12 @@ pub struct Record {
     pub notes: Vec<String>,
 }
 
-/// Parts of a run record that are no figures, or differ between machines.
-const LEFT_OUT: [&str; 6] = [
+/// Parts of a run record that are no figures, say the same as others, or differ between machines.
+const LEFT_OUT: [&str; 8] = [
+    "bytes",
     "config",
     "series",
+    "steady",
     "peak_rss_bytes",
     "cpu_seconds",
     "precondition_cpu_seconds",
@@ -323,7 +338,24 @@ impl Record {
         for (name, value) in fields.iter().filter(|(name, _)| !LEFT_OUT.contains(&name.as_str())) {
             flatten(name, value, &mut self.figures);
         }
+        self.figures.retain(|name, _| !(name.starts_with("phases.") && name.ends_with(".host_bytes")));
+        self.take_lifetime(run);
         self.take_first_erase(run);
+    }
+
+    /// Lifetime as papers measure it: by erases of the whole run, on the drive as it was.
+    fn take_lifetime(&mut self, run: &RunRecord) {
+        self.figures.remove("lifetime.drive_writes_per_day");
+        self.figures.remove("lifetime.host_tb_written_until_worn");
+        self.figures.remove("lifetime.years");
+        let (used, elapsed_s) = (run.lifetime.endurance_used, run.lifetime.elapsed_s);
+        let host_bytes = run.host_page_writes as f64 * f64::from(run.device.page_bytes);
+        if used > 0.0 && host_bytes > 0.0 {
+            self.figures.insert("lifetime.host_tb_written_until_worn".to_owned(), host_bytes / used / 1e12);
+        }
+        if used > 0.0 && elapsed_s > 0.0 {
+            self.figures.insert("lifetime.years".to_owned(), elapsed_s / YEAR_S as f64 / used);
+        }
     }
 
     /// When erasing began, as a share of the requests, and the rate of requests from then on. The time series has at

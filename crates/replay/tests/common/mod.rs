@@ -19,9 +19,10 @@ pub const SMALL: [&str; 5] = [
     "device.pages_per_block=64",
 ];
 
-/// A configuration of settings alone.
+/// A configuration of settings alone; the drive is empty unless they say otherwise.
 pub fn config_of(settings: &[&str]) -> Config {
-    let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
+    let settings: Vec<String> =
+        ["precondition.mode=none"].iter().chain(settings).map(|&setting| setting.to_owned()).collect();
     Config::from_parts(None, &settings).unwrap()
 }
 

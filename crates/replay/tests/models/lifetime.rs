@@ -121,7 +121,8 @@ fn capacity_of_an_epoch_is_what_remains_over_the_epochs_that_remain() {
 }
 
 fn run(settings: &[&str], load: &str, design: &str) -> RunRecord {
-    let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
+    let settings: Vec<String> =
+        ["precondition.mode=none"].iter().chain(settings).map(|&setting| setting.to_owned()).collect();
     let config = Config::from_parts(None, &settings).expect("settings exist");
     let input = Input::generated(load).expect("a load");
     let plan = Plan::new(&config, &input).expect("it fits");

@@ -1,0 +1,32 @@
+//! Independent tasks, several at a time.
+
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Runs `run` for every task, `at_once` at a time, until `is_ended`; what it gave for each task that was begun, in the order
+/// of the tasks.
+pub(crate) fn run_at_once<T: Sync, R: Send>(
+    tasks: &[T],
+    at_once: Option<NonZeroUsize>,
+    is_ended: impl Fn() -> bool + Sync,
+    run: impl Fn(&T) -> R + Sync,
+) -> Vec<(usize, R)> {
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, R)>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..at_once.map_or(1, NonZeroUsize::get).min(tasks.len()) {
+            scope.spawn(|| {
+                while !is_ended() {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(task) = tasks.get(number) else { return };
+                    let outcome = run(task);
+                    done.lock().expect("no thread panicked").push((number, outcome));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().expect("no thread panicked");
+    done.sort_by_key(|&(number, _)| number);
+    done
+}

@@ -1,0 +1,205 @@
+//! Whether write amplification was steady while it was measured.
+//!
+//! A figure of a drive that is still filling, or still settling into another load, is a figure of the moment. As steady-state
+//! detection of load generators does, the measured part is cut into windows of equally many requests; it is steady where no
+//! window is far from the mean and a straight line through all of them hardly rises or falls. Where the whole is not, its
+//! beginning is left out, up to half of it. The price of counters that are sampled 200 times a run: windows are no finer.
+//!
+//! Blocks must have been erased in every window: a drive that only fills up amplifies nothing, steadily.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use crate::record::SeriesPoint;
+
+/// Windows of equally many requests.
+const WINDOWS: usize = 10;
+/// No window differs more from the mean of all, as a share of it.
+const MOST_DEVIATION: f64 = 0.05;
+/// A straight line through the windows rises or falls no more from the first to the last, as a share of the mean.
+const MOST_SLOPE: f64 = 0.02;
+
+/// How steady the measured part was, and what it wrote there.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Steadiness {
+    /// The measured part was steady to its end, from `from_request` on.
+    pub is_steady: bool,
+    /// Requests before the steady part; 0 without one.
+    pub from_request: u64,
+    /// Largest difference of a window from the mean, as a share of it; of the last half without a steady part.
+    pub deviation: f64,
+    /// Rise of a straight line through the windows, as a share of the mean; likewise.
+    pub slope: f64,
+    /// Host page writes of the steady part, or of all.
+    pub host_page_writes: u64,
+    /// Bytes that the host wrote there.
+    pub host_bytes: u64,
+    /// Page programs there.
+    pub programs: u64,
+    /// Block erases there.
+    pub erases: u64,
+    /// Bytes that the host wrote in all of the measured part, as a share of the exported bytes.
+    pub drive_writes: f64,
+}
+
+impl Steadiness {
+    /// Of the counters of the measured part, which begin at zero; `exported_bytes` is the size of the drive.
+    pub fn of(points: &[SeriesPoint], exported_bytes: u64) -> Self {
+        let points: Vec<SeriesPoint> =
+            std::iter::once(SeriesPoint::ZERO).chain(points.iter().copied()).collect();
+        let last = points[points.len() - 1];
+        let starts = (0..=WINDOWS / 2).map(|tenth| (points.len() - 1) * tenth / WINDOWS);
+        let judged: Vec<(usize, Shape)> =
+            starts.filter_map(|start| Some((start, Shape::of(&points[start..])?))).collect();
+        let steady = judged.iter().find(|(_, shape)| shape.is_steady());
+        let from = steady.map_or(SeriesPoint::ZERO, |&(start, _)| points[start]);
+        let shape = steady.or(judged.last()).map_or(Shape::default(), |&(_, shape)| shape);
+        Self {
+            is_steady: steady.is_some(),
+            from_request: from.requests,
+            deviation: shape.deviation,
+            slope: shape.slope,
+            host_page_writes: last.host_page_writes - from.host_page_writes,
+            host_bytes: last.host_bytes - from.host_bytes,
+            programs: last.programs - from.programs,
+            erases: last.erases - from.erases,
+            drive_writes: last.host_bytes as f64 / exported_bytes as f64,
+        }
+    }
+
+    /// A sentence for people about a run of `requests`.
+    pub fn describe(&self, requests: u64) -> String {
+        let mut text = String::new();
+        let percent = |share: f64| 100.0 * share;
+        let _ = if self.is_steady {
+            let part = if self.from_request == 0 {
+                "steady throughout".to_owned()
+            } else {
+                format!("steady after {} of {requests} requests", self.from_request)
+            };
+            write!(
+                text,
+                "{part}: write amplification within {:.1} %, slope {:+.1} %",
+                percent(self.deviation),
+                percent(self.slope)
+            )
+        } else {
+            write!(text, "not steady: {:.3} drive writes, {} blocks erased", self.drive_writes, self.erases)
+        };
+        if !self.is_steady && self.deviation > 0.0 {
+            let _ = write!(text, "; write amplification moved by {:.0} %", percent(self.deviation));
+        }
+        text
+    }
+}
+
+/// How write amplification ran over the windows.
+#[derive(Clone, Copy, Default)]
+struct Shape {
+    deviation: f64,
+    slope: f64,
+    /// Fewest erases of a window.
+    least_erases: u64,
+}
+
+impl Shape {
+    /// `None` if a window wrote nothing, or there are too few points for windows.
+    fn of(points: &[SeriesPoint]) -> Option<Self> {
+        if points.len() <= WINDOWS {
+            return None;
+        }
+        let at = |k: usize| &points[(points.len() - 1) * k / WINDOWS];
+        let windows = (0..WINDOWS).map(|k| (at(k), at(k + 1)));
+        let amplification = |(from, to): (&SeriesPoint, &SeriesPoint)| {
+            let writes = to.host_page_writes - from.host_page_writes;
+            (writes > 0).then(|| (to.programs - from.programs) as f64 / writes as f64)
+        };
+        let values: Vec<f64> = windows.clone().map(amplification).collect::<Option<_>>()?;
+        let least_erases = windows.map(|(from, to)| to.erases - from.erases).min().unwrap_or(0);
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        if mean == 0.0 {
+            return None;
+        }
+        let farthest = values.iter().map(|value| (value - mean).abs()).fold(0.0, f64::max);
+        Some(Self { deviation: farthest / mean, slope: rise(&values) / mean, least_erases })
+    }
+
+    fn is_steady(&self) -> bool {
+        self.deviation <= MOST_DEVIATION && self.slope.abs() <= MOST_SLOPE && self.least_erases > 0
+    }
+}
+
+/// What the least-squares line through equally spaced values rises from the first to the last.
+fn rise(values: &[f64]) -> f64 {
+    let middle = (values.len() - 1) as f64 / 2.0;
+    let offsets = (0..values.len()).map(|k| k as f64 - middle);
+    let moment: f64 = offsets.clone().zip(values).map(|(offset, value)| offset * value).sum();
+    let squares: f64 = offsets.map(|offset| offset * offset).sum();
+    moment / squares * (values.len() - 1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run of 200 samples of 100 writes each, with this write amplification in each sample.
+    fn run(amplification: impl Fn(usize) -> f64) -> Vec<SeriesPoint> {
+        let mut at = SeriesPoint::ZERO;
+        (0..200)
+            .map(|k| {
+                at.requests += 100;
+                at.host_page_writes += 100;
+                at.host_bytes += 409_600;
+                at.programs += (100.0 * amplification(k)) as u64;
+                at.erases += 3;
+                at
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_constant_is_steady_throughout() {
+        let steady = Steadiness::of(&run(|_| 2.5), 4_096_000);
+        assert!(steady.is_steady && steady.from_request == 0 && steady.slope.abs() < 1e-9, "{steady:?}");
+        assert_eq!((steady.programs, steady.host_page_writes, steady.erases), (50_000, 20_000, 600));
+        assert!((steady.drive_writes - 20.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_beginning_that_settles_is_left_out() {
+        let steady = Steadiness::of(&run(|k| if k < 30 { 1.0 } else { 3.0 }), 4_096_000);
+        assert!(steady.is_steady && steady.from_request == 4_000, "{steady:?}");
+        assert_eq!(steady.programs, 160 * 300);
+    }
+
+    #[test]
+    fn what_rises_to_the_end_is_not_steady() {
+        let rising = Steadiness::of(&run(|k| 1.0 + k as f64 / 100.0), 4_096_000);
+        assert!(!rising.is_steady && rising.from_request == 0, "{rising:?}");
+        assert_eq!(rising.host_page_writes, 20_000, "without a steady part everything counts");
+        assert!(rising.describe(20_000).starts_with("not steady"));
+    }
+
+    /// Ten per cent a window apart is a line of which no window is far from the mean.
+    #[test]
+    fn a_slow_rise_is_found_by_its_slope() {
+        let slow = Steadiness::of(&run(|k| 2.0 + k as f64 / 1000.0), 4_096_000);
+        let shape = Shape::of(&run(|k| 2.0 + k as f64 / 1000.0)).unwrap();
+        assert!(
+            shape.deviation < MOST_DEVIATION && shape.slope > MOST_SLOPE,
+            "{:?}",
+            (shape.deviation, shape.slope)
+        );
+        assert!(slow.is_steady && slow.from_request > 0, "its second half rises by less: {slow:?}");
+    }
+
+    #[test]
+    fn without_erases_nothing_is_steady() {
+        let points: Vec<SeriesPoint> =
+            run(|_| 1.0).into_iter().map(|point| SeriesPoint { erases: 0, ..point }).collect();
+        assert!(!Steadiness::of(&points, 4_096_000).is_steady);
+        assert!(!Steadiness::of(&[], 4_096_000).is_steady);
+    }
+}

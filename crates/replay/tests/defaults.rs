@@ -1,0 +1,190 @@
+//! What a run says that nobody configured: the drive is in use, its over-provisioning acts as it says, what is measured is
+//! steady or the record says that it is not, and a lifetime is never longer than the flash allows.
+
+mod common;
+
+use std::ops::ControlFlow;
+
+use common::generated;
+use proptest::prelude::*;
+use wearwell_replay::config::Config;
+use wearwell_replay::record::RunRecord;
+use wearwell_replay::replay::Plan;
+use wearwell_replay::theory;
+
+/// Settings over the defaults, the precondition among them.
+fn run(settings: &[&str], load: &str, design: &str) -> RunRecord {
+    let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
+    let config = Config::from_parts(None, &settings).unwrap();
+    let input = generated(load);
+    let plan = Plan::new(&config, &input).unwrap();
+    plan.run(design, &mut |_| ControlFlow::Continue(())).unwrap()
+}
+
+fn assert_within(measured: f64, expected: f64, tolerance: f64, what: &str) {
+    println!("{what}: {measured:.4}, expected {expected:.4}");
+    assert!((measured / expected - 1.0).abs() <= tolerance, "{what}: {measured} is not {expected}");
+}
+
+/// An empty drive of which a tenth was never written had the write amplification of twice the spare space.
+#[test]
+fn over_provisioning_acts_as_it_says_whatever_the_size() {
+    for pages in [5_000, 20_000, 90_000] {
+        for spare in [0.07, 0.15, 0.28] {
+            let record = run(
+                &[&format!("device.over_provisioning={spare}")],
+                &format!("uniform:write=1.0,pages={pages},requests=300000"),
+                "page-map",
+            );
+            let block_pages = record.device.block_pages() as usize;
+            let expected = theory::greedy(1.0 / (1.0 + spare), block_pages).write_amplification;
+            assert_within(record.write_amplification, expected, 0.01, &format!("{pages} pages, {spare}"));
+            assert!(record.steady.is_steady && record.steady.from_request == 0, "{:?}", record.steady);
+        }
+    }
+}
+
+const GEOMETRIES: [&[&str]; 3] = [
+    &[],
+    &[
+        "device.preset=bench-8g",
+        "device.channels=2",
+        "device.blocks_per_plane=128",
+        "device.pages_per_block=32",
+    ],
+    &[
+        "device.preset=lab-8g",
+        "device.planes_per_die=4",
+        "device.superblock_planes=2",
+        "device.pages_per_block=32",
+        "device.fit=1.0",
+    ],
+];
+
+/// A number of pages of which the drive has hardly one more: what is never written is spare space.
+fn written_whole(geometry: &[&str]) -> u32 {
+    let settings: Vec<String> = geometry
+        .iter()
+        .chain(&["device.over_provisioning=0.15"])
+        .map(|&setting| setting.to_owned())
+        .collect();
+    let config = Config::from_parts(None, &settings).unwrap();
+    let exported = |pages: u32| config.resolve(pages.into()).unwrap().logical_pages;
+    let is_met = |&pages: &u32| (pages..=pages + 4).contains(&exported(pages));
+    (30_000..200_000).find(is_met).expect("a drive of whole blocks")
+}
+
+/// `constructed` left each design another number of free blocks, so that short runs compared how many were left.
+#[test]
+fn a_drive_in_use_is_that_of_a_long_run_for_every_design() {
+    for (k, geometry) in GEOMETRIES.iter().enumerate() {
+        let pages = written_whole(geometry);
+        for design in ["page-map", "dftl", "geckoftl", "recyclable", "remap"] {
+            let of = |mode: &str, requests: u32| {
+                let mode = format!("precondition.mode={mode}");
+                let settings = [geometry, &[&mode[..], "device.over_provisioning=0.15"][..]].concat();
+                run(&settings, &format!("uniform:write=1.0,pages={pages},requests={requests}"), design)
+            };
+            let writes = pages * 4;
+            let (in_use, constructed, steady) =
+                (of("in-use", writes), of("constructed", writes), of("steady", writes));
+            // Of pages drawn at random one in e^n is left after n drive writes.
+            let empty = of("none", 6 * writes);
+            let what = |name: &str| format!("geometry {k}, {design}, {name}");
+            let expected = steady.write_amplification;
+            assert_within(in_use.write_amplification, expected, 0.01, &what("in use"));
+            assert_within(constructed.write_amplification, expected, 0.01, &what("constructed"));
+            assert!(
+                empty.steady.is_steady && empty.steady.from_request > 0,
+                "{}: {:?}",
+                what("empty"),
+                empty.steady
+            );
+            let later = empty.steady.programs as f64 / empty.steady.host_page_writes as f64;
+            assert_within(later, expected, 0.01, &what("from empty, steady part"));
+        }
+    }
+}
+
+/// 0.02 % of the drive was written, nothing was collected, and the table said that write amplification is 1.
+#[test]
+fn a_run_that_writes_little_says_so() {
+    let drive = ["device.preset=tlc-1t", "device.blocks_per_plane=64"];
+    let record = run(&drive, "uniform:write=1.0,pages=1000000,requests=300", "page-map");
+    assert!(!record.steady.is_steady && record.steady.drive_writes < 0.001, "{:?}", record.steady);
+    assert!(record.steady.describe(300).starts_with("not steady: 0.000 drive writes"), "{:?}", record.steady);
+}
+
+#[test]
+fn without_an_erase_there_is_no_lifetime() {
+    let record = run(&["precondition.mode=none"], "uniform:write=1.0,pages=9000,requests=100", "page-map");
+    let lifetime = &record.lifetime;
+    assert_eq!((record.erases, lifetime.host_tb_written_until_worn, lifetime.years), (0, None, None));
+}
+
+/// A write of 4 KiB to pages of 16 KiB programs four times what was written.
+#[test]
+fn write_amplification_in_bytes_counts_what_the_host_wrote() {
+    let drive = ["device.page_bytes=16384", "precondition.mode=none", "device.fit=0.2"];
+    let record = run(&drive, "uniform:write=1.0,pages=40000,requests=3000", "page-map");
+    assert_eq!((record.bytes.host_written, record.bytes.mapping_unit), (3_000 * 4_096, 16_384));
+    assert_eq!(record.bytes.programmed, record.programs * 16_384);
+    assert!(record.bytes.write_amplification.unwrap() >= 4.0 && record.write_amplification < 1.1);
+}
+
+/// Twice the rate is half the years.
+#[test]
+fn years_follow_the_rate_and_the_time_scale() {
+    let load = |rate: u32| format!("uniform:write=1.0,pages=20000,requests=100000,rate={rate}");
+    let years = |settings: &[&str], rate: u32| run(settings, &load(rate), "page-map").lifetime.years.unwrap();
+    let slow = years(&[], 100);
+    assert_within(years(&[], 200), slow / 2.0, 0.001, "twice the rate");
+    assert_within(years(&["replay.time_scale=0.1"], 100), slow / 10.0, 0.001, "a tenth of the gaps");
+    let larger = run(&[], &load(100), "page-map").scaled_to(Some(1 << 30));
+    let exported = larger.device.logical_pages as f64 * 4096.0;
+    assert_within(
+        larger.lifetime.scaled_years.unwrap(),
+        slow * (1u64 << 30) as f64 / exported,
+        0.001,
+        "1 GiB",
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// All bytes of the flash as often as its cycles say, less what write amplification takes: nobody writes more. The bytes that
+    /// a mechanism saves are in the write amplification.
+    #[test]
+    fn no_lifetime_is_longer_than_the_flash_allows(
+        design in prop::sample::select(vec!["page-map", "dftl", "recyclable", "remap", "delta", "integrated", "geckoftl"]),
+        spare in 0.07..0.5_f64,
+        pages in 3_000..40_000_u32,
+        theta in 0.0..1.2_f64,
+        share in 0.0..0.6_f64,
+        mode in prop::sample::select(vec!["none", "in-use", "fill", "steady"]),
+        page_bytes in prop::sample::select(vec![4_096_u32, 16_384]),
+    ) {
+        let settings = [
+            format!("device.over_provisioning={spare}"),
+            format!("precondition.mode={mode}"),
+            format!("device.page_bytes={page_bytes}"),
+        ];
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        let load = format!("zipf:write=1.0,theta={theta},pages={pages},requests=60000+dup:share={share}");
+        let record = run(&settings, &load, design);
+        let capacity = record.device.physical_pages as f64 * f64::from(page_bytes);
+        let all = capacity * f64::from(record.device.endurance_cycles);
+        let steady = &record.steady;
+        let programmed = steady.programs as f64 * f64::from(page_bytes);
+        if let Some(written) = record.lifetime.host_tb_written_until_worn {
+            let limit = all * steady.host_bytes as f64 / programmed / 1e12;
+            prop_assert!(written <= limit * (1.0 + 1e-9), "{written} TB of {limit}");
+            prop_assert!(record.erases > 0);
+        }
+        prop_assert!(steady.programs <= record.programs && steady.host_bytes <= record.bytes.host_written);
+        // What was programmed found room: the free space before, and what erases gave back.
+        let given_back = record.erases as f64 * f64::from(record.device.block_pages());
+        prop_assert!(record.programs as f64 <= record.device.physical_pages as f64 + given_back);
+    }
+}

@@ -3,7 +3,7 @@
 //! Memory and images ask the same of a configuration, so that a recording of either replays on the same device and an
 //! image means the same to every version. Settings that belong to replays are refused rather than ignored.
 
-use wearwell_replay::config::{Config, ConfigError, Resolved};
+use wearwell_replay::config::{Config, ConfigError, Precondition, Resolved};
 
 /// Makes a configuration explicit for a device of `size_bytes`, or of the size of the preset that it names.
 ///
@@ -15,6 +15,8 @@ pub(crate) fn pin(config: &mut Config, size_bytes: Option<u64>) -> Result<Resolv
     config.remap.verify_on_hit = true;
     config.recycle.verify_on_hit = true;
     config.lifetime.verify_on_hit = true;
+    // A new device is empty, and a recording of it replays on an empty one.
+    config.precondition.mode = Precondition::None;
     let resolved = match size_bytes {
         Some(bytes) => sized(config, bytes)?,
         None if config.device.preset.is_none() && config.device.logical_pages.is_none() => {
@@ -43,7 +45,11 @@ fn require_meaning(config: &Config) -> Result<(), ConfigError> {
     let settings = [
         ("device.factory_bad_share", config.device.factory_bad_share.is_some_and(|share| share > 0.0)),
         ("device.wear_out", config.device.wear_out == Some(true)),
-        ("precondition", config.precondition != defaults.precondition),
+        // A live device begins empty.
+        (
+            "precondition",
+            config.precondition != defaults.precondition && config.precondition.mode != Precondition::None,
+        ),
         ("content", config.content != defaults.content),
         ("timing.mode", config.timing.mode != defaults.timing.mode),
     ];
@@ -60,9 +66,9 @@ fn sized(config: &mut Config, bytes: u64) -> Result<Resolved, ConfigError> {
     // A footprint counts pages of 4 KiB.
     let footprint_pages = bytes.div_ceil(4096).max(1);
     config.device.fit = Some(1.0);
-    config.device.logical_pages = None;
-    let resolved = config.resolve(footprint_pages)?;
-    let page_bytes = u64::from(resolved.geometry.page_bytes);
+    // As many as there must be at least: only the size of a page is asked for.
+    config.device.logical_pages = Some(1);
+    let page_bytes = u64::from(config.resolve(footprint_pages)?.geometry.page_bytes);
     if bytes == 0 || !bytes.is_multiple_of(page_bytes) {
         return Err(ConfigError::Value(format!(
             "a size of {bytes} bytes is no number of whole pages of {page_bytes} bytes"
@@ -71,7 +77,11 @@ fn sized(config: &mut Config, bytes: u64) -> Result<Resolved, ConfigError> {
     let pages = u32::try_from(bytes / page_bytes)
         .map_err(|_| ConfigError::Value(format!("{bytes} bytes are more pages than 32 bits count")))?;
     config.device.logical_pages = Some(pages);
-    config.resolve(footprint_pages)
+    let reserve_blocks = config.device.reserve_blocks;
+    config.device.reserve_blocks = reserve_blocks.or(Some(0.0));
+    let resolved = config.resolve(footprint_pages);
+    config.device.reserve_blocks = reserve_blocks;
+    resolved
 }
 
 /// Reads a number of bytes, with a binary suffix if wanted: `4GiB`, `512MiB`, `1000000512`.

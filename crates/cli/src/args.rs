@@ -8,6 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use wearwell_replay::life::{Endurance, Leveling};
 use wearwell_replay::trace::{Action, Assume, Columns, Format, OpenOptions, TimeUnit};
 
+use crate::suggested::Suggested;
+
 #[derive(Parser)]
 #[command(
     name = "wearwell",
@@ -22,14 +24,29 @@ pub(crate) struct Cli {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Replay a trace or a workload through one design
+    #[command(
+        after_help = "Examples:\n  wearwell replay disk.blktrace.zst --design remap\n  wearwell replay disk.csv --columns t=1,op=2,offset=3,length=4,unit=us --json run.json\n  wearwell replay --workload zipf:a=0.9,pages=1000000,requests=5000000 --timing event --over-provisioning 0.07,0.15,0.28"
+    )]
     Replay(ReplayArgs),
     /// Replay through several designs, side by side with ratios to the first
+    #[command(
+        after_help = "Examples:\n  wearwell compare disk.blktrace.zst --designs page-map,remap,geckoftl --csv runs.csv --jobs 2\n  wearwell compare disk.wwt --designs page-map:gc.policy=fifo,page-map --device tlc-1t --scale-to 1TiB\n  wearwell compare --workload uniform:pages=200000 --content dup:share=0.3,compress=0.5"
+    )]
     Compare(CompareArgs),
     /// Repeat a trace or a workload until the drive is worn out: TB written, years, and what wear leveling gains
+    #[command(
+        after_help = "Examples:\n  wearwell life disk.wwt --designs page-map,remap --seeds 5\n  wearwell life --workload zipf:a=0.9,pages=100000 --leveling none,static --set device.endurance_cycles=1000"
+    )]
     Life(LifeArgs),
     /// Measure a paper again: its results row by row, beside ours
+    #[command(
+        after_help = "Examples:\n  wearwell reproduce gk\n  wearwell reproduce all --summary summary.md"
+    )]
     Reproduce(ReproduceArgs),
     /// Serve a device over NBD
+    #[command(
+        after_help = "Examples:\n  wearwell serve --memory --size 4GiB --design remap --socket drive.sock\n  wearwell serve --image drive --tcp 127.0.0.1:10809 --control control.sock"
+    )]
     Serve(ServeArgs),
     /// Watch a device that is served
     Top(TopArgs),
@@ -39,6 +56,7 @@ pub(crate) enum Command {
         command: TraceCommand,
     },
     /// Make an image: flash and NVRAM of a live device in a directory of files
+    #[command(after_help = "Examples:\n  wearwell create drive --size 16GiB --design remap")]
     Create(CreateArgs),
     /// Audit an image without changing it: all checksums, recovery and every conservation law. Exit status: 0 clean, 1 not
     /// closed but consistent after recovery, 2 corrupt, 3 cannot be looked at
@@ -54,6 +72,17 @@ pub(crate) enum Command {
     Workloads,
     /// Print the configuration that a run would use
     Config(RunArgs),
+    /// Print the JSON Schema of results, or of configurations
+    Schema {
+        /// What it describes
+        #[arg(value_enum, default_value_t = SchemaOf::Runs)]
+        of: SchemaOf,
+    },
+    /// Write manual pages, one for each command
+    Man {
+        /// Folder, made if it is missing
+        folder: PathBuf,
+    },
     /// Print a completion script for a shell
     Completions {
         /// Shell
@@ -61,13 +90,24 @@ pub(crate) enum Command {
     },
 }
 
+/// What has a JSON Schema.
+#[derive(ValueEnum, Clone, Copy)]
+pub(crate) enum SchemaOf {
+    /// `--json` of replay and compare
+    Runs,
+    /// `--json` of life
+    Lives,
+    /// A configuration file, as JSON
+    Config,
+}
+
 #[derive(Args)]
 pub(crate) struct ReplayArgs {
     /// Trace file (plain, gzip, zstd or xz), a pipe, or - for standard input
     #[arg(required_unless_present = "workload", conflicts_with = "workload")]
     pub(crate) trace: Option<PathBuf>,
-    /// Design
-    #[arg(long, default_value = "page-map")]
+    /// Design (see `wearwell designs`)
+    #[arg(long, default_value = "page-map", value_parser = Suggested::DESIGNS, hide_possible_values = true)]
     pub(crate) design: String,
     #[command(flatten)]
     pub(crate) run: RunArgs,
@@ -79,7 +119,13 @@ pub(crate) struct CompareArgs {
     #[arg(required_unless_present = "workload", conflicts_with = "workload")]
     pub(crate) traces: Vec<PathBuf>,
     /// Designs, baseline first; each may have settings of its own: page-map:gc.policy=fifo,page-map
-    #[arg(long, value_delimiter = ',', default_value = "page-map,recyclable,dftl")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "page-map,recyclable,dftl",
+        value_parser = Suggested::DESIGNS,
+        hide_possible_values = true
+    )]
     pub(crate) designs: Vec<String>,
     #[command(flatten)]
     pub(crate) run: RunArgs,
@@ -91,7 +137,13 @@ pub(crate) struct LifeArgs {
     #[arg(required_unless_present = "workload", conflicts_with = "workload")]
     pub(crate) trace: Option<PathBuf>,
     /// Designs
-    #[arg(long, value_delimiter = ',', default_value = "page-map")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "page-map",
+        value_parser = Suggested::DESIGNS,
+        hide_possible_values = true
+    )]
     pub(crate) designs: Vec<String>,
     /// Wear leveling to compare, in place of the settings `wear.dynamic` and `wear.static_gap`
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
@@ -199,10 +251,10 @@ pub(crate) struct CreateArgs {
 #[derive(Args)]
 pub(crate) struct LiveArgs {
     /// Design (page-map, recyclable, remap, delta, integrated)
-    #[arg(long, default_value = "page-map")]
+    #[arg(long, default_value = "page-map", value_parser = Suggested::DESIGNS, hide_possible_values = true)]
     pub(crate) design: String,
     /// Device preset of a fixed size (see `wearwell devices`) [device.preset]
-    #[arg(long, value_name = "PRESET")]
+    #[arg(long, value_name = "PRESET", value_parser = Suggested::DEVICES, hide_possible_values = true)]
     device: Option<String>,
     /// Bytes that clients see, e.g. 4GiB, 512MiB or 1000000512: the flash is made to fit
     #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::size_bytes)]
@@ -306,28 +358,34 @@ pub(crate) struct RunArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) settings: Vec<String>,
     /// Device preset (see `wearwell devices`); default: a small drive sized to the trace [device.preset]
-    #[arg(long, value_name = "PRESET")]
+    #[arg(long, value_name = "PRESET", value_parser = Suggested::DEVICES, hide_possible_values = true)]
     pub(crate) device: Option<String>,
     /// Spare space / logical space (`device.over_provisioning`); several, with commas between them, are run one by one
     #[arg(long, value_name = "SHARES", value_delimiter = ',')]
     pub(crate) over_provisioning: Vec<f64>,
     /// Victim policy: greedy, cost-benefit, d-choices, random, fifo, rc-gc, dead-bytes [gc.policy]; or several
-    #[arg(long, value_name = "POLICIES", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "POLICIES",
+        value_delimiter = ',',
+        value_parser = Suggested::POLICIES,
+        hide_possible_values = true
+    )]
     pub(crate) gc_policy: Vec<String>,
     /// Pages of the write buffer [buffer.pages]
     #[arg(long, value_name = "PAGES")]
     pub(crate) buffer_pages: Option<u32>,
     /// Time model: none, timeline, event [timing.mode]
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, value_name = "MODE", value_parser = Suggested::TIMING, hide_possible_values = true)]
     pub(crate) timing: Option<String>,
     /// State before the run: in-use (the default), none, fill, steady, random, constructed, aged [precondition.mode]
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, value_name = "MODE", value_parser = Suggested::PRECONDITIONS, hide_possible_values = true)]
     pub(crate) precondition: Option<String>,
     /// Content of writes that come without any [content.model]
     #[arg(long, value_name = "SPEC")]
     pub(crate) content: Option<String>,
     /// Arrival: open, closed, think [replay.arrival]
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, value_name = "MODE", value_parser = Suggested::ARRIVALS, hide_possible_values = true)]
     pub(crate) arrival: Option<String>,
     /// Requests in flight in closed loop (`replay.queue_depth`)
     #[arg(long, value_name = "N")]
@@ -518,4 +576,28 @@ pub(crate) enum TraceCommand {
     },
     /// List the formats
     Formats,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// Lines of the examples in `--help`, as words.
+    fn examples(command: &clap::Command) -> Vec<Vec<String>> {
+        let own = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let lines = own.lines().filter(|line| line.starts_with("  wearwell "));
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
+        lines.map(words).chain(command.get_subcommands().flat_map(examples)).collect()
+    }
+
+    #[test]
+    fn examples_in_help_are_commands() {
+        let examples = examples(&Cli::command());
+        assert!(examples.len() > 10, "{examples:?}");
+        for words in examples {
+            assert!(Cli::try_parse_from(&words).is_ok(), "{}", words.join(" "));
+        }
+    }
 }

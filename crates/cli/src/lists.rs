@@ -1,12 +1,19 @@
-//! `devices`, `designs`, `workloads`, `completions`: what there is to choose from.
+//! `devices`, `designs`, `workloads`: what there is to choose from. `schema`, `man`, `completions`: the command described for
+//! programs, readers and shells.
 
 use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
 
 use clap::CommandFactory;
 use wearwell::{design, nand::preset};
+use wearwell_replay::config::Config;
+use wearwell_replay::life::LifeRecord;
+use wearwell_replay::report::Comparison;
 use wearwell_replay::{content_model, hosts, workload};
 
-use crate::args::Cli;
+use crate::args::{Cli, SchemaOf};
+use crate::{Failure, Outcome};
 
 pub(crate) fn devices() -> String {
     let mut text =
@@ -31,6 +38,27 @@ pub(crate) fn designs() -> String {
 
 pub(crate) fn workloads() -> String {
     [workload::GRAMMAR.help(), hosts::GRAMMAR.help(), content_model::GRAMMAR.help()].join("\n") + "\n"
+}
+
+/// The JSON Schema of what a command writes or reads.
+pub(crate) fn schema(of: SchemaOf) -> String {
+    let schema = match of {
+        SchemaOf::Runs => schemars::schema_for!(Comparison),
+        SchemaOf::Lives => schemars::schema_for!(Vec<LifeRecord>),
+        SchemaOf::Config => schemars::schema_for!(Config),
+    };
+    serde_json::to_string_pretty(&schema).expect("a schema is plain data") + "\n"
+}
+
+/// A manual page for the command and for each of its subcommands, into a folder.
+///
+/// # Errors
+/// The folder cannot be made or written.
+pub(crate) fn man(folder: &Path) -> Result<Outcome, Failure> {
+    fs::create_dir_all(folder)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))
+        .map_err(|error| Failure::of_output(folder, &error))?;
+    Ok(Outcome::Done)
 }
 
 pub(crate) fn completions(shell: clap_complete::Shell) -> String {

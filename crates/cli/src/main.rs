@@ -17,6 +17,7 @@ mod progress;
 mod reproduce;
 mod run;
 mod serve;
+mod suggested;
 mod top;
 mod trace;
 
@@ -98,6 +99,8 @@ fn main() -> ExitCode {
         Command::Designs => prints(&lists::designs()),
         Command::Workloads => prints(&lists::workloads()),
         Command::Config(args) => run::show_config(&args),
+        Command::Schema { of } => prints(&lists::schema(of)),
+        Command::Man { folder } => lists::man(&folder),
         Command::Completions { shell } => prints(&lists::completions(shell)),
     };
     match result {

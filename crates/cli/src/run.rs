@@ -16,26 +16,12 @@ use crate::output::{Output, print};
 use crate::progress::Reporter;
 use crate::{Failure, Outcome};
 
-/// The record of one run; of a sweep all of them, as a comparison.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
-    let runs = run_all(args.trace.iter(), std::slice::from_ref(&args.design), &args.run)?;
-    let json = match &runs.comparison.runs[..] {
-        [] => return Err(Failure::interrupted()),
-        [run] if args.run.points().len() == 1 => {
-            serde_json::to_string_pretty(run).map_err(|error| Failure::of_run(&error))?
-        }
-        _ => runs.comparison.to_json(),
-    };
-    runs.report(&json, &args.run)
+    run_all(args.trace.iter(), std::slice::from_ref(&args.design), &args.run)?.report(&args.run)
 }
 
 pub(crate) fn compare(args: &CompareArgs) -> Result<Outcome, Failure> {
-    let runs = run_all(args.traces.iter(), &args.designs, &args.run)?;
-    if runs.comparison.runs.is_empty() {
-        return Err(Failure::interrupted());
-    }
-    let json = runs.comparison.to_json();
-    runs.report(&json, &args.run)
+    run_all(args.traces.iter(), &args.designs, &args.run)?.report(&args.run)
 }
 
 pub(crate) fn show_config(args: &RunArgs) -> Result<Outcome, Failure> {
@@ -94,9 +80,12 @@ struct Runs {
 }
 
 impl Runs {
-    fn report(&self, json: &str, args: &RunArgs) -> Result<Outcome, Failure> {
+    fn report(&self, args: &RunArgs) -> Result<Outcome, Failure> {
+        if self.comparison.runs.is_empty() {
+            return Err(Failure::interrupted());
+        }
         if let Some(output) = &self.outputs.json {
-            output.write(&format!("{json}\n"))?;
+            output.write(&format!("{}\n", self.comparison.to_json()))?;
         }
         if let Some(output) = &self.outputs.csv {
             output.write(&self.comparison.to_csv())?;
@@ -125,7 +114,7 @@ fn run_all<'a>(
     let configurations = Configurations::of(args, &variants)?;
     let reporter = Reporter::new(args.quiet);
     let sources = sources(traces, args, &config)?;
-    let mut comparison = Comparison::default();
+    let mut comparison = Comparison::of(Vec::new());
     let mut complete = true;
     for source in &sources {
         if reporter.is_interrupted() {

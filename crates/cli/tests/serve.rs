@@ -158,7 +158,8 @@ fn a_recording_replays_to_the_same_counts_on_the_command_line() {
     let mut replay = Command::new(WEARWELL);
     replay.args(["replay", "--quiet", "--design", "remap", "--config"]).arg(&config).arg("--json").arg(&json);
     assert!(replay.arg(&trace).status().unwrap().success());
-    let record: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    let record = &result["runs"][0];
     for name in ["programs_by_cause", "reads_by_cause", "erases_by_cause", "host_page_writes"] {
         assert_eq!(record[name], live[name], "{name}");
     }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wearwell::nand::FlashTiming;
 use wearwell::recovery::StepCost;
@@ -15,7 +16,7 @@ use crate::config::Config;
 use crate::steadiness::Steadiness;
 
 /// One design's run.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RunRecord {
     /// Name of the design.
     pub design: String,
@@ -110,7 +111,7 @@ pub struct RunRecord {
     pub cpu_seconds: f64,
     /// CPU time of preconditioning, seconds.
     pub precondition_cpu_seconds: f64,
-    /// Configuration as given; the resolved device is above.
+    /// The configuration with every value that the run used: it gives the same run again, on this input.
     pub config: Config,
 }
 
@@ -136,7 +137,7 @@ impl RunRecord {
 }
 
 /// A recovery that was executed: operations counted, and priced one after the other.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RecoveryRecord {
     /// All of it, without what a battery wrote.
     pub total: RecoveryCost,
@@ -147,7 +148,7 @@ pub struct RecoveryRecord {
 }
 
 /// Flash operations of a recovery or of one of its steps, and their time.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RecoveryCost {
     /// Spare areas read.
     pub spare_reads: u64,
@@ -192,7 +193,7 @@ impl RecoveryCosts {
 }
 
 /// The input of a run.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TraceRecord {
     /// File or workload specification.
     pub path: String,
@@ -211,7 +212,7 @@ pub struct TraceRecord {
 }
 
 /// What was written, in bytes: of pages a write that fills a part of one counts as a whole.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct BytesRecord {
     /// Bytes of the host's write requests.
@@ -227,12 +228,12 @@ pub struct BytesRecord {
 }
 
 /// The device of a run.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceRecord {
     /// Preset.
     pub preset: String,
-    /// Channels, dies per channel, planes per die, blocks per plane, pages per block.
-    pub layout: [u32; 5],
+    /// How flash is divided.
+    pub layout: LayoutRecord,
     /// Planes per superblock.
     pub superblock_planes: u32,
     /// Data bytes per page.
@@ -256,17 +257,32 @@ pub struct DeviceRecord {
 impl DeviceRecord {
     /// Dies of all channels.
     pub fn dies(&self) -> u32 {
-        self.layout[0] * self.layout[1]
+        self.layout.channels * self.layout.dies_per_channel
     }
 
     /// Pages that are erased together.
     pub fn block_pages(&self) -> u32 {
-        self.layout[4] * self.superblock_planes
+        self.layout.pages_per_block * self.superblock_planes
     }
 }
 
+/// Channels, dies, planes, blocks and pages of a device.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct LayoutRecord {
+    /// Channels.
+    pub channels: u32,
+    /// Dies of a channel.
+    pub dies_per_channel: u32,
+    /// Planes of a die.
+    pub planes_per_die: u32,
+    /// Blocks of a plane.
+    pub blocks_per_plane: u32,
+    /// Pages of a block.
+    pub pages_per_block: u32,
+}
+
 /// Latency distributions.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LatencyRecord {
     /// Host reads.
     pub read: Latency,
@@ -275,7 +291,7 @@ pub struct LatencyRecord {
 }
 
 /// One distribution, microseconds.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// Requests.
     pub count: u64,
@@ -312,7 +328,7 @@ impl From<LatencySummary> for Latency {
 }
 
 /// Device time.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TimeRecord {
     /// Engine.
     pub mode: String,
@@ -325,7 +341,7 @@ pub struct TimeRecord {
 }
 
 /// Wear, how long the device lasts at this rate, and what was done about it. A year has 365 days.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LifetimeRecord {
     /// Erases per block in the measured part, mean over all blocks.
@@ -372,7 +388,7 @@ pub struct LifetimeRecord {
 }
 
 /// Counters at one moment of the run.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SeriesPoint {
     /// Requests so far.
     pub requests: u64,

@@ -2,19 +2,31 @@
 
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Precondition;
 use crate::record::{Latency, RunRecord};
 
-/// Several designs on one input.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+/// Version of the JSON form of [`Comparison`]: fields are added under the same number; a field that goes or changes its meaning
+/// makes a new one.
+pub const SCHEMA_VERSION: u32 = 2;
+
+/// Several runs: designs on one input, or on several inputs and devices.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
     /// One record per design, baseline first; several inputs follow each other.
     pub runs: Vec<RunRecord>,
 }
 
 impl Comparison {
+    /// Of runs, each input's and device's baseline first.
+    pub fn of(runs: Vec<RunRecord>) -> Self {
+        Self { schema_version: SCHEMA_VERSION, runs }
+    }
+
     /// Pretty-printed JSON.
     ///
     /// # Panics

@@ -9,6 +9,7 @@
 
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::record::SeriesPoint;
@@ -21,7 +22,7 @@ const MOST_DEVIATION: f64 = 0.05;
 const MOST_SLOPE: f64 = 0.02;
 
 /// How steady the measured part was, and what it wrote there.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Steadiness {
     /// The measured part was steady to its end, from `from_request` on.

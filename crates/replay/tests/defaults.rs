@@ -188,3 +188,25 @@ proptest! {
         prop_assert!(record.programs as f64 <= record.device.physical_pages as f64 + given_back);
     }
 }
+
+/// A record's configuration has no value left open, so that the run can be repeated from it alone.
+#[test]
+fn the_recorded_configuration_gives_the_same_run_again() {
+    let cases: [(&str, &[&str]); 4] = [
+        ("page-map", &["gc.policy=d-choices", "device.over_provisioning=0.11"]),
+        ("recyclable", &["device.fit=0.9", "recycle.policy=lru"]),
+        ("geckoftl", &["precondition.mode=aged", "gc.low_blocks=5"]),
+        ("dftl", &["precondition.mode=steady", "timing.mode=event", "replay.arrival=closed"]),
+    ];
+    let load = "zipf:pages=30000,requests=40000";
+    for (design, settings) in cases {
+        let first = run(settings, load, design);
+        let again = common::measure(&first.config, &generated(load), design);
+        assert_eq!(again.config, first.config, "{design}: nothing more is worked out");
+        assert_eq!(again.device, first.device, "{design}");
+        let counts = |run: &RunRecord| {
+            (run.programs, run.reads, run.erases, run.latency_us.clone(), run.series.clone())
+        };
+        assert_eq!(counts(&again), counts(&first), "{design}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Sections of the configuration that describe content designs: what is absent follows the papers, scaled to the
 //! device.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::RecycleOptions;
@@ -19,7 +20,7 @@ const LEAST_SEGMENTS: u64 = 16;
 const LEAST_LOG_PAGES: u64 = 4;
 
 /// Reverse maps by the paper's schemes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReverseMapName {
     /// NVRAM segments grouped by superblock: Remap-SSD.
@@ -36,7 +37,7 @@ pub enum ReverseMapName {
 }
 
 /// The remap design.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches; any combination means something")]
 pub struct RemapConfig {
@@ -111,7 +112,7 @@ impl RemapConfig {
 }
 
 /// The delta design.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DeltaConfig {
     /// Entries of the table of access counts. Absent: `cache_entries`, or one for 16 logical pages.
@@ -179,7 +180,7 @@ impl DeltaConfig {
 }
 
 /// The recyclable design.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RecycleConfig {
     /// What the fingerprint store keeps.
@@ -217,7 +218,7 @@ impl Default for RecycleConfig {
 }
 
 /// Store policies by the paper's names.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecyclePolicy {
     /// Queue by recency.
@@ -231,7 +232,7 @@ pub enum RecyclePolicy {
 }
 
 /// Content of writes that come without any.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ContentConfig {
     /// A content model such as `unique` or `dup:share=0.2,theta=0.9`.

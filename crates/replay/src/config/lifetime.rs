@@ -1,12 +1,13 @@
 //! Lifetime management: which schemes may be used, and the target they are chosen and writes are throttled for.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use wearwell::content::dedup::DedupOptions;
 use wearwell::lifetime::{Choice, Configuration, EnergyModel, LifetimeOptions, SchemeKind};
 
 /// Lifetime management.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LifetimeConfig {
     /// Which schemes may be used.
@@ -35,7 +36,7 @@ impl Default for LifetimeConfig {
 }
 
 /// Configurations of lifetime management by the paper's names (IL, table I).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LifetimeSchemes {
     /// No management: the schemes of the design run always.

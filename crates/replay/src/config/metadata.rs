@@ -5,6 +5,7 @@
 //! sections concern designs with a map on flash, and of these `dftl`, `lazyftl`, `u-ftl`, `ib-ftl` and `geckoftl`. Which
 //! parts go together is the engine's business: its refusal is passed on as it is.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wearwell::design::{
     self, BlockSurvey, DftlOptions, GeckoFtlOptions, METADATA_SHARE, MappingPart, Parts, Persistence,
@@ -21,7 +22,7 @@ use super::{Config, Resolved};
 const CACHED_SHARE: u32 = 32;
 
 /// The map on flash; what is absent is the design's own.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MappingConfig {
     /// Entries of the cache. Absent: 1/32 of the logical pages.
@@ -39,7 +40,7 @@ pub struct MappingConfig {
 }
 
 /// When the page that a write replaces is called invalid, by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum IdentificationName {
     /// At once.
@@ -49,7 +50,7 @@ pub enum IdentificationName {
 }
 
 /// How the places of translation pages are known, by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DirectoryName {
     /// A table in RAM.
@@ -59,7 +60,7 @@ pub enum DirectoryName {
 }
 
 /// Page validity; what is absent is the design's own.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ValidityConfig {
     /// Where it is kept, and how.
@@ -69,7 +70,7 @@ pub struct ValidityConfig {
 }
 
 /// Stores of page validity by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ValidityName {
     /// A bitmap in RAM.
@@ -83,7 +84,7 @@ pub enum ValidityName {
 }
 
 /// Logarithmic Gecko.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GeckoConfig {
     /// Size ratio of levels (T).
@@ -101,7 +102,7 @@ impl Default for GeckoConfig {
 }
 
 /// When runs are merged, by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MergeName {
     /// All runs that a flush will affect, at once.
@@ -112,7 +113,7 @@ pub enum MergeName {
 }
 
 /// Loss of power; what is absent is the design's own.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RecoveryConfig {
     /// What makes the map survive.
@@ -134,7 +135,7 @@ impl RecoveryConfig {
 }
 
 /// What makes a map on flash survive loss of power, by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecoveryName {
     /// A battery writes what is only in RAM.
@@ -146,7 +147,7 @@ pub enum RecoveryName {
 }
 
 /// What recovery reads of each block, by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SurveyName {
     /// The spare area of every page.
@@ -166,7 +167,7 @@ impl SurveyName {
 }
 
 /// What happens to blocks of metadata, by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MetadataName {
     /// They are victims like any other.
@@ -280,7 +281,7 @@ fn inner_nodes(resolved: &Resolved) -> u32 {
 }
 
 /// The DFTL design.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DftlConfig {
     /// Entries of the cached mapping table. Absent: `mapping.cache_entries`.

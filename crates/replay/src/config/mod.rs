@@ -6,16 +6,19 @@
 //! run record in full.
 //!
 //! Here are the sections about the device and the run; `timing.rs`, `content.rs`, `metadata.rs` and `lifetime.rs` have those of
-//! the mechanisms, `read.rs` reads, `resolve.rs` works out what a run uses, `effect.rs` knows what it would ignore.
+//! the mechanisms, `read.rs` reads, `resolve.rs` works out what a run uses, `effective.rs` writes it down, `effect.rs` knows what it
+//! would ignore.
 
 mod content;
 mod effect;
+mod effective;
 mod lifetime;
 mod metadata;
 mod read;
 mod resolve;
 mod timing;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use content::{ContentConfig, DeltaConfig, RecycleConfig, RecyclePolicy, RemapConfig, ReverseMapName};
@@ -30,7 +33,7 @@ pub use resolve::Resolved;
 pub use timing::{Mode, TimingConfig};
 
 /// A configuration as written: what is absent keeps its default.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Layout, timing and capacity.
@@ -70,7 +73,7 @@ pub struct Config {
 }
 
 /// Layout, timing and capacity of the device; what is absent comes from the preset.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DeviceConfig {
     /// Name of a preset; `auto` (the default) is a small drive sized to the workload's footprint.
@@ -119,7 +122,7 @@ pub struct DeviceConfig {
 }
 
 /// What an over-provisioning ratio refers to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpareOf {
     /// (physical - logical) / logical.
@@ -130,7 +133,7 @@ pub enum SpareOf {
 }
 
 /// Garbage collection.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GcConfig {
     /// Victim policy.
@@ -150,7 +153,7 @@ pub struct GcConfig {
 }
 
 /// Victim policies by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
     /// Fewest valid pages.
@@ -171,7 +174,7 @@ pub enum Policy {
 }
 
 /// Wear leveling.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WearConfig {
     /// Open free blocks by wear.
@@ -183,7 +186,7 @@ pub struct WearConfig {
 }
 
 /// Write buffer.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BufferConfig {
     /// Pages; 0 = none.
@@ -193,7 +196,7 @@ pub struct BufferConfig {
 }
 
 /// Orders of eviction by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BufferOrder {
     /// First in, first out.
@@ -204,7 +207,7 @@ pub enum BufferOrder {
 }
 
 /// State of the device before the first measured request.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PreconditionConfig {
     /// How.
@@ -224,7 +227,7 @@ pub struct PreconditionConfig {
 }
 
 /// Ways to precondition, by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Precondition {
     /// A drive that has been in use for long: as `constructed`, or as `steady` where pools are too small for that.
@@ -245,7 +248,7 @@ pub enum Precondition {
 }
 
 /// How requests are issued.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReplayConfig {
     /// Arrival.
@@ -265,7 +268,7 @@ pub struct ReplayConfig {
 }
 
 /// Arrival disciplines by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrival {
     /// At the trace's times.
@@ -278,7 +281,7 @@ pub enum Arrival {
 }
 
 /// How trace addresses meet the device, by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Addresses {
     /// Exact if they fit and one device is used, else compact.
@@ -291,7 +294,7 @@ pub enum Addresses {
 }
 
 /// What a write-zeroes request is, by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Zeroes {
     /// A deallocation: no payload crosses the wire, and drives deallocate.

@@ -336,11 +336,16 @@ impl Config {
 }
 
 impl GcConfig {
+    /// Blocks that `d-choices` looks at.
+    pub(super) fn d(&self) -> u32 {
+        self.d.unwrap_or(10)
+    }
+
     fn victim_policy(&self) -> VictimPolicy {
         match self.policy {
             Policy::Greedy => VictimPolicy::Greedy,
             Policy::CostBenefit => VictimPolicy::CostBenefit,
-            Policy::DChoices => VictimPolicy::DChoices { d: self.d.unwrap_or(10) },
+            Policy::DChoices => VictimPolicy::DChoices { d: self.d() },
             Policy::Random => VictimPolicy::DChoices { d: 1 },
             Policy::Fifo => VictimPolicy::Fifo,
             Policy::RcGc => VictimPolicy::RecycleAware,

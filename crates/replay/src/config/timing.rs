@@ -1,12 +1,13 @@
 //! Timing: the engine, how the device schedules, and what the controller's own work takes.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use wearwell::stats::Work;
 use wearwell::timing::{ControllerWork, NVRAM_LINE_BYTES, Suspend, TimingMode, TimingOptions};
 
 /// How time is modelled.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches; any combination means something")]
 pub struct TimingConfig {
@@ -82,7 +83,7 @@ impl Default for TimingConfig {
 }
 
 /// Timing engines by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Counts only.

@@ -13,6 +13,7 @@ mod table;
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wearwell::lifetime::YEAR_S;
 use wearwell::nand::{WearFailure, WearLimit};
@@ -20,7 +21,7 @@ use wearwell::nand::{WearFailure, WearLimit};
 pub use table::table;
 
 /// How much the blocks of a drive endure, and when it has ended.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Endurance {
     /// Standard deviation of the cycles of a block, as a share of the rated cycles, which are the mean.
     pub spread: f64,
@@ -82,7 +83,7 @@ fn normal(random: &mut Xoshiro256PlusPlus) -> f64 {
 }
 
 /// Why a drive ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
     /// The stated minimum of spare blocks was reached.
@@ -94,7 +95,7 @@ pub enum End {
 }
 
 /// A moment of a drive's life.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LifePoint {
     /// Bytes that the host had written.
     pub host_bytes: u64,
@@ -109,7 +110,7 @@ pub struct LifePoint {
 }
 
 /// How worn the blocks are.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Wear {
     /// Erases of the least worn block.
     pub least: u32,
@@ -136,7 +137,7 @@ impl Wear {
 }
 
 /// The life of one drive.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Life {
     /// Seed of the blocks' limits, of the design and of content.
     pub seed: u64,
@@ -173,7 +174,7 @@ impl Life {
 }
 
 /// Lives of drives that differ in their seed only.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LifeRecord {
     /// The input.
     pub input: String,
@@ -200,7 +201,7 @@ pub struct LifeRecord {
 }
 
 /// What evens out the wear of blocks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Leveling {
     /// What the configuration says.

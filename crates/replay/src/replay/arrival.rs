@@ -31,10 +31,10 @@ impl Pace {
     pub(super) fn new(config: &ReplayConfig) -> Self {
         let depth = match config.arrival {
             Arrival::Open => usize::MAX,
-            Arrival::Closed => config.queue_depth.unwrap_or(32) as usize,
+            Arrival::Closed => config.queue_depth() as usize,
             Arrival::Think => 1,
         };
-        Self { arrival: config.arrival, depth, scale: config.time_scale.unwrap_or(1.0) }
+        Self { arrival: config.arrival, depth, scale: config.time_scale() }
     }
 
     #[inline]

@@ -220,19 +220,15 @@ impl<'a> Run<'a> {
         let seed = mix(self.plan.config.seed());
         let device = &mut self.device;
         let mut step = |done, total| on_progress(Progress { phase: Phase::Precondition, done, total });
-        let settling = config.overwrite.unwrap_or(0.1);
+        let capacities = config.overwrite();
         let flow = match config.mode {
             Precondition::Aged if config.filled == Some(true) => precondition::fill(device, &mut step)?,
             Precondition::None | Precondition::Aged => Continue(()),
             Precondition::Fill => precondition::fill(device, &mut step)?,
-            Precondition::Steady => {
-                precondition::steady(device, config.overwrite.unwrap_or(1.0), seed, &mut step)?
-            }
-            Precondition::Random => {
-                precondition::overwrite(device, config.overwrite.unwrap_or(0.0), seed, &mut step)?
-            }
-            Precondition::Constructed => precondition::constructed(device, settling, seed, &mut step)?,
-            Precondition::InUse => precondition::in_use(device, settling, seed, &mut step)?,
+            Precondition::Steady => precondition::steady(device, capacities, seed, &mut step)?,
+            Precondition::Random => precondition::overwrite(device, capacities, seed, &mut step)?,
+            Precondition::Constructed => precondition::constructed(device, capacities, seed, &mut step)?,
+            Precondition::InUse => precondition::in_use(device, capacities, seed, &mut step)?,
         };
         device.ftl_mut().forget_access_counts();
         let ended = match (flow, config.mode) {
@@ -269,7 +265,7 @@ impl<'a> Run<'a> {
             self.requests = measured;
             ended
         } else {
-            let share = self.plan.config.precondition.share.unwrap_or(0.5);
+            let share = self.plan.config.precondition.share();
             let count = (self.plan.survey.requests as f64 * share) as u64;
             self.pump(Some(count), count, Phase::Aging, on_progress)?
         };

@@ -11,8 +11,8 @@ use crate::config::{Arrival, Resolved};
 use crate::input::Requests;
 use crate::lifetime;
 use crate::record::{
-    BytesRecord, DeviceRecord, LatencyRecord, LifetimeRecord, RecoveryCosts, RecoveryRecord, RunRecord,
-    SeriesPoint, TimeRecord, TraceRecord, by_cause,
+    BytesRecord, DeviceRecord, LatencyRecord, LayoutRecord, LifetimeRecord, RecoveryCosts, RecoveryRecord,
+    RunRecord, SeriesPoint, TimeRecord, TraceRecord, by_cause,
 };
 use crate::steadiness::Steadiness;
 use crate::trace::PAGE_BYTES;
@@ -106,7 +106,7 @@ impl Run<'_> {
             peak_rss_bytes: 0,
             cpu_seconds: 0.0,
             precondition_cpu_seconds: 0.0,
-            config: self.plan.config.clone(),
+            config: self.plan.config.effective(&self.plan.resolved),
         }
     }
 
@@ -149,13 +149,13 @@ impl Run<'_> {
             &self.plan.resolved;
         DeviceRecord {
             preset: preset.clone(),
-            layout: [
-                geometry.channels,
-                geometry.dies_per_channel,
-                geometry.planes_per_die,
-                geometry.blocks_per_plane,
-                geometry.pages_per_block,
-            ],
+            layout: LayoutRecord {
+                channels: geometry.channels,
+                dies_per_channel: geometry.dies_per_channel,
+                planes_per_die: geometry.planes_per_die,
+                blocks_per_plane: geometry.blocks_per_plane,
+                pages_per_block: geometry.pages_per_block,
+            },
             superblock_planes: geometry.superblock_planes,
             page_bytes: geometry.page_bytes,
             physical_pages: geometry.pages(),
@@ -208,7 +208,7 @@ impl Run<'_> {
     /// The time that the measured part took: the trace's times `replay.time_scale`, or the device's where arrival depends
     /// on completions. Writes that are not paid for yet take the time until the next one could start.
     fn elapsed_s(&self) -> f64 {
-        let arrivals_s = self.duration_s() * self.plan.config.replay.time_scale.unwrap_or(1.0);
+        let arrivals_s = self.duration_s() * self.plan.config.replay.time_scale();
         let Some(timing) = &self.timing else { return arrivals_s };
         if self.plan.config.replay.arrival == Arrival::Open {
             return arrivals_s;
@@ -275,7 +275,7 @@ impl Run<'_> {
     /// Requests at the trace's times that the drive could not keep up with.
     fn note_of_overload(&self) -> Option<String> {
         let device_s = self.timing.as_ref()?.now_ns() as f64 / 1e9;
-        let arrivals_s = self.duration_s() * self.plan.config.replay.time_scale.unwrap_or(1.0);
+        let arrivals_s = self.duration_s() * self.plan.config.replay.time_scale();
         let is_open = self.plan.config.replay.arrival == Arrival::Open;
         (is_open && device_s > 1.1 * arrivals_s + 0.1).then(|| {
             format!(

@@ -1,0 +1,100 @@
+//! What programs are told about results: the published JSON Schema is the one of today's records, and records follow it.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+fn printed(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&printed(arguments)).unwrap()
+}
+
+/// The schema that a reference stands for; the others are what they are. `null` beside another type is left away.
+fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    if let Some(path) = schema["$ref"].as_str() {
+        return resolved(root, root.pointer(path.trim_start_matches('#')).unwrap());
+    }
+    let not_null = |choices: &'a Value| {
+        choices.as_array().and_then(|all| all.iter().find(|choice| choice["type"] != "null"))
+    };
+    not_null(&schema["anyOf"]).map_or(schema, |choice| resolved(root, choice))
+}
+
+fn may_be(schema: &Value, kind: &str) -> bool {
+    schema["type"] == kind || schema["type"].as_array().is_some_and(|kinds| kinds.iter().any(|k| k == kind))
+}
+
+/// Every field of `value` has a description in `schema`, and every field that is required is there.
+fn follows(root: &Value, schema: &Value, value: &Value, at: &str) {
+    let schema = resolved(root, schema);
+    match value {
+        Value::Object(fields) if schema["properties"].is_object() => {
+            for (name, field) in fields {
+                let known = &schema["properties"][name];
+                assert!(known.is_object(), "{at}.{name} is not in the schema");
+                let is_described = known["description"].is_string() || known["$ref"].is_string();
+                assert!(is_described, "{at}.{name} has no description");
+                follows(root, known, field, &format!("{at}.{name}"));
+            }
+            for name in schema["required"].as_array().into_iter().flatten() {
+                assert!(fields.contains_key(name.as_str().unwrap()), "{at} lacks {name}");
+            }
+        }
+        Value::Object(fields) => {
+            fields.iter().for_each(|(name, field)| {
+                follows(root, &schema["additionalProperties"], field, &format!("{at}.{name}"));
+            });
+        }
+        Value::Array(items) => items.iter().for_each(|item| follows(root, &schema["items"], item, at)),
+        Value::Null => {}
+        Value::Bool(_) => assert!(may_be(schema, "boolean"), "{at}"),
+        Value::Number(_) => assert!(may_be(schema, "integer") || may_be(schema, "number"), "{at}"),
+        // A name of a closed set has a constant for each.
+        Value::String(_) => assert!(may_be(schema, "string") || schema["oneOf"].is_array(), "{at}"),
+    }
+}
+
+/// Renewed by `wearwell schema > docs/schema/runs.json`, and likewise for the others.
+#[test]
+fn the_published_schemas_are_todays() {
+    for of in ["runs", "lives", "config"] {
+        let path = format!("{}/../../docs/schema/{of}.json", env!("CARGO_MANIFEST_DIR"));
+        let published = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(published == printed(&["schema", of]), "renew it: wearwell schema {of} > docs/schema/{of}.json");
+    }
+}
+
+#[test]
+fn results_follow_the_schema() {
+    let schema = json(&["schema"]);
+    let load = "uniform:pages=3000,requests=9000,read=0.3,rate=1000";
+    let designs = ["--designs", "page-map,recyclable,geckoftl,integrated"];
+    let mut timed = vec!["compare", "--workload", load, "--timing", "event", "--json", "-"];
+    timed.extend(designs);
+    follows(&schema, &schema, &json(&timed), "result");
+    let recovered = ["replay", "--workload", load, "--design", "geckoftl", "--json", "-"];
+    follows(&schema, &schema, &json(&[&recovered[..], &["--set", "recovery.after_run=true"]].concat()), "result");
+}
+
+#[test]
+fn a_manual_page_is_there_for_every_command() {
+    let folder = tempfile::tempdir().unwrap();
+    printed(&["man", folder.path().to_str().unwrap()]);
+    for page in ["wearwell.1", "wearwell-replay.1", "wearwell-trace-convert.1"] {
+        let text = std::fs::read_to_string(folder.path().join(page)).unwrap();
+        assert!(text.contains(".TH") && text.contains("SYNOPSIS"), "{page}");
+    }
+}
+
+#[test]
+fn names_are_completed() {
+    let script = printed(&["completions", "bash"]);
+    for name in ["geckoftl", "tlc-1t", "d-choices", "in-use", "timeline"] {
+        assert!(script.contains(name), "{name}");
+    }
+}

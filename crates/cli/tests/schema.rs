@@ -65,7 +65,10 @@ fn the_published_schemas_are_todays() {
     for of in ["runs", "lives", "config"] {
         let path = format!("{}/../../docs/schema/{of}.json", env!("CARGO_MANIFEST_DIR"));
         let published = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(published == printed(&["schema", of]), "renew it: wearwell schema {of} > docs/schema/{of}.json");
+        assert!(
+            published == printed(&["schema", of]),
+            "renew it: wearwell schema {of} > docs/schema/{of}.json"
+        );
     }
 }
 
@@ -78,7 +81,12 @@ fn results_follow_the_schema() {
     timed.extend(designs);
     follows(&schema, &schema, &json(&timed), "result");
     let recovered = ["replay", "--workload", load, "--design", "geckoftl", "--json", "-"];
-    follows(&schema, &schema, &json(&[&recovered[..], &["--set", "recovery.after_run=true"]].concat()), "result");
+    follows(
+        &schema,
+        &schema,
+        &json(&[&recovered[..], &["--set", "recovery.after_run=true"]].concat()),
+        "result",
+    );
 }
 
 #[test]

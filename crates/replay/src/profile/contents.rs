@@ -38,7 +38,7 @@ pub struct ContentFigures {
 struct Entry {
     seen: u32,
     compressed_bytes: u16,
-    /// Distinct contents of the sample before this one.
+    /// Distinct contents before this one, estimated by the sample of that time.
     ordinal: u32,
 }
 
@@ -80,7 +80,8 @@ impl Contents {
             }
         }
         let ordinal = self.ordinals;
-        self.ordinals = self.ordinals.saturating_add(1);
+        let weight = u32::try_from(self.sample.one_of).unwrap_or(u32::MAX);
+        self.ordinals = self.ordinals.saturating_add(weight);
         self.entries.insert(content.0, Entry { seen: 1, compressed_bytes: compressed_bytes(), ordinal });
     }
 
@@ -141,7 +142,8 @@ impl Contents {
             inside as f64 >= 0.99 * total as f64
         });
         let pool = last.map_or(1, |&(ordinal, _)| u64::from(ordinal) + 1);
+        let inside = self.entries.values().filter(|entry| u64::from(entry.ordinal) < pool).count();
         let counts: Vec<u32> = repeated.iter().map(|&(_, times)| times).collect();
-        (collision_theta(&counts, pool), pool * self.sample.one_of)
+        (collision_theta(&counts, inside as u64), pool)
     }
 }

@@ -66,15 +66,18 @@ pub(super) fn workload_line(
         _ => "uniform:".to_owned(),
     };
     let pages = traffic.footprint_pages.max(1);
-    let _ = write!(line, "pages={pages},requests={}", traffic.requests);
-    let read = traffic.read_share * (1.0 - traffic.trim_share);
-    let _ = write!(line, ",read={read:.4}");
-    if traffic.trim_share > 0.0 {
-        let _ = write!(line, ",trim={:.4}", traffic.trim_share);
+    // A generator sends reads, writes and trims.
+    let requests = traffic.requests - traffic.flushes;
+    let trim = traffic.trim_share * traffic.requests as f64 / requests.max(1) as f64;
+    let read = traffic.read_share * (1.0 - trim);
+    let _ = write!(line, "pages={pages},requests={requests},read={read:.4}");
+    if trim > 0.0 {
+        let _ = write!(line, ",trim={trim:.4}");
     }
     let sizes: Vec<String> = traffic
         .sizes
         .iter()
+        .chain(&traffic.other_sizes)
         .filter(|size| size.pages <= pages.min(1 << 16) && size.share >= 1e-4)
         .map(|size| format!("{}:{:.4}", size.pages, size.share))
         .collect();
@@ -91,7 +94,7 @@ pub(super) fn workload_line(
         let _ = write!(line, ",partial={:.4}", traffic.partial_share);
     }
     if traffic.duration_s > 0.0 {
-        let rate = (traffic.requests as f64 / traffic.duration_s).clamp(0.001, 1e9);
+        let rate = (requests as f64 / traffic.duration_s).clamp(0.001, 1e9);
         let _ = write!(line, ",arrival=poisson,rate={rate:.3}");
     }
     if let Some(content) = content {

@@ -85,11 +85,10 @@ impl Profile {
             ];
             let shown: Vec<String> = quantiles.iter().flatten().map(|pages| grouped(*pages, 0)).collect();
             if !shown.is_empty() {
-                row("written again after, pages: quartiles,", String::new());
-                row("  99 %", shown.join(" / "));
+                row("again after, pages: 25/50/75/99 %", shown.join(" / "));
             }
             if let Some(seconds) = rewrites.interval_p50_s {
-                row("written again after, s: median", grouped(seconds, 3));
+                row("again after, s: median", grouped(seconds, 3));
             }
         }
         if let Some(skew) = &self.skew {

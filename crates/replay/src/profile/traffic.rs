@@ -32,6 +32,8 @@ pub struct TrafficFigures {
     pub read_mean_bytes: f64,
     /// The commonest sizes of reads and writes in pages touched, with their shares.
     pub sizes: Vec<SizeShare>,
+    /// The mean of all other sizes, and their share.
+    pub other_sizes: Option<SizeShare>,
     /// Reads and writes that start or end inside a page.
     pub partial_share: f64,
     /// Reads and writes without length.
@@ -134,6 +136,7 @@ impl Traffic {
 
     pub(super) fn figures(&self, footprint_pages: u64, written_pages: u64) -> TrafficFigures {
         let transfers = self.reads.requests + self.writes.requests;
+        let (sizes, other_sizes) = self.commonest_sizes();
         TrafficFigures {
             requests: self.requests,
             read_share: share(self.reads.requests, transfers),
@@ -144,7 +147,8 @@ impl Traffic {
             bytes_read: self.reads.bytes,
             write_mean_bytes: self.writes.mean_bytes(),
             read_mean_bytes: self.reads.mean_bytes(),
-            sizes: self.commonest_sizes(),
+            sizes,
+            other_sizes,
             partial_share: share(self.partial, transfers),
             empty_requests: self.empty,
             sequential_write_share: share(self.writes.sequential, self.writes.requests),
@@ -156,12 +160,16 @@ impl Traffic {
         }
     }
 
-    fn commonest_sizes(&self) -> Vec<SizeShare> {
+    fn commonest_sizes(&self) -> (Vec<SizeShare>, Option<SizeShare>) {
         let total: u64 = self.sizes.values().sum();
         let mut sizes: Vec<(u64, u64)> = self.sizes.iter().map(|(&pages, &count)| (pages, count)).collect();
         sizes.sort_by_key(|&(pages, count)| (u64::MAX - count, pages));
-        sizes.truncate(SIZES_LISTED);
-        sizes.into_iter().map(|(pages, count)| SizeShare { pages, share: share(count, total) }).collect()
+        let others = sizes.split_off(sizes.len().min(SIZES_LISTED));
+        let of = |(pages, count)| SizeShare { pages, share: share(count, total) };
+        let count: u64 = others.iter().map(|other| other.1).sum();
+        let pages: u64 = others.iter().map(|other| other.0 * other.1).sum();
+        let mean = (count > 0).then(|| of(((pages + count / 2) / count, count)));
+        (sizes.into_iter().map(of).collect(), mean)
     }
 }
 

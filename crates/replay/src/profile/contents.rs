@@ -8,7 +8,7 @@ use wearwell::content::{Descriptor, Fingerprint};
 
 use super::distribution::{SizeShares, Sizes};
 use super::sample::{GROUPS, Sample, error_of, group};
-use super::skew::collision_theta;
+use super::skew::growing_theta;
 
 /// What is known of the contents of pages.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
@@ -50,11 +50,21 @@ pub(super) struct Contents {
     pages: u64,
     zero: u64,
     ordinals: u32,
+    /// Repetitions by the octave of distinct contents at that time.
+    repeats: [u64; 32],
 }
 
 impl Contents {
     pub(super) fn new(sample: Sample, entries_max: usize) -> Self {
-        Self { entries: FxHashMap::default(), sample, entries_max, pages: 0, zero: 0, ordinals: 0 }
+        Self {
+            entries: FxHashMap::default(),
+            sample,
+            entries_max,
+            pages: 0,
+            zero: 0,
+            ordinals: 0,
+            repeats: [0; 32],
+        }
     }
 
     /// Counts a page; its compressed size is asked for where the content is new and in the sample.
@@ -69,6 +79,7 @@ impl Contents {
         }
         if let Some(entry) = self.entries.get_mut(&content.0) {
             entry.seen = entry.seen.saturating_add(1);
+            self.repeats[self.ordinals.max(1).ilog2() as usize] += self.sample.one_of;
             return;
         }
         if self.entries.len() == self.entries_max {
@@ -144,6 +155,18 @@ impl Contents {
         let pool = last.map_or(1, |&(ordinal, _)| u64::from(ordinal) + 1);
         let inside = self.entries.values().filter(|entry| u64::from(entry.ordinal) < pool).count();
         let counts: Vec<u32> = repeated.iter().map(|&(_, times)| times).collect();
-        (collision_theta(&counts, inside as u64), pool)
+        (growing_theta(&counts, &self.stages(pool, inside as u64)), pool)
+    }
+
+    /// How many contents of the sample could be repeated, and by which share of the repetitions. In steps of two, as the
+    /// content model extends its popularity.
+    fn stages(&self, pool: u64, inside: u64) -> Vec<(u64, f64)> {
+        let total: u64 = self.repeats.iter().sum();
+        let of = |(octave, &count): (usize, &u64)| {
+            let contents = if 2 << octave > pool { pool } else { 1_u64 << octave };
+            let sampled = (contents as f64 * inside as f64 / pool as f64).ceil() as u64;
+            (sampled.max(1), count as f64 / total as f64)
+        };
+        self.repeats.iter().enumerate().filter(|(_, count)| **count > 0).map(of).collect()
     }
 }

@@ -10,23 +10,40 @@ const THETA_MAX: f64 = 2.0;
 /// The exponent of a zipf law over `items` whose draws coincide as often as these counts say. Items that were never
 /// drawn need not be listed.
 pub(super) fn collision_theta(counts: &[u32], items: u64) -> f64 {
+    growing_theta(counts, &[(items, 1.0)])
+}
+
+/// The same where the items become more on the way: with each of the `stages` a share of the draws goes to the first so
+/// many items. Two draws of different stages coincide among the items of the smaller one.
+pub(super) fn growing_theta(counts: &[u32], stages: &[(u64, f64)]) -> f64 {
     let draws: f64 = counts.iter().map(|&count| f64::from(count)).sum();
     let pairs: f64 = counts.iter().map(|&count| f64::from(count) * (f64::from(count) - 1.0)).sum();
-    if draws < 2.0 || items < 2 {
+    if draws < 2.0 || stages.iter().all(|&(items, _)| items < 2) {
         return 0.0;
     }
     let coincide = pairs / (draws * (draws - 1.0));
-    let of_theta = |theta: f64| harmonic(items, 2.0 * theta) / harmonic(items, theta).powi(2);
     let (mut low, mut high) = (0.0, THETA_MAX);
     for _ in 0..40 {
         let middle = f64::midpoint(low, high);
-        if of_theta(middle) < coincide {
+        if coincidence(middle, stages) < coincide {
             low = middle;
         } else {
             high = middle;
         }
     }
     f64::midpoint(low, high)
+}
+
+/// Probability that two draws hit the same item.
+fn coincidence(theta: f64, stages: &[(u64, f64)]) -> f64 {
+    let sums: Vec<(f64, f64, f64)> = stages
+        .iter()
+        .map(|&(items, share)| (share / harmonic(items, theta), harmonic(items, 2.0 * theta), items as f64))
+        .collect();
+    let with = |one: &(f64, f64, f64), other: &(f64, f64, f64)| {
+        one.0 * other.0 * if one.2 < other.2 { one.1 } else { other.1 }
+    };
+    sums.iter().map(|one| sums.iter().map(|other| with(one, other)).sum::<f64>()).sum()
 }
 
 /// The sum of `k^-theta` for `k` from 1 to `items`: a thousand terms, and an integral for the others.

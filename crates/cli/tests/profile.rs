@@ -101,7 +101,7 @@ fn the_content_line_gives_back_the_model() {
 fn a_replay_with_the_content_line_counts_the_same() {
     let replay = |workload: &str, design: &str, count: &str| {
         let run = json_of(&["replay", "--workload", workload, "--design", design]);
-        number(&run, &format!("/writes_by_form/{count}"))
+        number(&run, &format!("/runs/0/writes_by_form/{count}"))
     };
     let original = format!("{WORKLOAD}+dup:share=0.3,compress=0.4");
     let profile = json_of(&["profile", "--workload", &original]);

@@ -50,6 +50,8 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Watch a device that is served
     Top(TopArgs),
+    /// Tell what deduplication, compression and delta encoding find in a trace, a directory or a disk image
+    Profile(ProfileArgs),
     /// Look at or convert traces
     Trace {
         #[command(subcommand)]
@@ -232,6 +234,33 @@ pub(crate) struct ReproduceArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) summary: Option<PathBuf>,
     /// No summary, no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct ProfileArgs {
+    /// Traces (any readable format, pipes, - for standard input), directories, disk images or any files
+    #[arg(required_unless_present = "workload", conflicts_with = "workload")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Generated workload instead (see `wearwell workloads`)
+    #[arg(long, value_name = "SPEC", conflicts_with_all = ["against", "files"])]
+    pub(crate) workload: Option<String>,
+    /// Old version of the one file or directory that is profiled: what differs between the two
+    #[arg(long, value_name = "OLD")]
+    pub(crate) against: Option<PathBuf>,
+    /// Take files as they are, also those that are traces
+    #[arg(long)]
+    pub(crate) files: bool,
+    /// Look at one of N pages and contents; the table says the standard errors [default: all, while memory is below 1 GB]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) sample: u64,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Write the profile as JSON (`-` = standard output): an object, or a list of them for several paths
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// No table, no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }

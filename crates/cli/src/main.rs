@@ -13,6 +13,7 @@ mod jobs;
 mod life;
 mod lists;
 mod output;
+mod profile;
 mod progress;
 mod reproduce;
 mod run;
@@ -68,6 +69,11 @@ impl Failure {
         Self { message: "none of the inputs could be replayed".into(), status: 1 }
     }
 
+    /// None of several inputs could be profiled; each was named.
+    pub(crate) fn of_profiles() -> Self {
+        Self { message: "none of the inputs could be profiled".into(), status: 1 }
+    }
+
     /// Whether the command line is to blame.
     pub(crate) fn is_of_usage(&self) -> bool {
         self.status == 2
@@ -92,6 +98,7 @@ fn main() -> ExitCode {
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Top(args) => top::top(&args),
+        Command::Profile(args) => profile::profile(&args),
         Command::Trace { command } => trace::trace(&command),
         Command::Create(args) => image::create(&args),
         Command::Check { directory } => return image::check(&directory),

@@ -80,6 +80,37 @@ impl Reporter {
         }
     }
 
+    /// A callback for an input that is read once, with what was read of how much (0: not known) in `unit`.
+    pub(crate) fn of_reading(
+        &self,
+        name: &str,
+        unit: &'static str,
+    ) -> impl FnMut(u64, u64) -> ControlFlow<()> + use<> {
+        let bar = self.bar(name);
+        let mut last_line = Instant::now();
+        let (style, name, interrupted) = (self.style, name.to_owned(), Arc::clone(&self.interrupted));
+        move |done, total| {
+            match style {
+                Style::Bar => {
+                    bar.set_message(format!("{done} {unit}"));
+                    bar.set_length(total.max(done));
+                    bar.set_position(done);
+                }
+                Style::Lines if last_line.elapsed() >= PLAIN_LINE_EVERY => {
+                    last_line = Instant::now();
+                    let of = if total > 0 { format!(" of {total}") } else { String::new() };
+                    eprintln!("{name}: {done}{of} {unit}");
+                }
+                Style::Quiet | Style::Lines => {}
+            }
+            if interrupted.load(Ordering::Relaxed) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        }
+    }
+
     fn bar(&self, design: &str) -> ProgressBar {
         let target = if self.style == Style::Bar {
             ProgressDrawTarget::stderr_with_hz(5)

@@ -130,6 +130,12 @@ fn rows(info: &TraceInfo) -> Vec<(&'static str, String)> {
         ]),
         None => rows.push(("content", "not in the trace".to_owned())),
     }
+    let oddities = [
+        ("times that run backwards", info.unsorted_times),
+        ("requests without length", info.empty_requests),
+        ("parts of sectors", info.sub_sector_requests),
+    ];
+    rows.extend(oddities.into_iter().filter(|odd| odd.1 > 0).map(|(name, n)| (name, count(n))));
     rows.extend(info.sha256.iter().map(|sha256| ("sha256", sha256.clone())));
     rows.extend(info.damage.iter().map(|damage| ("DAMAGED", damage.clone())));
     rows

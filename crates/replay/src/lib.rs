@@ -10,6 +10,7 @@ pub mod life;
 mod lifetime;
 pub mod precondition;
 pub mod process;
+pub mod profile;
 pub mod record;
 pub mod replay;
 pub mod report;

@@ -2,6 +2,8 @@
 //!
 //! There are more private formats than readers will ever exist for, and most of them are a time, an operation, an
 //! address and a length in some order and unit. Columns count from 1. A first line that names the columns is skipped.
+//! Logs of fio with `log_offset=1` are such a text (time in ms, value, direction 0/1/2, bytes, offset, priority: fio's
+//! manual, "Log File Formats"): `t=1,op=3,offset=5,length=4,unit=ms,read=0,write=1,trim=2`.
 
 use std::str::FromStr;
 
@@ -23,9 +25,10 @@ pub struct Columns {
     /// Bytes that addresses and lengths count in.
     address_bytes: u64,
     separator: Separator,
-    /// Words for a write and a read beside the usual ones, e.g. `0` and `1`.
+    /// Words for a write, a read and a trim beside the usual ones, e.g. `0` and `1`.
     write: Option<String>,
     read: Option<String>,
+    trim: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +40,7 @@ enum Separator {
 }
 
 const KEYS: &str = "t, op, offset, length, device (columns from 1), unit (s, ms, us or ns), addresses (bytes or sectors), \
-                    separator (comma, semicolon, tab or blank), write, read (the word in column op)";
+                    separator (comma, semicolon, tab or blank), write, read, trim (the word in column op)";
 
 /// Why a description of columns is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -61,6 +64,7 @@ impl FromStr for Columns {
             separator: Separator::Comma,
             write: None,
             read: None,
+            trim: None,
         };
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let Some((key, value)) = part.split_once('=') else {
@@ -77,6 +81,7 @@ impl FromStr for Columns {
                 "separator" => columns.separator = separator(value)?,
                 "write" => columns.write = Some(value.to_owned()),
                 "read" => columns.read = Some(value.to_owned()),
+                "trim" => columns.trim = Some(value.to_owned()),
                 _ => return refuse(format!("there is no key `{key}`")),
             }
         }
@@ -161,12 +166,15 @@ impl Columns {
         if is(&self.read) {
             return Ok(Op::Read);
         }
+        if is(&self.trim) {
+            return Ok(Op::Trim);
+        }
         match field.text.to_ascii_lowercase().as_slice() {
             b"r" | b"read" => Ok(Op::Read),
             b"w" | b"write" => Ok(Op::Write),
             b"t" | b"d" | b"trim" | b"discard" | b"unmap" => Ok(Op::Trim),
             b"f" | b"flush" => Ok(Op::Flush),
-            _ => field.bad("R, W, T (trim) or F (flush), or the words said with write= and read="),
+            _ => field.bad("R, W, T (trim) or F (flush), or the words said with write=, read= and trim="),
         }
     }
 }

@@ -42,6 +42,13 @@ impl Columns {
     }
 }
 
+impl Csv {
+    /// Whether a file that begins with this line is ours, whatever follows: a bad line in it is then named.
+    pub(crate) fn begins_with(line: &[u8]) -> bool {
+        Columns::of(line).is_ok()
+    }
+}
+
 impl LineFormat for Csv {
     const FORMAT: Format = Format::Csv;
 

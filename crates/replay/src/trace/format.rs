@@ -192,9 +192,12 @@ fn sample(head: &[u8], complete: bool) -> Vec<&[u8]> {
 }
 
 fn text_candidates(lines: &[&[u8]], options: &OpenOptions) -> Vec<Format> {
+    if lines.first().is_some_and(|line| Csv::begins_with(line)) {
+        // Our header is known word by word; to other formats it would be any line that names columns.
+        return vec![Format::Csv];
+    }
     let action = options.action;
     let answers = [
-        (Format::Csv, reads(Csv::default(), lines)),
         (Format::Capture, reads(Capture::default(), lines)),
         (Format::Fiu, reads(Fiu::default(), lines)),
         (Format::Blkparse, reads(Blkparse::new(action), lines)),
@@ -209,10 +212,6 @@ fn text_candidates(lines: &[&[u8]], options: &OpenOptions) -> Vec<Format> {
         (Format::Wiscsee, reads(Wiscsee { action }, lines)),
         (Format::Systor, reads(Systor::default(), lines)),
     ];
-    if let (Format::Csv, true) = answers[0] {
-        // Our header is known word by word; to other formats it would be any line that names columns.
-        return vec![Format::Csv];
-    }
     answers.into_iter().filter_map(|(format, fits)| fits.then_some(format)).collect()
 }
 

@@ -16,7 +16,7 @@ use wearwell::address::RemapMode;
 use wearwell::content::Fingerprint;
 
 use super::chunk::{ChunkId, mask, numbers};
-use super::{Format, Op, OpenOptions, PAGE_BYTES, Request, TraceError, TraceReader, open};
+use super::{Format, Op, OpenOptions, PAGE_BYTES, Request, SECTOR_BYTES, TraceError, TraceReader, open};
 
 /// A number for each kind of request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -104,6 +104,15 @@ pub struct TraceInfo {
     pub max_end_bytes: u64,
     /// Distinct device numbers.
     pub devices: u64,
+    /// Requests whose time lies before that of the request before them.
+    #[serde(default)]
+    pub unsorted_times: u64,
+    /// Reads, writes, trims and zeroings without length: they do nothing.
+    #[serde(default)]
+    pub empty_requests: u64,
+    /// Reads and writes that do not begin and end at sectors of 512 bytes: they count as the whole sectors.
+    #[serde(default)]
+    pub sub_sector_requests: u64,
     /// Lines or records that were refused and skipped.
     pub rejected: u64,
     /// Messages about the first of them.
@@ -199,6 +208,10 @@ struct Count {
     silent: u64,
     zero: u64,
     duration_ns: u64,
+    before_ns: u64,
+    unsorted: u64,
+    empty: u64,
+    sub_sector: u64,
     max_end_bytes: u64,
 }
 
@@ -208,6 +221,11 @@ impl Count {
         *self.requests.of(request.op) += 1;
         *self.pages.of(request.op) += pages.end - pages.start;
         self.duration_ns = self.duration_ns.max(request.time_ns);
+        self.unsorted += u64::from(request.time_ns < self.before_ns);
+        self.before_ns = request.time_ns;
+        self.empty += u64::from(request.len_bytes == 0 && !matches!(request.op, Op::Flush | Op::Phase));
+        let is_whole_sectors = (request.offset_bytes | request.len_bytes).is_multiple_of(SECTOR_BYTES);
+        self.sub_sector += u64::from(matches!(request.op, Op::Read | Op::Write) && !is_whole_sectors);
         if !matches!(request.op, Op::Flush | Op::Phase) {
             self.devices.insert(request.device);
         }
@@ -335,6 +353,9 @@ impl Count {
             duration_ns: self.duration_ns,
             max_end_bytes: self.max_end_bytes,
             devices: self.devices.len() as u64,
+            unsorted_times: self.unsorted,
+            empty_requests: self.empty,
+            sub_sector_requests: self.sub_sector,
             rejected: reader.rejected().count,
             rejected_first: reader.rejected().first.clone(),
             damage,

@@ -123,6 +123,10 @@ impl OpenOptions {
 /// cannot be told, [`TraceError::NeedsOption`] if the format needs an option.
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn TraceReader>, TraceError> {
     let open_error = |source| TraceError::Open { file: options.name_of(path), source };
+    if path.is_dir() {
+        let message = "is a directory: name the trace in it (of a capture the .ops file)";
+        return Err(open_error(std::io::Error::new(std::io::ErrorKind::IsADirectory, message)));
+    }
     let file = File::open(path).map_err(open_error)?;
     let sidecars = || Sidecars::beside(path, options).map_err(open_error);
     open_with(file, options.name_of(path), options, sidecars)

@@ -1,0 +1,105 @@
+//! What users have as inputs: pipes, columns of their own, odd and wrong files. Each case ends with a figure or a sentence.
+
+use std::fs;
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+const HEADER: &str = "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes\n";
+const FIO_LOG: &str = "0, 12, 1, 4096, 8192, 0\n1, 12, 0, 4096, 8192, 0\n2, 9, 2, 4096, 12288, 0\n";
+const FIO_COLUMNS: &str = "t=1,op=3,offset=5,length=4,unit=ms,read=0,write=1,trim=2";
+
+fn wearwell(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap()
+}
+
+fn info_of(arguments: &[&str]) -> Value {
+    let output = wearwell(&[&["trace", "info", "--json"], arguments].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A file in a folder of its own.
+struct Fixture(tempfile::TempDir, String);
+
+impl Fixture {
+    fn new(name: &str, text: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        let path = path.to_str().unwrap().to_owned();
+        Self(folder, path)
+    }
+}
+
+#[track_caller]
+fn is_refused(arguments: &[&str], parts: &[&str]) {
+    let output = wearwell(arguments);
+    let sentence = String::from_utf8(output.stderr).unwrap();
+    assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {sentence}");
+    for part in parts {
+        assert!(sentence.contains(part), "`{part}` is missing in: {sentence}");
+    }
+}
+
+#[test]
+fn a_bad_second_line_of_our_csv_is_named() {
+    let file = Fixture::new("bad.csv", &format!("{HEADER}0,write,0,4096,0,,\n"));
+    is_refused(&["trace", "info", &file.1], &["line 2", "R, W, T"]);
+}
+
+#[test]
+fn a_directory_is_refused_with_a_sentence() {
+    let file = Fixture::new("x.ops", "");
+    is_refused(&["replay", file.0.path().to_str().unwrap()], &["is a directory", ".ops"]);
+}
+
+#[test]
+fn a_trace_without_requests_is_refused() {
+    let file = Fixture::new("none.csv", HEADER);
+    is_refused(&["replay", &file.1], &["no request"]);
+}
+
+#[test]
+fn unsorted_times_empty_requests_and_parts_of_sectors_are_counted() {
+    let rows = "5,W,0,4096,0,,\n9,W,0,3,0,,\n1,W,4096,0,0,,\n7,W,512,512,0,,\n6,R,0,512,0,,\n";
+    let file = Fixture::new("odd.csv", &format!("{HEADER}{rows}"));
+    let info = info_of(&[&file.1]);
+    assert_eq!(info["unsorted_times"], 2);
+    assert_eq!(info["empty_requests"], 1);
+    assert_eq!(info["sub_sector_requests"], 1);
+}
+
+#[test]
+fn a_fio_log_with_offsets_is_read_by_its_columns() {
+    let file = Fixture::new("fio_lat.log", FIO_LOG);
+    let info = info_of(&["--columns", FIO_COLUMNS, &file.1]);
+    for (op, count) in [("read", 1), ("write", 1), ("trim", 1)] {
+        assert_eq!(info["requests"][op], count, "{op}");
+    }
+    assert_eq!(info["duration_ns"], 2_000_000);
+    assert_eq!(info["max_end_bytes"], 12288);
+}
+
+#[test]
+fn standard_input_is_read_like_the_file() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_wearwell"))
+        .args(["trace", "info", "--json", "--columns", FIO_COLUMNS, "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(FIO_LOG.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let info: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let file = Fixture::new("fio_lat.log", FIO_LOG);
+    assert_eq!(info, info_of(&["--columns", FIO_COLUMNS, &file.1]));
+}
+
+#[test]
+fn several_traces_are_one_json_document() {
+    let file = Fixture::new("one.csv", &format!("{HEADER}0,W,0,4096,0,,\n"));
+    let infos = info_of(&[&file.1, &file.1]);
+    assert_eq!(infos.as_array().map(Vec::len), Some(2));
+}

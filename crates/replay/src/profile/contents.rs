@@ -1,0 +1,172 @@
+//! How often each content occurs and how far it compresses.
+//!
+//! Everything is derived at the end from one table with an entry per content of the sample, so that a sample that has to
+//! shrink on the way stays consistent. Memory: 25 bytes per entry, at a load of at least 7/16.
+
+use rustc_hash::FxHashMap;
+use wearwell::content::{Descriptor, Fingerprint};
+
+use super::distribution::{SizeShares, Sizes};
+use super::sample::{GROUPS, Sample, error_of, group};
+use super::skew::growing_theta;
+
+/// What is known of the contents of pages.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct ContentFigures {
+    /// Pages whose content is known, zero pages among them.
+    pub pages: u64,
+    /// Share of zero pages.
+    pub zero_share: f64,
+    /// Share of pages, zero pages apart, whose content was seen before, of all pages.
+    pub duplicate_share: f64,
+    /// Standard error of `duplicate_share`; 0 without sampling.
+    pub duplicate_share_error: f64,
+    /// Distinct contents, the zero page apart; scaled up if sampled.
+    pub distinct: u64,
+    /// Popularity of the contents that repeat: exponent of a zipf law.
+    pub duplicate_theta: f64,
+    /// Contents, from the first on, among which those lie that are repeated.
+    pub duplicate_pool: u64,
+    /// Sizes after compression of each page by itself (LZ4), zero pages apart, each page as often as it occurs.
+    pub compressed: Option<SizeShares>,
+    /// Standard error of the mean of `compressed`; 0 without sampling.
+    pub compressed_mean_error: f64,
+    /// The same, each distinct content once: what is left to compress after deduplication.
+    pub compressed_distinct_mean: Option<f64>,
+}
+
+struct Entry {
+    seen: u32,
+    compressed_bytes: u16,
+    /// Distinct contents before this one, estimated by the sample of that time.
+    ordinal: u32,
+}
+
+/// The contents of a sample.
+pub(super) struct Contents {
+    entries: FxHashMap<u64, Entry>,
+    pub(super) sample: Sample,
+    entries_max: usize,
+    pages: u64,
+    zero: u64,
+    ordinals: u32,
+    /// Repetitions by the octave of distinct contents at that time.
+    repeats: [u64; 32],
+}
+
+impl Contents {
+    pub(super) fn new(sample: Sample, entries_max: usize) -> Self {
+        Self {
+            entries: FxHashMap::default(),
+            sample,
+            entries_max,
+            pages: 0,
+            zero: 0,
+            ordinals: 0,
+            repeats: [0; 32],
+        }
+    }
+
+    /// Counts a page; its compressed size is asked for where the content is new and in the sample.
+    pub(super) fn add(&mut self, content: Fingerprint, compressed_bytes: impl FnOnce() -> u16) {
+        self.pages += 1;
+        if content == Fingerprint::ZERO_PAGE {
+            self.zero += 1;
+            return;
+        }
+        if !self.sample.contains(content.0) {
+            return;
+        }
+        if let Some(entry) = self.entries.get_mut(&content.0) {
+            entry.seen = entry.seen.saturating_add(1);
+            self.repeats[self.ordinals.max(1).ilog2() as usize] += self.sample.one_of;
+            return;
+        }
+        if self.entries.len() == self.entries_max {
+            self.sample = self.sample.halved();
+            let sample = self.sample;
+            self.entries.retain(|&content, _| sample.contains(content));
+            if !sample.contains(content.0) {
+                return;
+            }
+        }
+        let ordinal = self.ordinals;
+        let weight = u32::try_from(self.sample.one_of).unwrap_or(u32::MAX);
+        self.ordinals = self.ordinals.saturating_add(weight);
+        self.entries.insert(content.0, Entry { seen: 1, compressed_bytes: compressed_bytes(), ordinal });
+    }
+
+    pub(super) fn figures(&self) -> Option<ContentFigures> {
+        if self.pages == 0 {
+            return None;
+        }
+        let mut seen = [0.0; GROUPS];
+        let mut repeated = [0.0; GROUPS];
+        let mut known = [0.0; GROUPS];
+        let mut bytes = [0.0; GROUPS];
+        let (mut sizes, mut sizes_distinct) = (Sizes::default(), Sizes::default());
+        for (&content, entry) in &self.entries {
+            let part = group(content);
+            seen[part] += f64::from(entry.seen);
+            repeated[part] += f64::from(entry.seen - 1);
+            if entry.compressed_bytes != Descriptor::UNKNOWN {
+                known[part] += f64::from(entry.seen);
+                bytes[part] += f64::from(entry.seen) * f64::from(entry.compressed_bytes) / 4096.0;
+                sizes.add(entry.compressed_bytes, u64::from(entry.seen));
+                sizes_distinct.add(entry.compressed_bytes, 1);
+            }
+        }
+        let nonzero_share = (self.pages - self.zero) as f64 / self.pages as f64;
+        let total: f64 = seen.iter().sum();
+        let duplicate_share = repeated.iter().sum::<f64>() / total.max(1.0) * nonzero_share;
+        let is_sampled = self.sample.one_of > 1;
+        let error = |parts, wholes| if is_sampled { error_of(parts, wholes) } else { 0.0 };
+        let (duplicate_theta, duplicate_pool) = self.popularity();
+        Some(ContentFigures {
+            pages: self.pages,
+            zero_share: self.zero as f64 / self.pages as f64,
+            duplicate_share,
+            duplicate_share_error: error(&repeated, &seen) * nonzero_share,
+            distinct: self.entries.len() as u64 * self.sample.one_of,
+            duplicate_theta,
+            duplicate_pool,
+            compressed: sizes.shares(),
+            compressed_mean_error: error(&bytes, &known),
+            compressed_distinct_mean: sizes_distinct.shares().map(|shares| shares.mean),
+        })
+    }
+
+    /// Exponent and number of the contents that repeat. The pool ends where all but 1 % of the repetitions are inside, so
+    /// that one late repetition does not make it the whole input.
+    fn popularity(&self) -> (f64, u64) {
+        let mut repeated: Vec<(u32, u32)> = self
+            .entries
+            .values()
+            .filter(|entry| entry.seen > 1)
+            .map(|entry| (entry.ordinal, entry.seen - 1))
+            .collect();
+        repeated.sort_unstable();
+        let total: u64 = repeated.iter().map(|&(_, times)| u64::from(times)).sum();
+        let mut inside = 0;
+        let last = repeated.iter().find(|&&(_, times)| {
+            inside += u64::from(times);
+            inside as f64 >= 0.99 * total as f64
+        });
+        let pool = last.map_or(1, |&(ordinal, _)| u64::from(ordinal) + 1);
+        let inside = self.entries.values().filter(|entry| u64::from(entry.ordinal) < pool).count();
+        let counts: Vec<u32> = repeated.iter().map(|&(_, times)| times).collect();
+        (growing_theta(&counts, &self.stages(pool, inside as u64)), pool)
+    }
+
+    /// How many contents of the sample could be repeated, and by which share of the repetitions. In steps of two, as the
+    /// content model extends its popularity.
+    fn stages(&self, pool: u64, inside: u64) -> Vec<(u64, f64)> {
+        let total: u64 = self.repeats.iter().sum();
+        let of = |(octave, &count): (usize, &u64)| {
+            let contents = if 2 << octave > pool { pool } else { 1_u64 << octave };
+            let sampled = (contents as f64 * inside as f64 / pool as f64).ceil() as u64;
+            (sampled.max(1), count as f64 / total as f64)
+        };
+        self.repeats.iter().enumerate().filter(|(_, count)| **count > 0).map(of).collect()
+    }
+}

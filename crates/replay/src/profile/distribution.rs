@@ -1,0 +1,130 @@
+//! Distributions that are kept as counts: sizes below a page exactly, intervals in bins of 1/16 of an octave.
+
+use crate::trace::PAGE_BYTES;
+
+/// Sizes of pages after a codec, as shares of the page.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct SizeShares {
+    /// Pages whose size is known.
+    pub pages: u64,
+    /// Mean size / page.
+    pub mean: f64,
+    /// Its standard deviation over the pages.
+    pub sigma: f64,
+    /// Size / page of the smallest tenth.
+    pub p10: f64,
+    /// The median.
+    pub p50: f64,
+    /// Of the largest tenth.
+    pub p90: f64,
+    /// Share of pages that stay a whole page.
+    pub incompressible_share: f64,
+    /// Share of pages by size, tenth of a page by tenth of a page: at most 0.1, at most 0.2, ...
+    pub tenths: [f64; 10],
+}
+
+/// Counts by size in bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Sizes(Vec<u64>);
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self(vec![0; PAGE_BYTES as usize + 1])
+    }
+}
+
+impl Sizes {
+    /// Sizes above a page count as a page: it would be stored as it is.
+    pub(super) fn add(&mut self, bytes: u16, pages: u64) {
+        self.0[usize::from(bytes).min(PAGE_BYTES as usize)] += pages;
+    }
+
+    pub(super) fn shares(&self) -> Option<SizeShares> {
+        let pages: u64 = self.0.iter().sum();
+        if pages == 0 {
+            return None;
+        }
+        let page = PAGE_BYTES as f64;
+        let sum_of = |power: i32| -> f64 {
+            self.0.iter().enumerate().map(|(size, &n)| (size as f64 / page).powi(power) * n as f64).sum()
+        };
+        let mean = sum_of(1) / pages as f64;
+        let mut tenths = [0.0; 10];
+        for (size, &count) in self.0.iter().enumerate() {
+            let tenth = (size * 10).div_ceil(PAGE_BYTES as usize).clamp(1, 10);
+            tenths[tenth - 1] += count as f64 / pages as f64;
+        }
+        Some(SizeShares {
+            pages,
+            mean,
+            sigma: (sum_of(2) / pages as f64 - mean * mean).max(0.0).sqrt(),
+            p10: self.quantile(0.1, pages),
+            p50: self.quantile(0.5, pages),
+            p90: self.quantile(0.9, pages),
+            incompressible_share: self.0[PAGE_BYTES as usize] as f64 / pages as f64,
+            tenths,
+        })
+    }
+
+    fn quantile(&self, share: f64, pages: u64) -> f64 {
+        let mut left = share * pages as f64;
+        for (size, &count) in self.0.iter().enumerate() {
+            left -= count as f64;
+            if left <= 0.0 {
+                return size as f64 / PAGE_BYTES as f64;
+            }
+        }
+        1.0
+    }
+}
+
+const BINS_PER_OCTAVE: u64 = 16;
+
+/// Counts by magnitude.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Intervals {
+    bins: Vec<u64>,
+    total: u64,
+}
+
+impl Intervals {
+    pub(super) fn add(&mut self, value: u64, weight: u64) {
+        let bin = bin_of(value);
+        if self.bins.len() <= bin {
+            self.bins.resize(bin + 1, 0);
+        }
+        self.bins[bin] += weight;
+        self.total += weight;
+    }
+
+    /// The middle of the bin that holds the quantile; `None` of nothing.
+    pub(super) fn quantile(&self, share: f64) -> Option<f64> {
+        let mut left = share * self.total as f64;
+        for (bin, &count) in self.bins.iter().enumerate() {
+            left -= count as f64;
+            if count > 0 && left <= 0.0 {
+                return Some(middle_of(bin));
+            }
+        }
+        None
+    }
+}
+
+/// Values below 16 have a bin each, then each octave has 16.
+fn bin_of(value: u64) -> usize {
+    if value < BINS_PER_OCTAVE {
+        return value as usize;
+    }
+    let octave = u64::from(value.ilog2()) - 4;
+    ((octave + 1) * BINS_PER_OCTAVE + (value >> octave) - BINS_PER_OCTAVE) as usize
+}
+
+fn middle_of(bin: usize) -> f64 {
+    let bin = bin as u64;
+    if bin < BINS_PER_OCTAVE {
+        return bin as f64;
+    }
+    let octave = bin / BINS_PER_OCTAVE - 1;
+    let width = (1_u64 << octave) as f64;
+    (bin % BINS_PER_OCTAVE + BINS_PER_OCTAVE) as f64 * width + (width - 1.0) / 2.0
+}

@@ -1,0 +1,155 @@
+//! Pages of files: a disk image, any file, or all files of a directory tree.
+//!
+//! A file occupies whole pages, as in a file system with blocks of 4 KiB: the rest of its last page is zero. Links are not
+//! followed, hard links count once, and what is neither a file nor a directory is left out.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::Profiler;
+use crate::trace::PAGE_BYTES;
+
+/// Pages read at a time.
+const BATCH_PAGES: usize = 256;
+
+/// The files to profile, found before any is read.
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    /// Each with the file of the same name in the old version, where there is one.
+    files: Vec<(PathBuf, Option<PathBuf>)>,
+    /// Bytes of all of them.
+    pub bytes: u64,
+    /// What could not be read.
+    pub unreadable: Vec<String>,
+    seen: HashSet<(u64, u64)>,
+}
+
+impl Files {
+    /// A file or all files below a directory; `against` is the old version of it.
+    ///
+    /// # Errors
+    /// The path itself cannot be read. What lies below and cannot be read is listed.
+    pub fn find(path: &Path, against: Option<&Path>) -> io::Result<Self> {
+        let mut files = Self::default();
+        let is_directory = fs::metadata(path)?.is_dir();
+        if let Some(old) = against
+            && fs::metadata(old)?.is_dir() != is_directory
+        {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{} and this are a directory and a file", old.display()),
+            ));
+        }
+        if is_directory {
+            files.walk(path, against)?;
+        } else {
+            files.add(path.to_owned(), against.map(Path::to_owned), &fs::metadata(path)?);
+        }
+        Ok(files)
+    }
+
+    /// Number of files.
+    pub fn count(&self) -> usize {
+        self.files.len()
+    }
+
+    fn add(&mut self, path: PathBuf, old: Option<PathBuf>, found: &fs::Metadata) {
+        if found.nlink() > 1 && !self.seen.insert((found.dev(), found.ino())) {
+            return;
+        }
+        self.bytes += found.len();
+        self.files.push((path, old));
+    }
+
+    /// In the order of names, so that two runs see the same.
+    fn walk(&mut self, directory: &Path, old: Option<&Path>) -> io::Result<()> {
+        let mut entries: Vec<_> = fs::read_dir(directory)?.collect::<io::Result<_>>()?;
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let path = entry.path();
+            let old = old.map(|old| old.join(entry.file_name()));
+            match entry.metadata() {
+                Ok(found) if found.is_dir() => {
+                    let old = old.filter(|old| old.is_dir());
+                    if let Err(error) = self.walk(&path, old.as_deref()) {
+                        self.unreadable.push(format!("{}: {error}", path.display()));
+                    }
+                }
+                Ok(found) if found.is_file() => self.add(path, old.filter(|old| old.is_file()), &found),
+                Ok(_) => {}
+                Err(error) => self.unreadable.push(format!("{}: {error}", path.display())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads all files into the profiler, calling `progress` with the bytes done; false if that broke it off.
+    pub fn read_into(
+        &mut self,
+        profiler: &mut Profiler,
+        progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> bool {
+        let mut done = 0;
+        for (path, old) in std::mem::take(&mut self.files) {
+            match read_file(&path, old.as_deref(), profiler, &mut done, progress) {
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(())) => return false,
+                Err(error) => self.unreadable.push(format!("{}: {error}", path.display())),
+            }
+        }
+        true
+    }
+}
+
+fn read_file(
+    path: &Path,
+    old: Option<&Path>,
+    profiler: &mut Profiler,
+    done: &mut u64,
+    progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> io::Result<ControlFlow<()>> {
+    let page_bytes = PAGE_BYTES as usize;
+    let mut new = File::open(path)?;
+    let mut old = old.map(File::open).transpose()?;
+    let (mut batch, mut old_batch) = (vec![0; BATCH_PAGES * page_bytes], Vec::new());
+    loop {
+        let count = fill(&mut new, &mut batch)?;
+        if count == 0 {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let mut old_count = 0;
+        if let Some(old) = &mut old {
+            old_batch.resize(batch.len(), 0);
+            old_count = fill(old, &mut old_batch)?;
+        }
+        for start in (0..count).step_by(page_bytes) {
+            let page = start..start + page_bytes;
+            let before = (start < old_count).then(|| &old_batch[page.clone()]);
+            profiler.page(&batch[page], before);
+        }
+        *done += count as u64;
+        if progress(*done).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+}
+
+/// Fills the buffer as far as the file reaches, and the rest of the last page with zeroes.
+fn fill(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut count = 0;
+    while count < buffer.len() {
+        match file.read(&mut buffer[count..]) {
+            Ok(0) => break,
+            Ok(read) => count += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let end = count.next_multiple_of(PAGE_BYTES as usize);
+    buffer[count..end].fill(0);
+    Ok(count)
+}

@@ -1,0 +1,239 @@
+//! What data and traffic look like to a drive: duplicates, compressibility, differences between versions, rewrites,
+//! skew, and the `--content` and `--workload` lines that say the same.
+//!
+//! Every mechanism of the designs has a question that decides whether it pays: are there pages to deduplicate, do they
+//! compress, do new versions differ little, are the same pages written again? [`Profiler`] answers them from requests
+//! ([`Profiler::request`]) or from pages of files ([`Profiler::page`]); [`files`] finds the pages of a directory tree.
+//! Pages are 4 KiB, codecs are those of the engine (`wearwell::content`), so that a profile and a replay of the same bytes
+//! agree.
+//!
+//! Memory is bounded: two tables of at most [`ENTRIES_MAX`] entries, about 0.5 GB together at their largest, and 0.9 GB
+//! in the moment in which they grow. An input that has more pages or contents is sampled, and the figures carry their
+//! standard errors. The price of the bound: a sample of contents says nothing about a single page.
+
+mod contents;
+mod distribution;
+pub mod files;
+mod pages;
+mod sample;
+mod skew;
+mod spell;
+mod table;
+mod traffic;
+
+use wearwell::content::{Descriptor, compressed_len, delta_len, fingerprint_of};
+
+pub use contents::ContentFigures;
+pub use distribution::SizeShares;
+pub use pages::{RewriteFigures, SkewFigures};
+pub use traffic::{SizeShare, TrafficFigures};
+
+use crate::trace::{Op, PAGE_BYTES, Request};
+use contents::Contents;
+use distribution::Sizes;
+use pages::Pages;
+use sample::Sample;
+use traffic::Traffic;
+
+/// Entries of a table before the sample is halved: 28 GB of distinct pages.
+pub const ENTRIES_MAX: usize = 7 << 20;
+
+/// What an input looks like. Names are stable; figures that the input cannot have are null.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Profile {
+    /// What was profiled.
+    pub input: String,
+    /// Whether the input was not seen to its end.
+    pub partial: bool,
+    /// One of so many contents was looked at.
+    pub contents_sampled_1_of: u64,
+    /// One of so many pages was looked at.
+    pub pages_sampled_1_of: u64,
+    /// Contents of the pages written, or of the pages of files.
+    pub content: Option<ContentFigures>,
+    /// Compressed differences between the versions of a page, as shares of the page; unchanged pages apart.
+    pub delta: Option<SizeShares>,
+    /// Share of overwrites that change nothing, or of pages that equal the old version.
+    pub unchanged_share: Option<f64>,
+    /// Requests; of a trace only.
+    pub traffic: Option<TrafficFigures>,
+    /// Rewrites; of a trace only.
+    pub rewrites: Option<RewriteFigures>,
+    /// Skew; of a trace only.
+    pub skew: Option<SkewFigures>,
+    /// What `--content` takes for content like this.
+    pub content_line: Option<String>,
+    /// What `--workload` takes for traffic like this.
+    pub workload_line: Option<String>,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+}
+
+/// Collects a [`Profile`].
+pub struct Profiler {
+    contents: Contents,
+    pages: Pages,
+    traffic: Traffic,
+    deltas: Sizes,
+    /// Pages of files that have an old version, and those among them that equal it.
+    versions: u64,
+    unchanged: u64,
+    /// Writes without content.
+    unknown_pages: u64,
+}
+
+impl std::fmt::Debug for Profiler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Profiler").field("sample", &self.contents.sample).finish_non_exhaustive()
+    }
+}
+
+impl Profiler {
+    /// One that looks at one of `one_of` pages and contents (1: all), and at fewer where its tables are full.
+    ///
+    /// # Panics
+    /// `one_of` is 0.
+    pub fn new(one_of: u64) -> Self {
+        Self::bounded(one_of, ENTRIES_MAX)
+    }
+
+    /// With tables of at most `entries_max` entries.
+    ///
+    /// # Panics
+    /// One of the two is 0.
+    pub fn bounded(one_of: u64, entries_max: usize) -> Self {
+        assert!(one_of > 0 && entries_max > 0, "a sample has pages");
+        let sample = Sample { one_of };
+        Self {
+            contents: Contents::new(sample, entries_max),
+            pages: Pages::new(sample, entries_max),
+            traffic: Traffic::default(),
+            deltas: Sizes::default(),
+            versions: 0,
+            unchanged: 0,
+            unknown_pages: 0,
+        }
+    }
+
+    /// Counts a request of a trace or generator.
+    pub fn request(&mut self, request: &Request) {
+        self.traffic.add(request);
+        match request.op {
+            Op::Read => request.pages().for_each(|page| self.pages.read(request.device, page)),
+            Op::Write => self.write(request),
+            Op::Trim | Op::Zero | Op::Flush | Op::Remap(_) | Op::Phase => {}
+        }
+    }
+
+    fn write(&mut self, request: &Request) {
+        let has_bytes = !request.bytes.is_empty() && request.offset_bytes.is_multiple_of(PAGE_BYTES);
+        let whole = request.bytes.as_chunks::<{ PAGE_BYTES as usize }>().0;
+        for (index, page) in request.pages().enumerate() {
+            let bytes = whole.get(index).filter(|_| has_bytes);
+            let descriptor = request.content.get(index).copied();
+            let fingerprint = descriptor
+                .map(|descriptor| descriptor.fingerprint)
+                .or_else(|| bytes.map(|bytes| fingerprint_of(bytes)));
+            self.pages.write(
+                request.device,
+                page,
+                request.time_ns,
+                fingerprint.map(|fingerprint| fingerprint.0),
+            );
+            let Some(fingerprint) = fingerprint else {
+                self.unknown_pages += 1;
+                continue;
+            };
+            let size = descriptor.map_or(Descriptor::UNKNOWN, |descriptor| descriptor.compressed_bytes);
+            self.contents.add(fingerprint, || match bytes {
+                Some(bytes) if size == Descriptor::UNKNOWN => compressed_len(bytes) as u16,
+                _ => size,
+            });
+            let delta = descriptor.map_or(Descriptor::UNKNOWN, |descriptor| descriptor.delta_bytes);
+            if delta != Descriptor::UNKNOWN && delta > 0 {
+                self.deltas.add(delta, 1);
+            }
+        }
+    }
+
+    /// Counts a page of a file, and its difference to the old version if there is one.
+    pub fn page(&mut self, page: &[u8], old: Option<&[u8]>) {
+        let fingerprint = fingerprint_of(page);
+        self.contents.add(fingerprint, || compressed_len(page) as u16);
+        let Some(old) = old else { return };
+        self.versions += 1;
+        if page == old {
+            self.unchanged += 1;
+        } else if self.contents.sample.contains(fingerprint.0) {
+            self.deltas.add(delta_len(page, old) as u16, 1);
+        }
+    }
+
+    /// The figures of what was counted so far.
+    pub fn profile(&self, input: String) -> Profile {
+        let content = self.contents.figures();
+        let delta = self.deltas.shares();
+        let is_trace = self.traffic.figures(0, 0).requests > 0;
+        let traffic = is_trace.then(|| self.traffic.figures(self.pages.touched(), self.pages.written()));
+        let rewrites = self.pages.rewrites(self.traffic.has_times());
+        let unchanged_share = match self.versions {
+            0 => self.pages.silent_share(),
+            versions => Some(self.unchanged as f64 / versions as f64),
+        };
+        let silent = if is_trace { unchanged_share } else { unchanged_share.filter(|share| *share > 0.0) };
+        let content_line = content
+            .as_ref()
+            .map(|content| spell::content_line(content, delta.as_ref(), silent, rewrites.as_ref()));
+        let skew = self.pages.skew();
+        let workload_line = traffic
+            .as_ref()
+            .map(|traffic| spell::workload_line(traffic, skew.as_ref(), content_line.as_deref()));
+        let mut profile = Profile {
+            input,
+            partial: false,
+            contents_sampled_1_of: self.contents.sample.one_of,
+            pages_sampled_1_of: self.pages.sample.one_of,
+            content,
+            delta,
+            unchanged_share,
+            traffic,
+            rewrites,
+            skew,
+            content_line,
+            workload_line,
+            notes: Vec::new(),
+        };
+        profile.notes = self.notes(&profile);
+        profile
+    }
+
+    fn notes(&self, profile: &Profile) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Some(traffic) = &profile.traffic {
+            if profile.content.is_none() && traffic.pages_written > 0 {
+                notes.push(
+                    "the trace does not know what was written: profile the files or the disk image instead"
+                        .into(),
+                );
+            } else if self.unknown_pages > 0 {
+                notes.push(format!("{} pages were written without content", self.unknown_pages));
+            }
+            if traffic.unsorted_times > 0 {
+                notes.push(format!(
+                    "{} requests have times before that of the request before",
+                    traffic.unsorted_times
+                ));
+            }
+        }
+        if profile.contents_sampled_1_of.max(profile.pages_sampled_1_of) > 1 {
+            notes.push(format!(
+                "sampled: one of {} contents, one of {} pages; ± is a standard error",
+                profile.contents_sampled_1_of, profile.pages_sampled_1_of
+            ));
+        }
+        if profile.skew.as_ref().is_some_and(|skew| skew.zipf_misfit > 0.05) {
+            notes.push("zipf does not fit the skew well: the workload line is a rough substitute".into());
+        }
+        notes
+    }
+}

@@ -1,0 +1,104 @@
+//! The figures of a profile as specifications that a replay takes.
+//!
+//! The content model writes a silent page with its own probability and repeats the others with `share`; a measured
+//! duplicate share has both, and zero pages as well, which are repetitions of one content to a device. The line takes
+//! that apart: `share = (duplicates - silent) / (1 - silent)`, all as shares of the pages written.
+
+use std::fmt::Write as _;
+
+use super::contents::ContentFigures;
+use super::distribution::SizeShares;
+use super::pages::{RewriteFigures, SkewFigures};
+use super::traffic::TrafficFigures;
+
+/// Below this exponent a uniform workload says the same.
+const THETA_UNIFORM: f64 = 0.05;
+const SEQUENTIAL_SHARE: f64 = 0.9;
+/// The largest pool of the content model.
+const POOL_MAX: u64 = 1 << 26;
+
+/// What `--content` takes.
+pub(super) fn content_line(
+    content: &ContentFigures,
+    delta: Option<&SizeShares>,
+    silent_of_overwrites: Option<f64>,
+    rewrites: Option<&RewriteFigures>,
+) -> String {
+    let silent = silent_of_overwrites.unwrap_or(0.0);
+    let silent_pages = silent * rewrites.map_or(0.0, |rewrites| rewrites.rewrite_share);
+    let zero_repeats = (content.zero_share - 1.0 / content.pages as f64).max(0.0);
+    let repeats = content.duplicate_share + zero_repeats;
+    let share = ((repeats - silent_pages) / (1.0 - silent_pages).max(1e-9)).clamp(0.0, 1.0);
+    let mut line = if share < 5e-5 {
+        "unique:".to_owned()
+    } else {
+        format!(
+            "dup:share={share:.4},theta={:.2},pool={},",
+            content.duplicate_theta,
+            content.duplicate_pool.clamp(1, POOL_MAX)
+        )
+    };
+    let mut ratio = |name: &str, sizes: &SizeShares| {
+        let _ = write!(line, "{name}={:.4},{name}_sigma={:.4},", sizes.mean.clamp(0.01, 1.0), sizes.sigma);
+    };
+    if let Some(sizes) = &content.compressed {
+        ratio("compress", sizes);
+    }
+    if let Some(sizes) = delta {
+        ratio("delta", sizes);
+    }
+    if silent > 0.0 {
+        let _ = write!(line, "silent={silent:.4},");
+    }
+    line.truncate(line.len() - 1);
+    line
+}
+
+/// What `--workload` takes.
+pub(super) fn workload_line(
+    traffic: &TrafficFigures,
+    skew: Option<&SkewFigures>,
+    content: Option<&str>,
+) -> String {
+    let mut line = match skew {
+        _ if traffic.sequential_write_share >= SEQUENTIAL_SHARE => "sequential:".to_owned(),
+        Some(skew) if skew.zipf_theta >= THETA_UNIFORM => format!("zipf:theta={:.2},", skew.zipf_theta),
+        _ => "uniform:".to_owned(),
+    };
+    let pages = traffic.footprint_pages.max(1);
+    // A generator sends reads, writes and trims.
+    let requests = traffic.requests - traffic.flushes;
+    let trim = traffic.trim_share * traffic.requests as f64 / requests.max(1) as f64;
+    let read = traffic.read_share * (1.0 - trim);
+    let _ = write!(line, "pages={pages},requests={requests},read={read:.4}");
+    if trim > 0.0 {
+        let _ = write!(line, ",trim={trim:.4}");
+    }
+    let sizes: Vec<String> = traffic
+        .sizes
+        .iter()
+        .chain(&traffic.other_sizes)
+        .filter(|size| size.pages <= pages.min(1 << 16) && size.share >= 1e-4)
+        .map(|size| format!("{}:{:.4}", size.pages, size.share))
+        .collect();
+    match &sizes[..] {
+        [] => {}
+        [one] => {
+            let _ = write!(line, ",size={}", one.split(':').next().unwrap_or("1"));
+        }
+        _ => {
+            let _ = write!(line, ",size={}", sizes.join("/"));
+        }
+    }
+    if traffic.partial_share > 0.0 {
+        let _ = write!(line, ",partial={:.4}", traffic.partial_share);
+    }
+    if traffic.duration_s > 0.0 {
+        let rate = (requests as f64 / traffic.duration_s).clamp(0.001, 1e9);
+        let _ = write!(line, ",arrival=poisson,rate={rate:.3}");
+    }
+    if let Some(content) = content {
+        let _ = write!(line, "+{content}");
+    }
+    line
+}

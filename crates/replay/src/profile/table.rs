@@ -1,0 +1,175 @@
+//! A profile for people, at most 80 columns wide; the lines to copy stand by themselves and may be longer.
+
+use std::fmt::Write as _;
+
+use super::Profile;
+use super::distribution::SizeShares;
+use crate::report::grouped;
+
+const COLUMNS: usize = 80;
+
+impl Profile {
+    /// The table.
+    pub fn to_table(&self) -> String {
+        let mut text =
+            format!("{}{}\n", self.input, if self.partial { "  PARTIAL: not seen to its end" } else { "" });
+        for (name, value) in self.rows() {
+            let _ = writeln!(text, "  {name:38} {value}");
+        }
+        for note in &self.notes {
+            wrap(&mut text, "  note: ", note);
+        }
+        for (flag, line) in [("--content", &self.content_line), ("--workload", &self.workload_line)] {
+            if let Some(line) = line {
+                let _ = writeln!(text, "{flag} '{line}'");
+            }
+        }
+        text
+    }
+
+    fn rows(&self) -> Vec<(String, String)> {
+        let mut rows = Vec::new();
+        self.traffic_rows(&mut rows);
+        self.rewrite_rows(&mut rows);
+        self.content_rows(&mut rows);
+        rows
+    }
+
+    fn traffic_rows(&self, rows: &mut Vec<(String, String)>) {
+        let Some(traffic) = &self.traffic else { return };
+        let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
+        row("requests", count(traffic.requests));
+        row("reads among reads and writes", percent(traffic.read_share));
+        row("trims / flushes", format!("{} / {}", percent(traffic.trim_share), count(traffic.flushes)));
+        row("written / read, MiB", format!("{} / {}", mib(traffic.bytes_written), mib(traffic.bytes_read)));
+        row(
+            "mean write / read, KiB",
+            format!("{:.1} / {:.1}", traffic.write_mean_bytes / 1024.0, traffic.read_mean_bytes / 1024.0),
+        );
+        let sizes: Vec<String> = traffic
+            .sizes
+            .iter()
+            .take(3)
+            .map(|size| format!("{}: {:.0} %", size.pages, size.share * 100.0))
+            .collect();
+        row("commonest sizes, pages of 4 KiB", sizes.join(", "));
+        row("reads and writes of parts of pages", percent(traffic.partial_share));
+        if traffic.empty_requests > 0 {
+            row("reads and writes without length", count(traffic.empty_requests));
+        }
+        row(
+            "sequential writes / reads",
+            format!(
+                "{} / {}",
+                percent(traffic.sequential_write_share),
+                percent(traffic.sequential_read_share)
+            ),
+        );
+        row(
+            "pages touched / written (footprint)",
+            format!("{} / {}", count(traffic.footprint_pages), count(traffic.written_pages)),
+        );
+        row("duration, s", grouped(traffic.duration_s, 3));
+    }
+
+    fn rewrite_rows(&self, rows: &mut Vec<(String, String)>) {
+        let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
+        if let Some(rewrites) = &self.rewrites {
+            row("page writes that rewrite", within(rewrites.rewrite_share, rewrites.rewrite_share_error));
+            row("pages written once", within(rewrites.once_share, rewrites.once_share_error));
+            let quantiles = [
+                rewrites.interval_p25_pages,
+                rewrites.interval_p50_pages,
+                rewrites.interval_p75_pages,
+                rewrites.interval_p99_pages,
+            ];
+            let shown: Vec<String> = quantiles.iter().flatten().map(|pages| grouped(*pages, 0)).collect();
+            if !shown.is_empty() {
+                row("again after, pages: 25/50/75/99 %", shown.join(" / "));
+            }
+            if let Some(seconds) = rewrites.interval_p50_s {
+                row("again after, s: median", grouped(seconds, 3));
+            }
+        }
+        if let Some(skew) = &self.skew {
+            row(
+                "writes to the hottest 1 / 10 / 20 %",
+                format!(
+                    "{} / {} / {}",
+                    percent(skew.top_1_percent),
+                    percent(skew.top_10_percent),
+                    within(skew.top_20_percent, skew.top_20_percent_error)
+                ),
+            );
+            row(
+                "zipf exponent (shares differ by)",
+                format!("{:.2} (at most {:.1} points)", skew.zipf_theta, skew.zipf_misfit * 100.0),
+            );
+        }
+    }
+
+    fn content_rows(&self, rows: &mut Vec<(String, String)>) {
+        let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
+        if let Some(content) = &self.content {
+            row("pages with known content", count(content.pages));
+            row("zero pages", percent(content.zero_share));
+            row(
+                "duplicates (zero pages apart)",
+                within(content.duplicate_share, content.duplicate_share_error),
+            );
+            row("distinct contents", count(content.distinct));
+            if let Some(sizes) = &content.compressed {
+                row("compressed size / page (LZ4), mean", within(sizes.mean, content.compressed_mean_error));
+                spread(sizes, &mut row);
+            }
+            if let Some(mean) = content.compressed_distinct_mean {
+                row("  the same, each content once", percent(mean));
+            }
+        }
+        if let Some(share) = self.unchanged_share {
+            row("new versions that change nothing", percent(share));
+        }
+        if let Some(delta) = &self.delta {
+            row("difference / page (XOR, LZ4), mean", percent(delta.mean));
+            spread(delta, &mut row);
+        }
+    }
+}
+
+fn spread(sizes: &SizeShares, row: &mut impl FnMut(&str, String)) {
+    row(
+        "  10 / 50 / 90 % of pages at most",
+        format!("{} / {} / {}", percent(sizes.p10), percent(sizes.p50), percent(sizes.p90)),
+    );
+    row("  pages that stay whole", percent(sizes.incompressible_share));
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.2} %", share * 100.0)
+}
+
+fn within(share: f64, error: f64) -> String {
+    if error > 0.0 { format!("{:.2} ± {:.2} %", share * 100.0, error * 100.0) } else { percent(share) }
+}
+
+fn count(n: u64) -> String {
+    grouped(n as f64, 0)
+}
+
+fn mib(bytes: u64) -> String {
+    grouped(bytes as f64 / 1_048_576.0, 1)
+}
+
+/// Breaks at blanks, further lines indented.
+fn wrap(text: &mut String, first: &str, sentence: &str) {
+    let mut line = first.to_owned();
+    for word in sentence.split(' ') {
+        if line.trim_end().chars().count() + 1 + word.chars().count() > COLUMNS {
+            let _ = writeln!(text, "{}", line.trim_end());
+            line = " ".repeat(first.chars().count());
+        }
+        line.push_str(word);
+        line.push(' ');
+    }
+    let _ = writeln!(text, "{}", line.trim_end());
+}

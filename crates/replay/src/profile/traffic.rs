@@ -1,0 +1,179 @@
+//! What requests look like: kinds, sizes, neighbours, times.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use crate::trace::{Op, PAGE_BYTES, Request};
+
+/// Sizes of requests that are listed by themselves.
+const SIZES_LISTED: usize = 8;
+
+/// What requests look like.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct TrafficFigures {
+    /// Requests of all kinds.
+    pub requests: u64,
+    /// Reads among reads and writes.
+    pub read_share: f64,
+    /// Trims among all requests.
+    pub trim_share: f64,
+    /// Requests that are flushes.
+    pub flushes: u64,
+    /// Pages (4 KiB) that writes touch.
+    pub pages_written: u64,
+    /// Bytes that writes carry.
+    pub bytes_written: u64,
+    /// Bytes that reads ask for.
+    pub bytes_read: u64,
+    /// Mean bytes of a write.
+    pub write_mean_bytes: f64,
+    /// Mean bytes of a read.
+    pub read_mean_bytes: f64,
+    /// The commonest sizes of reads and writes in pages touched, with their shares.
+    pub sizes: Vec<SizeShare>,
+    /// The mean of all other sizes, and their share.
+    pub other_sizes: Option<SizeShare>,
+    /// Reads and writes that start or end inside a page.
+    pub partial_share: f64,
+    /// Reads and writes without length.
+    pub empty_requests: u64,
+    /// Writes that begin where the write before ended, on the same device.
+    pub sequential_write_share: f64,
+    /// The same for reads.
+    pub sequential_read_share: f64,
+    /// Distinct pages read or written.
+    pub footprint_pages: u64,
+    /// Distinct pages written.
+    pub written_pages: u64,
+    /// Seconds from the first to the latest request; 0 without times.
+    pub duration_s: f64,
+    /// Requests whose time lies before that of the request before.
+    pub unsorted_times: u64,
+}
+
+/// A size of requests.
+#[derive(Clone, Copy, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct SizeShare {
+    /// Pages touched.
+    pub pages: u64,
+    /// Share of reads and writes.
+    pub share: f64,
+}
+
+#[derive(Default)]
+struct Kind {
+    requests: u64,
+    bytes: u64,
+    sequential: u64,
+    /// End of the last one by device.
+    ends: FxHashMap<u32, u64>,
+}
+
+impl Kind {
+    fn add(&mut self, request: &Request) {
+        self.requests += 1;
+        self.bytes = self.bytes.saturating_add(request.len_bytes);
+        let before = self.ends.insert(request.device, request.end_bytes());
+        self.sequential += u64::from(before == Some(request.offset_bytes));
+    }
+
+    fn mean_bytes(&self) -> f64 {
+        share(self.bytes, self.requests)
+    }
+}
+
+/// Counts of one pass.
+#[derive(Default)]
+pub(super) struct Traffic {
+    requests: u64,
+    reads: Kind,
+    writes: Kind,
+    trims: u64,
+    flushes: u64,
+    pages_written: u64,
+    partial: u64,
+    empty: u64,
+    /// Requests by pages touched; at most 2^18 + 1 sizes, because requests are bounded.
+    sizes: BTreeMap<u64, u64>,
+    latest_ns: u64,
+    before_ns: u64,
+    unsorted: u64,
+}
+
+impl Traffic {
+    pub(super) fn add(&mut self, request: &Request) {
+        self.requests += 1;
+        self.unsorted += u64::from(request.time_ns < self.before_ns);
+        self.before_ns = request.time_ns;
+        self.latest_ns = self.latest_ns.max(request.time_ns);
+        match request.op {
+            Op::Read => self.reads.add(request),
+            Op::Write => self.writes.add(request),
+            Op::Trim => self.trims += 1,
+            Op::Flush => self.flushes += 1,
+            Op::Zero | Op::Remap(_) | Op::Phase => {}
+        }
+        if !matches!(request.op, Op::Read | Op::Write) {
+            return;
+        }
+        let pages = request.pages();
+        let count = pages.end - pages.start;
+        if request.op == Op::Write {
+            self.pages_written += count;
+        }
+        self.empty += u64::from(count == 0);
+        if count > 0 {
+            *self.sizes.entry(count).or_default() += 1;
+            let edges = request.offset_bytes | request.end_bytes();
+            self.partial += u64::from(!edges.is_multiple_of(PAGE_BYTES));
+        }
+    }
+
+    pub(super) fn has_times(&self) -> bool {
+        self.latest_ns > 0
+    }
+
+    pub(super) fn figures(&self, footprint_pages: u64, written_pages: u64) -> TrafficFigures {
+        let transfers = self.reads.requests + self.writes.requests;
+        let (sizes, other_sizes) = self.commonest_sizes();
+        TrafficFigures {
+            requests: self.requests,
+            read_share: share(self.reads.requests, transfers),
+            trim_share: share(self.trims, self.requests),
+            flushes: self.flushes,
+            pages_written: self.pages_written,
+            bytes_written: self.writes.bytes,
+            bytes_read: self.reads.bytes,
+            write_mean_bytes: self.writes.mean_bytes(),
+            read_mean_bytes: self.reads.mean_bytes(),
+            sizes,
+            other_sizes,
+            partial_share: share(self.partial, transfers),
+            empty_requests: self.empty,
+            sequential_write_share: share(self.writes.sequential, self.writes.requests),
+            sequential_read_share: share(self.reads.sequential, self.reads.requests),
+            footprint_pages,
+            written_pages,
+            duration_s: self.latest_ns as f64 / 1e9,
+            unsorted_times: self.unsorted,
+        }
+    }
+
+    fn commonest_sizes(&self) -> (Vec<SizeShare>, Option<SizeShare>) {
+        let total: u64 = self.sizes.values().sum();
+        let mut sizes: Vec<(u64, u64)> = self.sizes.iter().map(|(&pages, &count)| (pages, count)).collect();
+        sizes.sort_by_key(|&(pages, count)| (u64::MAX - count, pages));
+        let others = sizes.split_off(sizes.len().min(SIZES_LISTED));
+        let of = |(pages, count)| SizeShare { pages, share: share(count, total) };
+        let count: u64 = others.iter().map(|other| other.1).sum();
+        let pages: u64 = others.iter().map(|other| other.0 * other.1).sum();
+        let mean = (count > 0).then(|| of(((pages + count / 2) / count, count)));
+        (sizes.into_iter().map(of).collect(), mean)
+    }
+}
+
+/// A quotient that is 0 where there is nothing.
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}

@@ -413,7 +413,7 @@ pub(crate) struct RunArgs {
     /// Content of writes that come without any [content.model]
     #[arg(long, value_name = "SPEC")]
     pub(crate) content: Option<String>,
-    /// Arrival: open, closed, think [replay.arrival]
+    /// Arrival: auto, open, closed, think [replay.arrival]
     #[arg(long, value_name = "MODE", value_parser = Suggested::ARRIVALS, hide_possible_values = true)]
     pub(crate) arrival: Option<String>,
     /// Requests in flight in closed loop (`replay.queue_depth`)

@@ -100,6 +100,7 @@ impl Input {
             survey.add(aging, builder.as_mut())?;
             survey.aging_requests = std::mem::take(&mut survey.requests);
             survey.lacks_content = false;
+            (survey.is_timed, survey.first_ns) = (false, None);
         }
         match self {
             Self::Workload(spec) => survey.count_workload(spec),
@@ -123,6 +124,7 @@ impl Input {
 struct Extent {
     requests: u64,
     end_bytes: u64,
+    is_timed: bool,
 }
 
 impl Extent {
@@ -139,7 +141,8 @@ impl Extent {
         while generator.next(&mut request) {
             survey.count(&request);
         }
-        let extent = Self { requests: survey.requests, end_bytes: survey.end_bytes };
+        let extent =
+            Self { requests: survey.requests, end_bytes: survey.end_bytes, is_timed: survey.is_timed };
         KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(name, extent);
         extent
     }
@@ -192,6 +195,10 @@ pub struct Survey {
     pub several_devices: bool,
     /// Whether some write comes without content.
     pub lacks_content: bool,
+    /// Whether the requests come at different times.
+    pub is_timed: bool,
+    /// Time of the first request, nanoseconds.
+    first_ns: Option<u64>,
     /// Dense page numbers, for traces.
     pub footprint: Option<Arc<Footprint>>,
     /// The device number seen last.
@@ -204,6 +211,7 @@ impl Survey {
         self.footprint_pages = spec.pages;
         self.end_bytes = self.end_bytes.max(spec.pages * trace::PAGE_BYTES);
         self.lacks_content = spec.content.is_none();
+        self.is_timed = spec.arrival != workload::Arrival::Closed;
     }
 
     /// Adds what an input touches; its pages too, if they are asked for.
@@ -212,6 +220,7 @@ impl Survey {
             (Input::Host(spec), None) => {
                 let extent = Extent::of(spec);
                 self.requests += extent.requests;
+                self.is_timed |= extent.is_timed;
                 self.end_bytes = self.end_bytes.max(extent.end_bytes);
                 Ok(())
             }
@@ -240,6 +249,7 @@ impl Survey {
 
     fn count(&mut self, request: &Request) {
         self.requests += 1;
+        self.is_timed |= *self.first_ns.get_or_insert(request.time_ns) != request.time_ns;
         if request.len_bytes > 0 {
             let before = self.device.replace(request.device);
             self.several_devices |= before.is_some_and(|before| before != request.device);

@@ -12,7 +12,7 @@ use wearwell::recovery::StepCost;
 use wearwell::stats::ByCause;
 use wearwell::timing::{Cause, LatencySummary};
 
-use crate::config::Config;
+use crate::config::{Arrival, Config};
 use crate::steadiness::Steadiness;
 
 /// One design's run.
@@ -83,6 +83,9 @@ pub struct RunRecord {
     pub erases_by_cause: BTreeMap<String, u64>,
     /// `programs / host_page_writes`: in pages. [`BytesRecord::write_amplification`] counts bytes.
     pub write_amplification: f64,
+    /// How requests came, and how many were answered.
+    #[serde(default)]
+    pub service: ServiceRecord,
     /// Latencies, microseconds; zero without timing.
     pub latency_us: LatencyRecord,
     /// Time model.
@@ -288,6 +291,29 @@ pub struct LatencyRecord {
     pub read: Latency,
     /// Host writes.
     pub write: Latency,
+    /// Flushes: what the host waits for where writes are answered before they are programmed.
+    #[serde(default)]
+    pub flush: Latency,
+}
+
+/// How requests came, and how many the drive answered. Absent figures need a timing engine.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServiceRecord {
+    /// When requests came, as it was in effect: at the input's times, closed loop or think time.
+    pub arrival: Option<Arrival>,
+    /// Requests in flight in closed loop.
+    pub queue_depth: Option<u32>,
+    /// Requests answered per second of device time (IOPS).
+    pub requests_per_s: Option<f64>,
+    /// Bytes read and written by the host per second of device time, MB/s (10^6).
+    pub mb_per_s: Option<f64>,
+    /// Seconds from the last arrival to the last answer, where requests come at the input's times.
+    pub queue_at_end_s: Option<f64>,
+    /// Requests came faster than the drive answers them: latencies are the length of the queue, and grow with the run.
+    pub is_overloaded: bool,
+    /// Host page reads of pages that were never written, or deallocated: they cost no flash operation.
+    pub unwritten_page_reads: u64,
 }
 
 /// One distribution, microseconds.
@@ -309,6 +335,12 @@ pub struct Latency {
     pub p9999: f64,
     /// Largest.
     pub max: f64,
+    /// Mean of the histogram's bins, which the records of reproduced papers hold.
+    #[serde(skip)]
+    pub(crate) binned_mean: f64,
+    /// Upper edge of the last bin, likewise.
+    #[serde(skip)]
+    pub(crate) binned_max: f64,
 }
 
 impl From<LatencySummary> for Latency {
@@ -323,6 +355,7 @@ impl From<LatencySummary> for Latency {
             p999: us(summary.p999_ns),
             p9999: us(summary.p9999_ns),
             max: us(summary.max_ns),
+            ..Self::default()
         }
     }
 }

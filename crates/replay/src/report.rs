@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::Precondition;
+use crate::config::{Arrival, Precondition};
 use crate::record::{Latency, RunRecord};
 
 /// Version of the JSON form of [`Comparison`]: fields are added under the same number; a field that goes or changes its meaning
@@ -136,7 +136,9 @@ const FACTS: &[Fact] = &[
     ("buffer_pages", |run| run.config.buffer.pages.to_string()),
     ("precondition", |run| name_of(&run.config.precondition.mode)),
     ("timing", |run| run.timing.mode.clone()),
-    ("arrival", |run| name_of(&run.config.replay.arrival)),
+    ("arrival", |run| name_of(&run.service.arrival)),
+    ("queue_depth", |run| run.service.queue_depth.map_or_else(String::new, |depth| depth.to_string())),
+    ("overloaded", |run| run.service.is_overloaded.to_string()),
     ("steady", |run| run.steady.is_steady.to_string()),
 ];
 
@@ -259,25 +261,55 @@ const COLUMNS: &[Column] = &[
         ..count("write_amplification", "write amplification, pages", |run| Some(run.write_amplification))
     },
     only_csv("read_count", |run| timed(run, run.latency_us.read.count as f64)),
-    latency("read_mean_us", "read latency mean, us", |run| percentile(&run.latency_us.read, 1, |l| l.mean)),
-    only_csv("read_p50_us", |run| percentile(&run.latency_us.read, 2, |l| l.p50)),
-    only_csv("read_p90_us", |run| percentile(&run.latency_us.read, 10, |l| l.p90)),
-    latency("read_p99_us", "read latency p99, us", |run| percentile(&run.latency_us.read, 100, |l| l.p99)),
-    latency("read_p999_us", "read latency p99.9, us", |run| {
-        percentile(&run.latency_us.read, 1000, |l| l.p999)
+    latency("read_mean_us", "read latency mean, us", |run| {
+        percentile(run, &run.latency_us.read, 1, |l| l.mean)
     }),
-    only_csv("read_max_us", |run| percentile(&run.latency_us.read, 1, |l| l.max)),
+    only_csv("read_p50_us", |run| percentile(run, &run.latency_us.read, 2, |l| l.p50)),
+    only_csv("read_p90_us", |run| percentile(run, &run.latency_us.read, 10, |l| l.p90)),
+    latency("read_p99_us", "read latency p99, us", |run| {
+        percentile(run, &run.latency_us.read, 100, |l| l.p99)
+    }),
+    latency("read_p999_us", "read latency p99.9, us", |run| {
+        percentile(run, &run.latency_us.read, 1000, |l| l.p999)
+    }),
+    only_csv("read_max_us", |run| percentile(run, &run.latency_us.read, 1, |l| l.max)),
     only_csv("write_count", |run| timed(run, run.latency_us.write.count as f64)),
     latency("write_mean_us", "write latency mean, us", |run| {
-        percentile(&run.latency_us.write, 1, |l| l.mean)
+        percentile(run, &run.latency_us.write, 1, |l| l.mean)
     }),
-    only_csv("write_p50_us", |run| percentile(&run.latency_us.write, 2, |l| l.p50)),
-    only_csv("write_p90_us", |run| percentile(&run.latency_us.write, 10, |l| l.p90)),
-    latency("write_p99_us", "write latency p99, us", |run| percentile(&run.latency_us.write, 100, |l| l.p99)),
+    only_csv("write_p50_us", |run| percentile(run, &run.latency_us.write, 2, |l| l.p50)),
+    only_csv("write_p90_us", |run| percentile(run, &run.latency_us.write, 10, |l| l.p90)),
+    latency("write_p99_us", "write latency p99, us", |run| {
+        percentile(run, &run.latency_us.write, 100, |l| l.p99)
+    }),
     latency("write_p999_us", "write latency p99.9, us", |run| {
-        percentile(&run.latency_us.write, 1000, |l| l.p999)
+        percentile(run, &run.latency_us.write, 1000, |l| l.p999)
     }),
-    only_csv("write_max_us", |run| percentile(&run.latency_us.write, 1, |l| l.max)),
+    only_csv("write_max_us", |run| percentile(run, &run.latency_us.write, 1, |l| l.max)),
+    Column {
+        digits: 1,
+        shown: Shown::If(|run| run.latency_us.flush.count > 0),
+        ..count("flush_mean_us", "flush latency mean, us", |run| {
+            percentile(run, &run.latency_us.flush, 1, |l| l.mean)
+        })
+    },
+    Column {
+        digits: 1,
+        shown: Shown::If(|run| run.latency_us.flush.count >= 100),
+        ..count("flush_p99_us", "flush latency p99, us", |run| {
+            percentile(run, &run.latency_us.flush, 100, |l| l.p99)
+        })
+    },
+    Column {
+        shown: Shown::If(has_timing),
+        ..count("requests_per_s", "requests answered per second", |run| run.service.requests_per_s)
+    },
+    Column {
+        digits: 1,
+        shown: Shown::If(has_timing),
+        ..count("mb_per_s", "MB/s read and written", |run| run.service.mb_per_s)
+    },
+    only_csv("unwritten_page_reads", |run| Some(run.service.unwritten_page_reads as f64)),
     only_csv("device_s", |run| timed(run, run.timing.device_s)),
     only_csv("array_utilisation", |run| timed(run, run.timing.array_utilisation)),
     Column {
@@ -349,9 +381,10 @@ fn counts_differ(run: &RunRecord) -> bool {
     (bytes - run.write_amplification).abs() > 0.001 * run.write_amplification
 }
 
-/// A figure of a distribution that needs so many samples to mean something.
-fn percentile(latency: &Latency, samples: u64, figure: fn(&Latency) -> f64) -> Option<f64> {
-    (latency.count >= samples).then(|| figure(latency))
+/// A figure of a distribution that needs so many samples to mean something; none of a drive that is overloaded, whose
+/// latencies grow with the run.
+fn percentile(run: &RunRecord, latency: &Latency, samples: u64, figure: fn(&Latency) -> f64) -> Option<f64> {
+    (latency.count >= samples && !run.service.is_overloaded).then(|| figure(latency))
 }
 
 fn rows_of(runs: &[&RunRecord]) -> Vec<Vec<String>> {
@@ -405,7 +438,7 @@ fn preamble(run: &RunRecord) -> String {
     };
     format!(
         "{}: {} requests{aging}\n{}: {} MiB flash in {} dies, blocks of {} pages of {} bytes\n{} MiB exported: {:.1} % \
-         over-provisioning{reserve}\n{}\n\n",
+         over-provisioning{reserve}\n{}\n{}\n",
         run.trace.path,
         grouped(run.trace.requests as f64, 0),
         device.preset,
@@ -416,7 +449,20 @@ fn preamble(run: &RunRecord) -> String {
         mib(device.logical_pages),
         device.over_provisioning * 100.0,
         state_before(run),
+        arrival_of(run),
     )
+}
+
+/// When requests came, where there is a time model.
+fn arrival_of(run: &RunRecord) -> String {
+    match run.service.arrival {
+        None | Some(Arrival::Auto) => String::new(),
+        Some(Arrival::Open) => "requests came at the times of the input\n".to_owned(),
+        Some(Arrival::Think) => "requests came their original gaps after the answers before\n".to_owned(),
+        Some(Arrival::Closed) => {
+            format!("closed loop: {} requests in flight\n", run.service.queue_depth.unwrap_or_default())
+        }
+    }
 }
 
 /// The drive before the first measured request.

@@ -522,6 +522,7 @@ impl<N: Nand> Ftl<N> {
         let place = self.locate(lpn)?;
         self.store.stats.host_page_reads += 1;
         let found = self.read_place(lpn, place, into).map_err(|error| error.of_read(lpn))?;
+        self.store.stats.unwritten_page_reads += u64::from(!found);
         if self.delta.is_some() {
             self.note_read(lpn, into)?;
         }

@@ -12,6 +12,8 @@ pub struct Stats {
     pub host_page_writes: u64,
     /// Pages that host reads asked of the FTL.
     pub host_page_reads: u64,
+    /// Those of them that were never written, or deallocated since: no flash page was read.
+    pub unwritten_page_reads: u64,
     /// Pages that the host deallocated.
     pub host_page_trims: u64,
     /// Host page writes that were served by reviving a dead page instead of a program.

@@ -304,9 +304,21 @@ fn background_work_that_does_not_yield_keeps_its_turn() {
 #[test]
 fn a_backlog_above_the_bound_goes_first() {
     // Five operations wait behind the first; work goes on until three are left.
-    let options = TimingOptions { gc_backlog_ops: 3, ..keeping() };
+    let options = TimingOptions { gc_backlog_ops: 3, gc_holds_reads: true, ..keeping() };
     let ahead = (R + X) + (X + P) + (R + X);
     assert_eq!(copies_and_host(options), [0, ahead + (R + X) + (X + P), ahead + (R + X)]);
+}
+
+/// A victim of 512 pages exceeded a bound of 1024 operations alone, and held every read of its die for a second.
+#[test]
+fn a_backlog_above_the_bound_takes_turns_with_reads() {
+    // Programs wait until the backlog is at its bound. Two reads that arrive during the first copy wait for one operation
+    // each.
+    let copies = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0))].repeat(40);
+    let script: Script = &[(0, &copies), (10, &[read(0)]), (10, &[read(0)])];
+    let options = TimingOptions { gc_backlog_ops: 1, ..keeping() };
+    let first = (R + X) + (R + X);
+    assert_eq!(times(&geometry(1, 1, 1), options, script)[1..], [first, first + (X + P) + (R + X)]);
 }
 
 #[test]
@@ -315,7 +327,7 @@ fn a_backlog_above_the_bound_is_not_suspended() {
     let erases = [gc(OpKind::Erase, 0); 3];
     let script: Script = &[(0, &erases), (10, &[read(0)])];
     let one_die = geometry(1, 1, 1);
-    let strict = TimingOptions { gc_backlog_ops: 1, ..suspending(0, 8) };
+    let strict = TimingOptions { gc_backlog_ops: 1, gc_holds_reads: true, ..suspending(0, 8) };
     assert_eq!(times(&one_die, strict, script)[1], 2 * E + R + X);
     assert_eq!(times(&one_die, suspending(0, 8), script)[1], 10 + R + X);
 }
@@ -513,6 +525,7 @@ fn random_options(rng: &mut Xoshiro256PlusPlus) -> TimingOptions {
         read_priority,
         gc_yields: rng.random_bool(0.7),
         gc_backlog_ops: [1, 4, 1024][rng.random_range(0..3)],
+        gc_holds_reads: rng.random_bool(0.5),
         suspend: (read_priority && rng.random_bool(0.6)).then_some(suspend),
         multi_plane: rng.random_bool(0.4),
         independent_planes: rng.random_bool(0.2),

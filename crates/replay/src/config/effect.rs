@@ -67,13 +67,16 @@ const RULES: &[Rule] = &[
     rule("timing.read_priority", has_events, "timing.mode is event"),
     rule("timing.gc_yields", has_events, "timing.mode is event"),
     rule("timing.gc_backlog_ops", has_events, "timing.mode is event"),
+    rule("timing.gc_holds_reads", has_events, "timing.mode is event"),
     rule("timing.suspend", has_events, "timing.mode is event"),
     rule("timing.suspend_overhead_us", |config, _| config.timing.suspend, "timing.suspend is true"),
     rule("timing.suspend_max", |config, _| config.timing.suspend, "timing.suspend is true"),
     rule("replay.arrival", has_timing, FOR_TIMING),
     rule(
         "replay.queue_depth",
-        |config, design| has_timing(config, design) && config.replay.arrival == Arrival::Closed,
+        |config, design| {
+            has_timing(config, design) && matches!(config.replay.arrival, Arrival::Auto | Arrival::Closed)
+        },
         "replay.arrival is closed and there is a time model (timing.mode)",
     ),
     rule(

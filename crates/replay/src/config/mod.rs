@@ -251,7 +251,7 @@ pub enum Precondition {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReplayConfig {
-    /// Arrival.
+    /// When requests come.
     pub arrival: Arrival,
     /// Requests in flight in closed loop (default 32).
     pub queue_depth: Option<u32>,
@@ -271,8 +271,10 @@ pub struct ReplayConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrival {
-    /// At the trace's times.
+    /// `open` where the input has times, else `closed`.
     #[default]
+    Auto,
+    /// At the trace's times.
     Open,
     /// A new request when one of `queue_depth` completes; trace times are ignored.
     Closed,

@@ -167,7 +167,7 @@ impl Config {
         if self.lifetime.options().is_none() {
             return Ok(());
         }
-        if self.timing.mode == Mode::None || self.replay.arrival == Arrival::Open {
+        if self.timing.mode == Mode::None || matches!(self.replay.arrival, Arrival::Auto | Arrival::Open) {
             return Err(ConfigError::Value(
                 "lifetime.schemes: throttling stretches time, which needs a timing engine (timing.mode) and \
                  replay.arrival=think or closed"

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use wearwell::nand::Geometry;
 use wearwell::stats::Work;
 use wearwell::timing::{ControllerWork, NVRAM_LINE_BYTES, Suspend, TimingMode, TimingOptions};
 
@@ -17,8 +18,11 @@ pub struct TimingConfig {
     pub read_priority: bool,
     /// Background work yields to host work.
     pub gc_yields: bool,
-    /// Background operations queued per die after which they go first.
-    pub gc_backlog_ops: u32,
+    /// Background operations queued per die after which they go before host writes. Absent: what the free blocks that GC
+    /// keeps allow.
+    pub gc_backlog_ops: Option<u32>,
+    /// From then on they go before host reads too.
+    pub gc_holds_reads: bool,
     /// A write waits for the GC it triggered.
     pub blocking_gc: bool,
     /// Programs and erases are suspended for host reads.
@@ -61,7 +65,8 @@ impl Default for TimingConfig {
             mode: Mode::None,
             read_priority: options.read_priority,
             gc_yields: options.gc_yields,
-            gc_backlog_ops: options.gc_backlog_ops,
+            gc_backlog_ops: None,
+            gc_holds_reads: options.gc_holds_reads,
             blocking_gc: options.blocking_gc,
             suspend: false,
             suspend_overhead_us: 20.0,
@@ -122,13 +127,16 @@ impl TimingConfig {
         }
     }
 
-    /// Its options.
-    pub fn options(&self) -> TimingOptions {
+    /// Its options on a device whose pools keep `low_blocks` free.
+    pub fn options(&self, geometry: &Geometry, low_blocks: u32) -> TimingOptions {
         let ns = |us: f64| (us * 1000.0).round() as u64;
         TimingOptions {
             read_priority: self.read_priority || self.suspend,
             gc_yields: self.gc_yields,
-            gc_backlog_ops: self.gc_backlog_ops,
+            gc_backlog_ops: self
+                .gc_backlog_ops
+                .unwrap_or_else(|| self.backlog_bound_ops(geometry, low_blocks)),
+            gc_holds_reads: self.gc_holds_reads,
             blocking_gc: self.blocking_gc,
             suspend: self
                 .suspend
@@ -141,5 +149,13 @@ impl TimingConfig {
             buffered_writes: self.buffered_writes as usize,
             ..TimingOptions::default()
         }
+    }
+
+    /// The operations after which an array has used up the free blocks that GC keeps for it: the FTL has handed them out
+    /// already, and each becomes free when the copies of one victim and its erase are done. A victim counts as half valid:
+    /// a read and a program for every second page.
+    fn backlog_bound_ops(&self, geometry: &Geometry, low_blocks: u32) -> u32 {
+        let planes = if self.independent_planes { 1 } else { geometry.planes_per_die };
+        low_blocks.saturating_mul(planes).saturating_mul(geometry.pages_per_block)
     }
 }

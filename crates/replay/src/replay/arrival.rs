@@ -28,13 +28,13 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn new(config: &ReplayConfig) -> Self {
-        let depth = match config.arrival {
-            Arrival::Open => usize::MAX,
+    pub(super) fn new(config: &ReplayConfig, arrival: Arrival) -> Self {
+        let depth = match arrival {
+            Arrival::Auto | Arrival::Open => usize::MAX,
             Arrival::Closed => config.queue_depth() as usize,
             Arrival::Think => 1,
         };
-        Self { arrival: config.arrival, depth, scale: config.time_scale() }
+        Self { arrival, depth, scale: config.time_scale() }
     }
 
     #[inline]
@@ -50,7 +50,7 @@ impl Clock {
         let gap_ns = trace_ns.saturating_sub(self.previous_trace_ns);
         self.previous_trace_ns = trace_ns;
         let arrival_ns = match pace.arrival {
-            Arrival::Open => pace.scaled(trace_ns.saturating_sub(first_ns)),
+            Arrival::Auto | Arrival::Open => pace.scaled(trace_ns.saturating_sub(first_ns)),
             Arrival::Closed => self.wait_for_answers(pace.depth, timing).max(timing.now_ns()),
             Arrival::Think => self.wait_for_answers(pace.depth, timing) + pace.scaled(gap_ns),
         };
@@ -113,7 +113,7 @@ impl Run<'_> {
         let mut idle_ns = until_ns.saturating_sub(since_ns);
         let flash = self.plan.resolved.timing;
         let dies = self.plan.resolved.geometry.dies() as u64;
-        let line_read_ps = self.plan.config.timing.options().nvram_line_read_ps;
+        let line_read_ps = self.plan.timing_options().nvram_line_read_ps;
         let cost = |op: &FlashOp| match op.kind {
             OpKind::Read => flash.read_ns,
             OpKind::Program => flash.program_ns,

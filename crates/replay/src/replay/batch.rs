@@ -21,6 +21,8 @@ impl Run<'_> {
     pub(super) fn execute_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
         let (executed, outcome) = self.execute_some(batch);
         self.host_bytes += batch[..executed].iter().map(written_bytes).sum::<u64>();
+        let reads = batch[..executed].iter().filter(|request| request.op == Op::Read);
+        self.host_read_bytes += reads.map(|request| request.len_bytes).sum::<u64>();
         (executed, outcome)
     }
 

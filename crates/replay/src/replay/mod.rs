@@ -154,6 +154,10 @@ struct Run<'a> {
     remapped_pages: u64,
     /// Bytes of the host's write requests.
     host_bytes: u64,
+    /// Bytes of the host's read requests.
+    host_read_bytes: u64,
+    /// When the last request was answered, before the background work behind it.
+    answered_ns: u64,
     /// The controller's work up to the request in hand.
     work_before: Work,
     /// Writes that the buffer absorbed before the measured part.
@@ -191,7 +195,7 @@ impl<'a> Run<'a> {
             gathered: None,
             has_schemes: design == INTEGRATED,
             compacts: plan.compacts(),
-            pace: Pace::new(&plan.config.replay),
+            pace: Pace::new(&plan.config.replay, plan.arrival()),
             clock: Clock::default(),
             descriptors: Vec::new(),
             bytes_read: Vec::new(),
@@ -203,6 +207,8 @@ impl<'a> Run<'a> {
             phases: Vec::new(),
             remapped_pages: 0,
             host_bytes: 0,
+            host_read_bytes: 0,
+            answered_ns: 0,
             work_before: Work::default(),
             absorbed_before: 0,
             measured: 0,
@@ -273,7 +279,7 @@ impl<'a> Run<'a> {
         (self.first_ns, self.last_ns) = (None, 0);
         self.series.clear();
         self.phases.clear();
-        (self.remapped_pages, self.host_bytes) = (0, 0);
+        (self.remapped_pages, self.host_bytes, self.host_read_bytes) = (0, 0, 0);
         Ok(ended)
     }
 
@@ -282,10 +288,10 @@ impl<'a> Run<'a> {
         let config = self.plan.config;
         if config.timing.engine() != TimingMode::None {
             let resolved = &self.plan.resolved;
-            let open_loop = config.replay.arrival == Arrival::Open;
+            let open_loop = self.plan.arrival() == Arrival::Open;
             self.gathered = self.device.ftl().chunk_statistics().map(|_| Gathered::default());
             let keep_completions = self.gathered.is_some();
-            let options = TimingOptions { open_loop, keep_completions, ..config.timing.options() };
+            let options = TimingOptions { open_loop, keep_completions, ..self.plan.timing_options() };
             self.timing =
                 Some(Timing::new(config.timing.engine(), &resolved.geometry, resolved.timing, options));
             self.device.ftl_mut().store_mut().ops.listen(true);
@@ -302,6 +308,8 @@ impl<'a> Run<'a> {
             None => self.pump(limit, total, Phase::Replay, on_progress)?,
         };
         if let Some(timing) = &mut self.timing {
+            timing.complete_until(u64::MAX);
+            self.answered_ns = timing.now_ns();
             timing.drain();
             if let Some(gathered) = &mut self.gathered {
                 gathered.complete(&timing.take_completions());

@@ -11,8 +11,8 @@ use crate::config::{Arrival, Resolved};
 use crate::input::Requests;
 use crate::lifetime;
 use crate::record::{
-    BytesRecord, DeviceRecord, LatencyRecord, LayoutRecord, LifetimeRecord, RecoveryCosts, RecoveryRecord,
-    RunRecord, SeriesPoint, TimeRecord, TraceRecord, by_cause,
+    BytesRecord, DeviceRecord, Latency, LatencyRecord, LayoutRecord, LifetimeRecord, RecoveryCosts, RecoveryRecord,
+    RunRecord, SeriesPoint, ServiceRecord, TimeRecord, TraceRecord, by_cause,
 };
 use crate::steadiness::Steadiness;
 use crate::trace::PAGE_BYTES;
@@ -92,6 +92,7 @@ impl Run<'_> {
             erases: stats.total_erases(),
             erases_by_cause: by_cause(&stats.erases),
             write_amplification: stats.write_amplification(),
+            service: self.service_record(&stats),
             latency_us: self.latency_record(),
             timing: self.time_record(),
             lifetime: self.lifetime_record(&steady),
@@ -169,8 +170,55 @@ impl Run<'_> {
 
     fn latency_record(&self) -> LatencyRecord {
         let Some(timing) = &self.timing else { return LatencyRecord::default() };
-        let summary = |kind| LatencySummary::of(timing.latency(kind)).into();
-        LatencyRecord { read: summary(RequestKind::Read), write: summary(RequestKind::Write) }
+        let summary = |kind| {
+            let binned = LatencySummary::of(timing.latency(kind));
+            let (mean, max) = (binned.mean_ns / 1000.0, binned.max_ns as f64 / 1000.0);
+            Latency { binned_mean: mean, binned_max: max, ..timing.latency_summary(kind).into() }
+        };
+        LatencyRecord {
+            read: summary(RequestKind::Read),
+            write: summary(RequestKind::Write),
+            flush: summary(RequestKind::Flush),
+        }
+    }
+
+    /// How requests came, and how many the drive answered.
+    fn service_record(&self, stats: &Stats) -> ServiceRecord {
+        let arrival = self.plan.arrival();
+        let service =
+            ServiceRecord { unwritten_page_reads: stats.unwritten_page_reads, ..ServiceRecord::default() };
+        if self.timing.is_none() {
+            return service;
+        }
+        let answered_s = self.answered_ns as f64 / 1e9;
+        let per_second = |amount: f64| (answered_s > 0.0).then(|| amount / answered_s);
+        ServiceRecord {
+            arrival: Some(arrival),
+            queue_depth: (arrival == Arrival::Closed).then(|| self.plan.config.replay.queue_depth()),
+            requests_per_s: per_second(self.measured as f64),
+            mb_per_s: per_second((self.host_bytes + self.host_read_bytes) as f64 / 1e6),
+            queue_at_end_s: self.queue_at_end_s(),
+            is_overloaded: self.is_overloaded(),
+            ..service
+        }
+    }
+
+    /// Time from the last arrival to the last answer, where requests come at the input's times.
+    fn queue_at_end_s(&self) -> Option<f64> {
+        let is_open = self.plan.arrival() == Arrival::Open;
+        (is_open && self.answered_ns > 0)
+            .then(|| (self.answered_ns as f64 / 1e9 - self.arrivals_s()).max(0.0))
+    }
+
+    /// Whether requests came faster than the drive answered them: the queue at the end is longer than a fiftieth of the time
+    /// in which requests came, and than any collection takes.
+    fn is_overloaded(&self) -> bool {
+        self.queue_at_end_s().is_some_and(|queue_s| queue_s > 0.02 + 0.02 * self.arrivals_s())
+    }
+
+    /// Time from the first arrival to the last in open loop.
+    fn arrivals_s(&self) -> f64 {
+        self.duration_s() * self.plan.config.replay.time_scale()
     }
 
     fn time_record(&self) -> TimeRecord {
@@ -208,9 +256,9 @@ impl Run<'_> {
     /// The time that the measured part took: the trace's times `replay.time_scale`, or the device's where arrival depends
     /// on completions. Writes that are not paid for yet take the time until the next one could start.
     fn elapsed_s(&self) -> f64 {
-        let arrivals_s = self.duration_s() * self.plan.config.replay.time_scale();
+        let arrivals_s = self.arrivals_s();
         let Some(timing) = &self.timing else { return arrivals_s };
-        if self.plan.config.replay.arrival == Arrival::Open {
+        if self.plan.arrival() == Arrival::Open {
             return arrivals_s;
         }
         let now_ns = timing.now_ns();
@@ -247,6 +295,7 @@ impl Run<'_> {
             ));
         }
         notes.extend(self.note_of_overload());
+        notes.extend(self.note_of_unwritten_pages());
         if self.plan.config.timing.engine() == TimingMode::Timeline {
             notes.push(
                 "timelines price operations in order: latencies under GC are not meaningful".to_owned(),
@@ -274,13 +323,23 @@ impl Run<'_> {
 
     /// Requests at the trace's times that the drive could not keep up with.
     fn note_of_overload(&self) -> Option<String> {
-        let device_s = self.timing.as_ref()?.now_ns() as f64 / 1e9;
-        let arrivals_s = self.duration_s() * self.plan.config.replay.time_scale();
-        let is_open = self.plan.config.replay.arrival == Arrival::Open;
-        (is_open && device_s > 1.1 * arrivals_s + 0.1).then(|| {
+        let queue_s = self.queue_at_end_s().filter(|_| self.is_overloaded())?;
+        Some(format!(
+            "overload: requests came for {:.1} s, and the last was answered {queue_s:.1} s after it came; latencies would be the \
+             length of that queue and are left out of the table (replay.arrival=closed asks for a number of requests in \
+             flight instead)",
+            self.arrivals_s()
+        ))
+    }
+
+    /// Reads that cost no flash operation because nothing had been written there.
+    fn note_of_unwritten_pages(&self) -> Option<String> {
+        let stats = self.device.ftl().stats();
+        let (unwritten, all) = (stats.unwritten_page_reads, stats.host_page_reads);
+        (self.timing.is_some() && unwritten > 0).then(|| {
             format!(
-                "overload: requests that came in {arrivals_s:.1} s took {device_s:.1} s; latencies are the length of the queue \
-                 (replay.arrival=closed asks for a number of requests in flight instead)"
+                "{unwritten} of {all} pages read were never written: no flash page was read, and read latencies contain them \
+                 (precondition.mode=fill writes every page before)"
             )
         })
     }

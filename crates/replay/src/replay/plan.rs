@@ -2,9 +2,10 @@
 
 use wearwell::address::BlockId;
 use wearwell::content::mix;
+use wearwell::timing::TimingOptions;
 
 use super::{OnProgress, ReplayError, Run};
-use crate::config::{Addresses, Config, ConfigError, Precondition, Resolved};
+use crate::config::{Addresses, Arrival, Config, ConfigError, Precondition, Resolved};
 use crate::content_model::Spec as ContentSpec;
 use crate::input::{Input, Requests, Survey};
 use crate::process;
@@ -67,7 +68,35 @@ impl<'a> Plan<'a> {
             .map_err(|error: crate::workload::SpecError| ReplayError::Content(error.to_string()))?;
         let plan = Self { config, input, aging, survey, resolved, content, sha256 };
         plan.require_room()?;
+        plan.require_depth_to_matter()?;
         Ok(plan)
+    }
+
+    /// When requests come: what the configuration leaves open, the input decides.
+    pub(super) fn arrival(&self) -> Arrival {
+        match self.config.replay.arrival {
+            Arrival::Auto if self.survey.is_timed => Arrival::Open,
+            Arrival::Auto => Arrival::Closed,
+            arrival => arrival,
+        }
+    }
+
+    /// How the timing engine works on this device.
+    pub(super) fn timing_options(&self) -> TimingOptions {
+        self.config.timing.options(&self.resolved.geometry, self.resolved.gc.low_blocks)
+    }
+
+    /// Refuses a queue depth where requests come at the times of the input.
+    fn require_depth_to_matter(&self) -> Result<(), ConfigError> {
+        let is_auto = self.config.replay.arrival == Arrival::Auto;
+        if is_auto && self.survey.is_timed && self.config.replay.queue_depth.is_some() {
+            return Err(ConfigError::Value(
+                "replay.queue_depth has no effect: the input has times, and requests come at them; replay.arrival=closed \
+                 ignores the times"
+                    .into(),
+            ));
+        }
+        Ok(())
     }
 
     /// The device every design runs on.

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use wearwell::lifetime::YEAR_S;
 
 use super::traces::Traces;
-use crate::config::{Config, ConfigError, Precondition};
+use crate::config::{Arrival, Config, ConfigError, Precondition};
 use crate::input::Input;
 use crate::record::RunRecord;
 use crate::replay::{OnProgress, Plan, ReplayError};
@@ -254,7 +254,8 @@ fn require_design(name: &str) -> Result<(), String> {
 }
 
 /// What the catalogues start from: an empty drive, fitted so that nine tenths of it are touched, whose spare space includes
-/// what GC keeps free, as in the papers. A setting that no configuration has belongs to a part that is not there.
+/// what GC keeps free, as in the papers; requests that come at the input's times even if all of these are 0; and collections
+/// that hold reads from a backlog of 1024 operations on. A setting that no configuration has belongs to a part that is not there.
 fn config_of(settings: &[String]) -> Result<Config, String> {
     let all: Vec<String> =
         std::iter::once("precondition.mode=none".to_owned()).chain(settings.iter().cloned()).collect();
@@ -269,6 +270,11 @@ fn config_of(settings: &[String]) -> Result<Config, String> {
     if device.preset.as_deref().is_none_or(|preset| preset == "auto") && device.logical_pages.is_none() {
         device.fit.get_or_insert(0.9);
     }
+    if config.replay.arrival == Arrival::Auto {
+        config.replay.arrival = Arrival::Open;
+    }
+    config.timing.gc_backlog_ops.get_or_insert(1024);
+    config.timing.gc_holds_reads = true;
     if config.precondition.mode == Precondition::Constructed {
         config.precondition.overwrite.get_or_insert(0.0);
     }
@@ -312,9 +318,10 @@ pub struct Record {
 }
 
 /// Parts of a run record that are no figures, say the same as others, or differ between machines.
-const LEFT_OUT: [&str; 8] = [
+const LEFT_OUT: [&str; 9] = [
     "bytes",
     "config",
+    "service",
     "series",
     "steady",
     "peak_rss_bytes",
@@ -339,8 +346,21 @@ impl Record {
             flatten(name, value, &mut self.figures);
         }
         self.figures.retain(|name, _| !(name.starts_with("phases.") && name.ends_with(".host_bytes")));
+        self.take_binned_latencies(run);
         self.take_lifetime(run);
         self.take_first_erase(run);
+    }
+
+    /// Latencies as the records have them: means and maxima of a histogram's bins, no flushes.
+    fn take_binned_latencies(&mut self, run: &RunRecord) {
+        self.figures.retain(|name, _| !name.starts_with("latency_us.flush."));
+        for (kind, latency) in [("read", &run.latency_us.read), ("write", &run.latency_us.write)] {
+            for (figure, value) in [("mean", latency.binned_mean), ("max", latency.binned_max)] {
+                if value != 0.0 {
+                    self.figures.insert(format!("latency_us.{kind}.{figure}"), value);
+                }
+            }
+        }
     }
 
     /// Lifetime as papers measure it: by erases of the whole run, on the drive as it was.

@@ -65,6 +65,10 @@ pub(super) struct Array {
     ahead: Ahead,
     /// Background operations that may wait before they go first: 0 while a scan waits for this array.
     backlog_bound_ops: u32,
+    /// While it is behind, background work goes before host reads too, and not by turns with them.
+    holds_reads: bool,
+    /// The last operation that it began, or resumed, was a host read with priority.
+    read_was_last: bool,
     pub(super) channel: u32,
     /// Suspensions of the program or erase that runs or is suspended.
     pub(super) suspensions: u32,
@@ -87,6 +91,8 @@ impl Array {
             queues: std::array::from_fn(|_| OpQueue::new()),
             ahead: Ahead::default(),
             backlog_bound_ops: options.gc_backlog_ops,
+            holds_reads: options.gc_holds_reads,
+            read_was_last: false,
             channel,
             suspensions: 0,
             must_finish: false,
@@ -109,6 +115,7 @@ impl Array {
     #[inline(always)]
     fn run(&mut self, queue: u8, count: u8) {
         let &Op { kind, transfer_ns, .. } = self.queues[queue as usize].front();
+        self.read_was_last = queue == READS;
         self.running = Group { kind, queue, count, cursor: 0, transfer_ns };
     }
 
@@ -155,7 +162,7 @@ impl Array {
     #[inline(always)]
     pub(super) fn dispatch<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared) {
         debug_assert!(!self.running.exists(), "one operation at a time");
-        let behind = self.is_behind::<PLAIN>();
+        let behind = self.is_behind::<PLAIN>() && !self.is_turn_of_reads();
         if !PLAIN && self.suspended.exists() && (behind || self.queues[READS as usize].is_empty()) {
             self.must_finish = behind;
             return self.resume(index, shared);
@@ -164,6 +171,13 @@ impl Array {
             Some(queue) => self.start::<PLAIN>(index, queue, behind, shared),
             None => self.idle(shared.now()),
         }
+    }
+
+    /// Whether a host read goes next although the backlog bound is exceeded: reads need no free block, so background work
+    /// and reads take turns, one by one.
+    #[inline(always)]
+    fn is_turn_of_reads(&self) -> bool {
+        !self.holds_reads && !self.read_was_last && !self.queues[READS as usize].is_empty()
     }
 
     /// The backlog bound is exceeded: background work comes first.
@@ -312,7 +326,7 @@ impl Array {
         let FlashTiming { read_ns, program_ns, .. } = shared.flash;
         let channel = &mut shared.channels[self.channel as usize];
         let begins_at = channel.book_copy(index, ns, moment, &mut shared.events);
-        let may_give_way = |steps| !self.is_far_behind(steps);
+        let may_give_way = |steps| !self.holds_reads || !self.is_far_behind(steps);
         self.ahead = Ahead { program: may_give_way(1), read: may_give_way(2) };
         self.queues[BACKGROUND as usize].pop_copy();
         shared.completed_ops += 2;
@@ -344,7 +358,7 @@ impl Array {
     fn program_from(&mut self, start: u64, index: u32, shared: &mut Shared) {
         let end = start + shared.flash.program_ns;
         if self.stays_in_series_for(1) {
-            self.ahead.read = !self.is_far_behind(1);
+            self.ahead.read = !self.holds_reads || !self.is_far_behind(1);
             self.pass(shared);
             shared.events.set(index, EventClass::ReadSensed, end + shared.flash.read_ns);
         } else {
@@ -358,10 +372,14 @@ impl Array {
         let [reads, writes, background] = &self.queues;
         self.running.queue == BACKGROUND
             && background.front().more() >= steps
-            && ((reads.is_empty() && writes.is_empty()) || self.is_far_behind(steps))
+            && if reads.is_empty() {
+                writes.is_empty() || self.is_far_behind(steps)
+            } else {
+                self.holds_reads && self.is_far_behind(steps)
+            }
     }
 
-    /// Whether the next `steps` operations are background work, whatever arrives.
+    /// Whether the next `steps` operations are background work, whatever arrives; but for a read, unless reads are held.
     #[inline(always)]
     fn is_far_behind(&self, steps: u32) -> bool {
         self.queues[BACKGROUND as usize].ops() - steps > self.backlog_bound_ops
@@ -382,11 +400,13 @@ impl Array {
         self.running.kind = self.queues[BACKGROUND as usize].front().kind;
     }
 
-    /// Puts background work before everything else: a scan waits for it. Steps that were taken ahead of the clock are
-    /// now certain.
+    /// Puts background work before host writes, or before everything if it holds reads: a scan waits for it. Steps that
+    /// were taken ahead of the clock are certain if not even a read can come between.
     pub(super) fn hurry(&mut self) {
         self.backlog_bound_ops = 0;
-        self.ahead = Ahead::default();
+        if self.holds_reads {
+            self.ahead = Ahead::default();
+        }
     }
 
     /// Ends [`Array::hurry`].
@@ -477,7 +497,7 @@ impl Array {
             && !self.queues[READS as usize].is_empty()
             && self.suspensions < max_per_op
             && !self.must_finish
-            && !self.is_behind::<false>()
+            && !(self.holds_reads && self.is_behind::<false>())
     }
 
     /// A program or erase has all its data: its array phase has begun, or begins at a known time.
@@ -498,6 +518,7 @@ impl Array {
 
     fn resume(&mut self, index: u32, shared: &mut Shared) {
         self.running = std::mem::replace(&mut self.suspended, Group::NONE);
+        self.read_was_last = false;
         let overhead = shared.options.suspend.map_or(0, |suspend| suspend.overhead_ns);
         let class = self.end_of_phase();
         self.start_phase::<false>(

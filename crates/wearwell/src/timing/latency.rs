@@ -61,10 +61,26 @@ impl LatencySummary {
     }
 }
 
+/// What bins of a histogram cannot say exactly.
+#[derive(Clone, Copy, Debug, Default)]
+struct Total {
+    sum_ns: u128,
+    max_ns: u64,
+}
+
+impl Total {
+    #[inline]
+    fn add(&mut self, latency_ns: u64) {
+        self.sum_ns += u128::from(latency_ns);
+        self.max_ns = self.max_ns.max(latency_ns);
+    }
+}
+
 /// Account of all requests of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
     histograms: [Histogram<u64>; 4],
+    totals: [Total; 4],
     completions: Option<Vec<Completion>>,
     submitted: u64,
     /// The run's clock in mode `None`; engines keep their own.
@@ -76,6 +92,7 @@ impl Ledger {
         let empty = || Histogram::new_with_max(MAX_LATENCY_NS, 3).expect("bounds are constants");
         Self {
             histograms: std::array::from_fn(|_| empty()),
+            totals: Default::default(),
             completions: keep_completions.then(Vec::new),
             submitted: 0,
             now_ns: 0,
@@ -101,6 +118,7 @@ impl Ledger {
     pub(super) fn complete(&mut self, kind: RequestKind, request: u64, arrival_ns: u64, at_ns: u64) {
         let latency_ns = at_ns - arrival_ns;
         self.histograms[kind as usize].saturating_record(latency_ns);
+        self.totals[kind as usize].add(latency_ns);
         if let Some(completions) = &mut self.completions {
             completions.push(Completion { request, at_ns, latency_ns });
         }
@@ -108,6 +126,13 @@ impl Ledger {
 
     pub(super) fn histogram(&self, kind: RequestKind) -> &Histogram<u64> {
         &self.histograms[kind as usize]
+    }
+
+    /// Percentiles from the histogram; mean and maximum exact.
+    pub(super) fn summary(&self, kind: RequestKind) -> LatencySummary {
+        let (binned, total) = (LatencySummary::of(self.histogram(kind)), self.totals[kind as usize]);
+        let mean_ns = if binned.count == 0 { 0.0 } else { total.sum_ns as f64 / binned.count as f64 };
+        LatencySummary { mean_ns, max_ns: total.max_ns, ..binned }
     }
 
     pub(super) fn take(&mut self) -> Vec<Completion> {

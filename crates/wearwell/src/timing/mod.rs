@@ -255,9 +255,13 @@ pub struct TimingOptions {
     /// Background work goes only when no host work waits for the same array; otherwise it queues with host writes in
     /// order of arrival.
     pub gc_yields: bool,
-    /// With more queued background operations than this on one array, background work goes before host work and is
-    /// not suspended. Bounds how far the device may fall behind the FTL, which has already reused the blocks.
+    /// With more queued background operations than this on one array, background work goes before host writes, and by
+    /// turns with host reads that have priority. Bounds how far the device may fall behind the FTL, which has already
+    /// reused the blocks: the bound should be the work that frees the blocks which the FTL keeps free.
     pub gc_backlog_ops: u32,
+    /// Beyond `gc_backlog_ops` background work also goes before host reads, all of it, and is not suspended. A collection of
+    /// a large block then holds reads for as long as it takes, which no drive does: reads need no free block.
+    pub gc_holds_reads: bool,
     /// A request starts its own operations only after the background work of its list (foreground GC).
     pub blocking_gc: bool,
     /// Suspend programs and erases for host reads; `None` = the part cannot. Needs `read_priority`.
@@ -289,6 +293,7 @@ impl Default for TimingOptions {
             read_priority: true,
             gc_yields: true,
             gc_backlog_ops: 1024,
+            gc_holds_reads: false,
             blocking_gc: false,
             suspend: None,
             multi_plane: false,
@@ -514,6 +519,11 @@ impl Timing {
     /// Latencies of completed requests of one kind, in nanoseconds. Summarise with [`LatencySummary::of`].
     pub fn latency(&self, kind: RequestKind) -> &Histogram<u64> {
         self.ledger().histogram(kind)
+    }
+
+    /// The figures of the completed requests of one kind: percentiles within 0.1 %, mean and maximum exact.
+    pub fn latency_summary(&self, kind: RequestKind) -> LatencySummary {
+        self.ledger().summary(kind)
     }
 
     /// Completions since the last call, in order of completion time (timeline: of submission). Empty unless

@@ -38,6 +38,7 @@ struct Array {
     remaining: u64,
     suspensions: u32,
     must_finish: bool,
+    read_was_last: bool,
     phase: Option<u64>,
     version: u64,
 }
@@ -284,8 +285,11 @@ impl Reference {
 
     /// Something changed at an array: start or suspend what the rules say.
     fn consider(&mut self, index: usize) {
-        let behind = self.behind(index);
+        let holds_reads = self.options.gc_holds_reads;
+        let is_behind = self.behind(index);
         let array = &mut self.arrays[index];
+        let reads_turn = !holds_reads && !array.read_was_last && !array.queues[0].is_empty();
+        let behind = is_behind && !reads_turn;
         if !array.running.is_empty() {
             return self.consider_suspension(index);
         }
@@ -293,19 +297,21 @@ impl Reference {
             let overhead = self.options.suspend.unwrap().overhead_ns;
             array.running = std::mem::take(&mut array.suspended);
             array.must_finish = behind;
+            array.read_was_last = false;
             let duration = array.remaining + overhead;
             return self.begin_phase(index, duration);
         }
         let chosen = if behind { Some(2) } else { (0..3).find(|&q| !array.queues[q].is_empty()) };
         if let Some(queue) = chosen {
             self.arrays[index].must_finish = behind;
+            self.arrays[index].read_was_last = queue == 0;
             self.start(index, queue);
         }
     }
 
     fn consider_suspension(&mut self, index: usize) {
         let Some(suspend) = self.options.suspend else { return };
-        let behind = self.behind(index);
+        let behind = self.behind(index) && self.options.gc_holds_reads;
         let array = &mut self.arrays[index];
         let Some(end) = array.phase.filter(|&end| end > self.now) else { return };
         if !array.queues[0].is_empty()

@@ -20,6 +20,7 @@ mod timing;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wearwell::store::Striping;
 
 pub use content::{ContentConfig, DeltaConfig, RecycleConfig, RecyclePolicy, RemapConfig, ReverseMapName};
 pub use effect::Ignored;
@@ -114,11 +115,33 @@ pub struct DeviceConfig {
     pub over_provisioning_of: Option<SpareOf>,
     /// Exported pages, instead of over-provisioning.
     pub logical_pages: Option<u32>,
+    /// The order in which successive writes go round channels, dies and planes. Absent: `plane-first` with multi-plane
+    /// programs, which need neighbours on two planes of a die, else `channel-first`.
+    pub striping: Option<StripingName>,
     /// Resize the device so that the workload's footprint is this share of the exported pages, (0, 1]. `auto`: 1.
     pub fit: Option<f64>,
     /// Blocks of each plane that are neither exported nor counted as over-provisioning. Absent: 0, but on a device that is
     /// resized what GC keeps free and open, so that over-provisioning acts as it says however small the device is.
     pub reserve_blocks: Option<f64>,
+}
+
+/// Orders of successive writes by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StripingName {
+    /// Channels, then dies, then planes.
+    ChannelFirst,
+    /// Planes, then dies, then channels.
+    PlaneFirst,
+}
+
+impl From<StripingName> for Striping {
+    fn from(name: StripingName) -> Self {
+        match name {
+            StripingName::ChannelFirst => Self::ChannelFirst,
+            StripingName::PlaneFirst => Self::PlaneFirst,
+        }
+    }
 }
 
 /// What an over-provisioning ratio refers to.

@@ -4,6 +4,7 @@ use wearwell::content::recycle::{RecycleOptions, STANDARD_ENTRIES, StorePolicy};
 use wearwell::design::{self, Parts, RecycleDesign};
 use wearwell::gc::{GcOptions, MetadataGc, RESERVE_BLOCKS, VictimPolicy, WearOptions};
 use wearwell::nand::{FlashTiming, Geometry, preset};
+use wearwell::store::Striping;
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 
 use super::{Arrival, BufferOrder, Config, ConfigError, GcConfig, Mode, Policy, RecyclePolicy, SpareOf};
@@ -42,6 +43,15 @@ impl Config {
     /// Seed of the run.
     pub fn seed(&self) -> u64 {
         self.replay.seed.unwrap_or(1)
+    }
+
+    /// Where successive writes go.
+    pub fn striping(&self) -> Striping {
+        match self.device.striping {
+            Some(name) => name.into(),
+            None if self.timing.multi_plane => Striping::PlaneFirst,
+            None => Striping::ChannelFirst,
+        }
     }
 
     /// Works out geometry, capacity and thresholds for a workload that touches `footprint_pages` (4 KiB).

@@ -152,10 +152,11 @@ impl TimingConfig {
     }
 
     /// The operations after which an array has used up the free blocks that GC keeps for it: the FTL has handed them out
-    /// already, and each becomes free when the copies of one victim and its erase are done. A victim counts as half valid:
-    /// a read and a program for every second page.
+    /// already, and each becomes free when the copies of one victim and its erase are done: a read and a program for each of
+    /// its pages at most. Victims that are two thirds valid exceed it when one block more for every two is handed out, which
+    /// is what a collection has free beyond `low_blocks` when it ends.
     fn backlog_bound_ops(&self, geometry: &Geometry, low_blocks: u32) -> u32 {
         let planes = if self.independent_planes { 1 } else { geometry.planes_per_die };
-        low_blocks.saturating_mul(planes).saturating_mul(geometry.pages_per_block)
+        low_blocks.saturating_mul(planes).saturating_mul(2 * geometry.pages_per_block)
     }
 }

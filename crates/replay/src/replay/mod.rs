@@ -182,7 +182,8 @@ impl<'a> Run<'a> {
             nand = nand.with_endurance(resolved.endurance_cycles);
         }
         let options = DeviceOptions { buffer: plan.config.buffer() };
-        let device = Device::new(nand, resolved.logical_pages, &parts, options).map_err(refused)?;
+        let mut device = Device::new(nand, resolved.logical_pages, &parts, options).map_err(refused)?;
+        device.ftl_mut().store_mut().stripe(plan.config.striping());
         Ok(Self {
             looks_at_content: device.ftl().looks_at_content(),
             page_bytes: resolved.geometry.page_bytes as u64,

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use wearwell::lifetime::YEAR_S;
 
 use super::traces::Traces;
-use crate::config::{Arrival, Config, ConfigError, Precondition};
+use crate::config::{Arrival, Config, ConfigError, Precondition, StripingName};
 use crate::input::Input;
 use crate::record::RunRecord;
 use crate::replay::{OnProgress, Plan, ReplayError};
@@ -254,8 +254,8 @@ fn require_design(name: &str) -> Result<(), String> {
 }
 
 /// What the catalogues start from: an empty drive, fitted so that nine tenths of it are touched, whose spare space includes
-/// what GC keeps free, as in the papers; requests that come at the input's times even if all of these are 0; and collections
-/// that hold reads from a backlog of 1024 operations on. A setting that no configuration has belongs to a part that is not there.
+/// what GC keeps free, as in the papers; requests that come at the input's times even if all of these are 0;
+/// collections that hold reads from a backlog of 1024 operations on; and writes that go to all planes of a die first. A setting that no configuration has belongs to a part that is not there.
 fn config_of(settings: &[String]) -> Result<Config, String> {
     let all: Vec<String> =
         std::iter::once("precondition.mode=none".to_owned()).chain(settings.iter().cloned()).collect();
@@ -266,6 +266,7 @@ fn config_of(settings: &[String]) -> Result<Config, String> {
         error => error.to_string(),
     })?;
     let device = &mut config.device;
+    device.striping.get_or_insert(StripingName::PlaneFirst);
     device.reserve_blocks.get_or_insert(0.0);
     if device.preset.as_deref().is_none_or(|preset| preset == "auto") && device.logical_pages.is_none() {
         device.fit.get_or_insert(0.9);

@@ -95,6 +95,49 @@ impl Stream {
     }
 }
 
+/// How successive pages of a stream go round the pools.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Striping {
+    /// In the order of their numbers: all planes of a die before the next die, all dies of a channel before the next
+    /// channel. Two successive pages often meet on one die.
+    #[default]
+    PlaneFirst,
+    /// Channels first, then dies, then planes: as many successive pages as there are dies go to different dies.
+    ChannelFirst,
+}
+
+/// Distances between the pools of successive pages.
+#[derive(Clone, Copy, Debug)]
+struct Stride {
+    /// To the pool of the next page, up to the last channel.
+    step: u32,
+    /// Behind the last channel: pools of a die.
+    die_pools: u32,
+}
+
+impl Stride {
+    fn new(striping: Striping, geometry: &Geometry) -> Self {
+        let die_pools = geometry.planes_per_die / geometry.superblock_planes;
+        let lies_in_dies = geometry.planes_per_die.is_multiple_of(geometry.superblock_planes);
+        match striping {
+            Striping::ChannelFirst if lies_in_dies => {
+                Self { step: die_pools * geometry.dies_per_channel, die_pools }
+            }
+            // A superblock of several dies: successive pages of one block are on different planes as it is.
+            Striping::ChannelFirst | Striping::PlaneFirst => Self { step: 1, die_pools: 1 },
+        }
+    }
+
+    /// The pool after the last channel: on the first channel, `beyond` pools behind its beginning.
+    fn wrapped(self, beyond: u32) -> u32 {
+        match beyond + self.die_pools {
+            next if next < self.step => next,
+            next if next + 1 < self.step + self.die_pools => next + 1 - self.step,
+            _ => 0,
+        }
+    }
+}
+
 /// The open block of a stream in a pool.
 #[derive(Clone, Copy, Debug)]
 struct Frontier {
@@ -121,6 +164,7 @@ pub struct Store<N> {
     /// Per stream the pools where it has an open block.
     open_pools: [Vec<u32>; Stream::COUNT],
     next_pool: [u32; Stream::COUNT],
+    stride: Stride,
     sequence: u64,
     holds: bool,
     /// Old versions of translation pages with the number of the program that replaced them, oldest first.
@@ -175,6 +219,7 @@ impl<N: Nand> Store<N> {
             frontiers: vec![Frontier::NONE; Stream::COUNT * pools as usize],
             open_pools: Default::default(),
             next_pool: [0; Stream::COUNT],
+            stride: Stride::new(Striping::default(), &geometry),
             sequence: 0,
             holds: false,
             held: VecDeque::new(),
@@ -327,9 +372,16 @@ impl<N: Nand> Store<N> {
     #[inline]
     pub fn turn(&mut self, stream: Stream) -> u32 {
         let pool = self.next_pool[stream as usize];
-        let next = pool + 1;
-        self.next_pool[stream as usize] = if next == self.pools { 0 } else { next };
+        let next = pool + self.stride.step;
+        let is_on_device = next < self.pools;
+        self.next_pool[stream as usize] =
+            if is_on_device { next } else { self.stride.wrapped(next - self.pools) };
         pool
+    }
+
+    /// Sets the order in which successive pages go round the pools, from now on.
+    pub fn stripe(&mut self, striping: Striping) {
+        self.stride = Stride::new(striping, &self.geometry);
     }
 
     /// The page that was to go to `pool` is not written: the stream's next page goes there.

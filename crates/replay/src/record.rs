@@ -335,12 +335,9 @@ pub struct Latency {
     pub p9999: f64,
     /// Largest.
     pub max: f64,
-    /// Mean of the histogram's bins, which the records of reproduced papers hold.
+    /// The same from the bins of the histogram alone, which the records of reproduced papers hold.
     #[serde(skip)]
-    pub(crate) binned_mean: f64,
-    /// Upper edge of the last bin, likewise.
-    #[serde(skip)]
-    pub(crate) binned_max: f64,
+    pub(crate) binned: Option<Box<Latency>>,
 }
 
 impl From<LatencySummary> for Latency {

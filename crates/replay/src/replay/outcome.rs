@@ -171,9 +171,8 @@ impl Run<'_> {
     fn latency_record(&self) -> LatencyRecord {
         let Some(timing) = &self.timing else { return LatencyRecord::default() };
         let summary = |kind| {
-            let binned = LatencySummary::of(timing.latency(kind));
-            let (mean, max) = (binned.mean_ns / 1000.0, binned.max_ns as f64 / 1000.0);
-            Latency { binned_mean: mean, binned_max: max, ..timing.latency_summary(kind).into() }
+            let binned = LatencySummary::of(timing.latency(kind)).into();
+            Latency { binned: Some(Box::new(binned)), ..timing.latency_summary(kind).into() }
         };
         LatencyRecord {
             read: summary(RequestKind::Read),

@@ -352,14 +352,13 @@ impl Record {
         self.take_first_erase(run);
     }
 
-    /// Latencies as the records have them: means and maxima of a histogram's bins, no flushes.
+    /// Latencies as the records have them: from a histogram's bins, no flushes.
     fn take_binned_latencies(&mut self, run: &RunRecord) {
         self.figures.retain(|name, _| !name.starts_with("latency_us.flush."));
         for (kind, latency) in [("read", &run.latency_us.read), ("write", &run.latency_us.write)] {
-            for (figure, value) in [("mean", latency.binned_mean), ("max", latency.binned_max)] {
-                if value != 0.0 {
-                    self.figures.insert(format!("latency_us.{kind}.{figure}"), value);
-                }
+            if let Some(binned) = &latency.binned {
+                let value = serde_json::to_value(binned).expect("figures are plain data");
+                flatten(&format!("latency_us.{kind}"), &value, &mut self.figures);
             }
         }
     }

@@ -128,11 +128,21 @@ impl Ledger {
         &self.histograms[kind as usize]
     }
 
-    /// Percentiles from the histogram; mean and maximum exact.
+    /// Percentiles from the histogram, but none above the maximum; mean and maximum exact.
     pub(super) fn summary(&self, kind: RequestKind) -> LatencySummary {
         let (binned, total) = (LatencySummary::of(self.histogram(kind)), self.totals[kind as usize]);
         let mean_ns = if binned.count == 0 { 0.0 } else { total.sum_ns as f64 / binned.count as f64 };
-        LatencySummary { mean_ns, max_ns: total.max_ns, ..binned }
+        let max_ns = total.max_ns;
+        LatencySummary {
+            count: binned.count,
+            mean_ns,
+            p50_ns: binned.p50_ns.min(max_ns),
+            p90_ns: binned.p90_ns.min(max_ns),
+            p99_ns: binned.p99_ns.min(max_ns),
+            p999_ns: binned.p999_ns.min(max_ns),
+            p9999_ns: binned.p9999_ns.min(max_ns),
+            max_ns,
+        }
     }
 
     pub(super) fn take(&mut self) -> Vec<Completion> {

@@ -730,3 +730,60 @@ fn phases_are_reported_by_themselves_and_ask_nothing() {
     let without = measure(&config(&[]), &csv_trace(folder.path(), "none.csv", &[write_at(0, 3)]), "page-map");
     assert!(without.phases.is_empty());
 }
+
+/// 1,000 requests without times were all sent at 0, with mean latencies of a second.
+#[test]
+fn an_input_without_times_runs_in_closed_loop() {
+    let spec = "uniform:pages=10000,requests=1000";
+    let record = measure_generated(&["timing.mode=event"], spec, "page-map");
+    let asked = ["timing.mode=event", "replay.arrival=closed", "replay.queue_depth=32"];
+    let closed = measure_generated(&asked, spec, "page-map");
+    assert_eq!(record.service.queue_depth, Some(32));
+    assert_eq!(record.latency_us, closed.latency_us);
+    assert!(record.service.requests_per_s.is_some_and(|rate| rate > 0.0) && !record.service.is_overloaded);
+}
+
+/// A drive that cannot keep up had latencies as long as its queue, and no word of it in most modes.
+#[test]
+fn overload_is_recognised_by_the_queue_at_the_end() {
+    let of = |mode: &str, rate: u32| {
+        let settings = [&format!("timing.mode={mode}"), "precondition.mode=fill"];
+        let spec = format!("uniform:write=0,read=1,pages=10000,requests=20000,rate={rate}");
+        measure_generated(&settings.map(|text| text as &str), &spec, "page-map")
+    };
+    for mode in ["event", "timeline"] {
+        let (calm, overloaded) = (of(mode, 1000), of(mode, 500_000));
+        assert!(!calm.service.is_overloaded, "{mode}");
+        assert!(overloaded.service.is_overloaded, "{mode}: {:?}", overloaded.service);
+        assert!(overloaded.notes.iter().any(|note| note.starts_with("overload")), "{mode}");
+    }
+}
+
+#[test]
+fn reads_of_pages_never_written_are_counted() {
+    let settings = ["timing.mode=event", "precondition.mode=none"];
+    let record = measure_generated(&settings, READS, "page-map");
+    assert_eq!(record.service.unwritten_page_reads, 5000);
+    assert!(record.notes.iter().any(|note| note.contains("never written")));
+    let filled = measure_generated(&["timing.mode=event", "precondition.mode=fill"], READS, "page-map");
+    assert_eq!(filled.service.unwritten_page_reads, 0);
+}
+
+/// Two successive writes met on one die: at depth 4 a quarter of the rate was lost.
+#[test]
+fn successive_writes_go_to_different_dies() {
+    let of = |striping: &str| {
+        let settings = [
+            "device.preset=tlc-1t",
+            "device.blocks_per_plane=64",
+            "timing.mode=event",
+            "replay.queue_depth=4",
+            "precondition.mode=none",
+            striping,
+        ];
+        let spec = "sequential:pages=20000,requests=2000,size=4";
+        measure_generated(&settings, spec, "page-map").service.requests_per_s.expect("there is time")
+    };
+    let (default, planes) = (of("replay.seed=1"), of("device.striping=plane-first"));
+    assert!(default > 1.2 * planes, "{default} and {planes} writes a second");
+}

@@ -22,7 +22,7 @@ impl Suggested {
     pub(crate) const TIMING: Self = Self(|| vec!["none", "timeline", "event"]);
     pub(crate) const PRECONDITIONS: Self =
         Self(|| vec!["in-use", "none", "fill", "steady", "random", "constructed", "aged"]);
-    pub(crate) const ARRIVALS: Self = Self(|| vec!["open", "closed", "think"]);
+    pub(crate) const ARRIVALS: Self = Self(|| vec!["auto", "open", "closed", "think"]);
 }
 
 impl TypedValueParser for Suggested {

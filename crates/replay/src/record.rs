@@ -297,7 +297,7 @@ pub struct LatencyRecord {
 }
 
 /// How requests came, and how many the drive answered. Absent figures need a timing engine.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ServiceRecord {
     /// When requests came, as it was in effect: at the input's times, closed loop or think time.

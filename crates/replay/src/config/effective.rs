@@ -10,12 +10,17 @@ use super::{
 };
 
 impl Config {
-    /// This configuration with every absent value that `resolved` knows or that has a default. It gives the same run on the
+    /// This configuration with every absent value that `resolved` knows or that has a default, and the arrival that was in
+    /// effect. It gives the same run on the
     /// same input.
     #[must_use]
-    pub fn effective(&self, resolved: &Resolved) -> Self {
+    pub fn effective(&self, resolved: &Resolved, arrival: Arrival) -> Self {
         let mut config = self.clone();
         config.device = self.device.effective(resolved);
+        config.device.striping = Some(self.striping_name());
+        config.timing.gc_backlog_ops =
+            Some(self.timing.options(&resolved.geometry, resolved.gc.low_blocks).gc_backlog_ops);
+        config.replay.arrival = arrival;
         config.gc.low_blocks = Some(resolved.gc.low_blocks);
         // A share would raise the threshold that it was worked out from.
         config.gc.free_share = None;
@@ -26,7 +31,7 @@ impl Config {
         config.precondition = self.precondition.effective();
         config.replay.seed = Some(self.seed());
         config.replay.time_scale = Some(self.replay.time_scale());
-        if self.replay.arrival == Arrival::Closed {
+        if arrival == Arrival::Closed {
             config.replay.queue_depth = Some(self.replay.queue_depth());
         }
         config
@@ -70,6 +75,7 @@ impl DeviceConfig {
             logical_pages: Some(resolved.logical_pages),
             // The shape that it led to is written out.
             fit: None,
+            striping: self.striping,
             reserve_blocks: Some(resolved.reserve_blocks),
         }
     }

@@ -126,7 +126,7 @@ pub struct DeviceConfig {
 }
 
 /// Orders of successive writes by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StripingName {
     /// Channels, then dies, then planes.

@@ -4,10 +4,11 @@ use wearwell::content::recycle::{RecycleOptions, STANDARD_ENTRIES, StorePolicy};
 use wearwell::design::{self, Parts, RecycleDesign};
 use wearwell::gc::{GcOptions, MetadataGc, RESERVE_BLOCKS, VictimPolicy, WearOptions};
 use wearwell::nand::{FlashTiming, Geometry, preset};
-use wearwell::store::Striping;
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 
-use super::{Arrival, BufferOrder, Config, ConfigError, GcConfig, Mode, Policy, RecyclePolicy, SpareOf};
+use super::{
+    Arrival, BufferOrder, Config, ConfigError, GcConfig, Mode, Policy, RecyclePolicy, SpareOf, StripingName,
+};
 
 /// A device as a run uses it.
 #[derive(Clone, PartialEq, Debug)]
@@ -46,12 +47,10 @@ impl Config {
     }
 
     /// Where successive writes go.
-    pub fn striping(&self) -> Striping {
-        match self.device.striping {
-            Some(name) => name.into(),
-            None if self.timing.multi_plane => Striping::PlaneFirst,
-            None => Striping::ChannelFirst,
-        }
+    pub(crate) fn striping_name(&self) -> StripingName {
+        let default =
+            if self.timing.multi_plane { StripingName::PlaneFirst } else { StripingName::ChannelFirst };
+        self.device.striping.unwrap_or(default)
     }
 
     /// Works out geometry, capacity and thresholds for a workload that touches `footprint_pages` (4 KiB).

@@ -183,7 +183,7 @@ impl<'a> Run<'a> {
         }
         let options = DeviceOptions { buffer: plan.config.buffer() };
         let mut device = Device::new(nand, resolved.logical_pages, &parts, options).map_err(refused)?;
-        device.ftl_mut().store_mut().stripe(plan.config.striping());
+        device.ftl_mut().store_mut().stripe(plan.config.striping_name().into());
         Ok(Self {
             looks_at_content: device.ftl().looks_at_content(),
             page_bytes: resolved.geometry.page_bytes as u64,

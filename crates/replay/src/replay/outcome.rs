@@ -11,8 +11,8 @@ use crate::config::{Arrival, Resolved};
 use crate::input::Requests;
 use crate::lifetime;
 use crate::record::{
-    BytesRecord, DeviceRecord, Latency, LatencyRecord, LayoutRecord, LifetimeRecord, RecoveryCosts, RecoveryRecord,
-    RunRecord, SeriesPoint, ServiceRecord, TimeRecord, TraceRecord, by_cause,
+    BytesRecord, DeviceRecord, Latency, LatencyRecord, LayoutRecord, LifetimeRecord, RecoveryCosts,
+    RecoveryRecord, RunRecord, SeriesPoint, ServiceRecord, TimeRecord, TraceRecord, by_cause,
 };
 use crate::steadiness::Steadiness;
 use crate::trace::PAGE_BYTES;
@@ -107,7 +107,7 @@ impl Run<'_> {
             peak_rss_bytes: 0,
             cpu_seconds: 0.0,
             precondition_cpu_seconds: 0.0,
-            config: self.plan.config.effective(&self.plan.resolved),
+            config: self.plan.config.effective(&self.plan.resolved, self.plan.arrival()),
         }
     }
 

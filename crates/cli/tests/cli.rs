@@ -679,7 +679,7 @@ fn settings_that_a_run_would_ignore_are_refused() {
         (vec!["--design", "geckoftl", "--set", "recycle.policy=inf"], "recycle.policy"),
         (vec!["--set", "gc.d=4"], "gc.d"),
         (vec!["--queue-depth", "8"], "replay.queue_depth"),
-        (vec!["--timing", "event", "--queue-depth", "8"], "replay.queue_depth"),
+        (vec!["--timing", "event", "--arrival", "open", "--queue-depth", "8"], "replay.queue_depth"),
         (vec!["--set", "timing.suspend=true"], "timing.suspend"),
         (vec!["--arrival", "closed"], "replay.arrival"),
         (vec!["--set", "buffer.policy=slru"], "buffer.policy"),

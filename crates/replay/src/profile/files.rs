@@ -20,7 +20,7 @@ const BATCH_PAGES: usize = 256;
 #[derive(Clone, Debug, Default)]
 pub struct Files {
     /// Each with the file of the same name in the old version, where there is one.
-    files: Vec<(PathBuf, Option<PathBuf>)>,
+    found: Vec<(PathBuf, Option<PathBuf>)>,
     /// Bytes of all of them.
     pub bytes: u64,
     /// What could not be read.
@@ -54,7 +54,7 @@ impl Files {
 
     /// Number of files.
     pub fn count(&self) -> usize {
-        self.files.len()
+        self.found.len()
     }
 
     fn add(&mut self, path: PathBuf, old: Option<PathBuf>, found: &fs::Metadata) {
@@ -62,7 +62,7 @@ impl Files {
             return;
         }
         self.bytes += found.len();
-        self.files.push((path, old));
+        self.found.push((path, old));
     }
 
     /// In the order of names, so that two runs see the same.
@@ -94,7 +94,7 @@ impl Files {
         progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> bool {
         let mut done = 0;
-        for (path, old) in std::mem::take(&mut self.files) {
+        for (path, old) in std::mem::take(&mut self.found) {
             match read_file(&path, old.as_deref(), profiler, &mut done, progress) {
                 Ok(ControlFlow::Continue(())) => {}
                 Ok(ControlFlow::Break(())) => return false,

@@ -3,7 +3,7 @@
 //! Memory and images ask the same of a configuration, so that a recording of either replays on the same device and an
 //! image means the same to every version. Settings that belong to replays are refused rather than ignored.
 
-use wearwell_replay::config::{Config, ConfigError, Precondition, Resolved};
+use wearwell_replay::config::{Config, ConfigError, Precondition, Resolved, StripingName};
 
 /// Makes a configuration explicit for a device of `size_bytes`, or of the size of the preset that it names.
 ///
@@ -17,6 +17,8 @@ pub(crate) fn pin(config: &mut Config, size_bytes: Option<u64>) -> Result<Resolv
     config.lifetime.verify_on_hit = true;
     // A new device is empty, and a recording of it replays on an empty one.
     config.precondition.mode = Precondition::None;
+    // A live device has no time; what it is recorded as replays with its order of writes.
+    config.device.striping = Some(StripingName::PlaneFirst);
     let resolved = match size_bytes {
         Some(bytes) => sized(config, bytes)?,
         None if config.device.preset.is_none() && config.device.logical_pages.is_none() => {
@@ -52,6 +54,7 @@ fn require_meaning(config: &Config) -> Result<(), ConfigError> {
         ),
         ("content", config.content != defaults.content),
         ("timing.mode", config.timing.mode != defaults.timing.mode),
+        ("device.striping", config.device.striping.is_some_and(|order| order != StripingName::PlaneFirst)),
     ];
     match settings.into_iter().find(|&(_, is_set)| is_set) {
         Some((name, _)) => {

@@ -11,8 +11,8 @@ use reference::Reference;
 use wearwell::address::PlaneId;
 use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::timing::{
-    Cause, ControllerWork, FlashOp, LatencySummary, NVRAM_LINE_BYTES, OpKind, RequestKind, Suspend, Timing,
-    TimingMode, TimingOptions,
+    Cause, ControllerWork, FlashOp, FreeBlocks, LatencySummary, NVRAM_LINE_BYTES, OpKind, RequestKind,
+    Suspend, Timing, TimingMode, TimingOptions,
 };
 
 const R: u64 = 45_000;
@@ -321,6 +321,21 @@ fn a_backlog_above_the_bound_takes_turns_with_reads() {
     assert_eq!(times(&geometry(1, 1, 1), options, script)[1..], [first, first + (X + P) + (R + X)]);
 }
 
+/// Blocks of two pages. The FTL has collected two of them at once, and the copies fill one: a device that keeps a block free
+/// has a page for the write, and one that keeps none has it after the last erase.
+#[test]
+fn a_write_waits_for_the_erase_of_a_block_that_was_handed_out() {
+    let victim = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0)), gc(OpKind::Erase, 0)];
+    let collected = [victim, victim].concat();
+    let script: Script = &[(0, &collected), (10, &[program(0)])];
+    let answered_ns = |blocks| {
+        let free_blocks = Some(FreeBlocks { blocks, pages_per_block: 2 });
+        times(&geometry(1, 1, 1), TimingOptions { free_blocks, ..keeping() }, script)[1]
+    };
+    let copy = (R + X) + (X + P);
+    assert_eq!((answered_ns(1), answered_ns(0)), ((R + X) + (X + P), 2 * (copy + E) + (X + P)));
+}
+
 #[test]
 fn a_backlog_above_the_bound_is_not_suspended() {
     // The second erase also starts ahead of the read, since then two are waiting; the third does not.
@@ -524,7 +539,11 @@ fn random_options(rng: &mut Xoshiro256PlusPlus) -> TimingOptions {
     TimingOptions {
         read_priority,
         gc_yields: rng.random_bool(0.7),
-        gc_backlog_ops: [1, 4, 1024][rng.random_range(0..3)],
+        gc_backlog_ops: [1, 4, u32::MAX][rng.random_range(0..3)],
+        free_blocks: rng.random_bool(0.5).then(|| FreeBlocks {
+            blocks: rng.random_range(0..3),
+            pages_per_block: 1 << rng.random_range(0..4),
+        }),
         gc_holds_reads: rng.random_bool(0.5),
         suspend: (read_priority && rng.random_bool(0.6)).then_some(suspend),
         multi_plane: rng.random_bool(0.4),

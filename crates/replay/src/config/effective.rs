@@ -18,8 +18,6 @@ impl Config {
         let mut config = self.clone();
         config.device = self.device.effective(resolved);
         config.device.striping = Some(self.striping_name());
-        config.timing.gc_backlog_ops =
-            Some(self.timing.options(&resolved.geometry, resolved.gc.low_blocks).gc_backlog_ops);
         config.replay.arrival = arrival;
         config.gc.low_blocks = Some(resolved.gc.low_blocks);
         // A share would raise the threshold that it was worked out from.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use wearwell::nand::Geometry;
 use wearwell::stats::Work;
-use wearwell::timing::{ControllerWork, NVRAM_LINE_BYTES, Suspend, TimingMode, TimingOptions};
+use wearwell::timing::{ControllerWork, FreeBlocks, NVRAM_LINE_BYTES, Suspend, TimingMode, TimingOptions};
 
 /// How time is modelled.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -18,8 +18,8 @@ pub struct TimingConfig {
     pub read_priority: bool,
     /// Background work yields to host work.
     pub gc_yields: bool,
-    /// Background operations queued per die after which they go before host writes. Absent: what the free blocks that GC
-    /// keeps allow.
+    /// Background operations queued per die after which they go before host writes. Absent: they do while more blocks of the
+    /// die have been handed out than are erased, of those that GC keeps free.
     pub gc_backlog_ops: Option<u32>,
     /// From then on they go before host reads too.
     pub gc_holds_reads: bool,
@@ -133,9 +133,8 @@ impl TimingConfig {
         TimingOptions {
             read_priority: self.read_priority || self.suspend,
             gc_yields: self.gc_yields,
-            gc_backlog_ops: self
-                .gc_backlog_ops
-                .unwrap_or_else(|| self.backlog_bound_ops(geometry, low_blocks)),
+            gc_backlog_ops: self.gc_backlog_ops.unwrap_or(u32::MAX),
+            free_blocks: self.gc_backlog_ops.is_none().then(|| self.free_blocks(geometry, low_blocks)),
             gc_holds_reads: self.gc_holds_reads,
             blocking_gc: self.blocking_gc,
             suspend: self
@@ -151,12 +150,9 @@ impl TimingConfig {
         }
     }
 
-    /// The operations after which an array has used up the free blocks that GC keeps for it: the FTL has handed them out
-    /// already, and each becomes free when the copies of one victim and its erase are done: a read and a program for each of
-    /// its pages at most. Victims that are two thirds valid exceed it when one block more for every two is handed out, which
-    /// is what a collection has free beyond `low_blocks` when it ends.
-    fn backlog_bound_ops(&self, geometry: &Geometry, low_blocks: u32) -> u32 {
+    /// What GC keeps free for an array: `low_blocks` of each plane.
+    fn free_blocks(&self, geometry: &Geometry, low_blocks: u32) -> FreeBlocks {
         let planes = if self.independent_planes { 1 } else { geometry.planes_per_die };
-        low_blocks.saturating_mul(planes).saturating_mul(2 * geometry.pages_per_block)
+        FreeBlocks { blocks: low_blocks * planes, pages_per_block: geometry.pages_per_block }
     }
 }

@@ -254,8 +254,9 @@ fn require_design(name: &str) -> Result<(), String> {
 }
 
 /// What the catalogues start from: an empty drive, fitted so that nine tenths of it are touched, whose spare space includes
-/// what GC keeps free, as in the papers; requests that come at the input's times even if all of these are 0;
-/// collections that hold reads from a backlog of 1024 operations on; and writes that go to all planes of a die first. A setting that no configuration has belongs to a part that is not there.
+/// what GC keeps free, as in the papers; requests that come at the input's times even if all of these are 0; collections that
+/// hold reads from a backlog of 1024 operations on; and writes that go to all planes of a die first. A setting that no
+/// configuration has belongs to a part that is not there.
 fn config_of(settings: &[String]) -> Result<Config, String> {
     let all: Vec<String> =
         std::iter::once("precondition.mode=none".to_owned()).chain(settings.iter().cloned()).collect();

@@ -13,7 +13,7 @@
 use super::channel::{Channel, Moment};
 use super::event_queue::{EventClass, EventQueue};
 use super::op_queue::{Op, OpQueue};
-use super::{FlashTiming, OpKind, TimingOptions};
+use super::{FlashTiming, FreeBlocks, OpKind, TimingOptions};
 
 /// Queue of host reads with priority.
 pub(super) const READS: u8 = 0;
@@ -65,6 +65,7 @@ pub(super) struct Array {
     ahead: Ahead,
     /// Background operations that may wait before they go first: 0 while a scan waits for this array.
     backlog_bound_ops: u32,
+    free_blocks: Option<FreeBlocks>,
     /// While it is behind, background work goes before host reads too, and not by turns with them.
     holds_reads: bool,
     /// The last operation that it began, or resumed, was a host read with priority.
@@ -91,6 +92,7 @@ impl Array {
             queues: std::array::from_fn(|_| OpQueue::new()),
             ahead: Ahead::default(),
             backlog_bound_ops: options.gc_backlog_ops,
+            free_blocks: options.free_blocks,
             holds_reads: options.gc_holds_reads,
             read_was_last: false,
             channel,
@@ -104,11 +106,14 @@ impl Array {
         }
     }
 
-    /// Background operations that wait.
+    /// Background operations that wait, and the erases among them.
     #[inline(always)]
-    fn backlog(&self) -> u32 {
+    fn backlog(&self) -> (u32, u32) {
         let at_work = |group: Group| if group.queue == BACKGROUND { u32::from(group.count) } else { 0 };
-        self.queues[BACKGROUND as usize].ops() - at_work(self.running) - at_work(self.suspended)
+        let erases_of = |group: Group| if group.kind == OpKind::Erase { at_work(group) } else { 0 };
+        let background = &self.queues[BACKGROUND as usize];
+        let ops = background.ops() - at_work(self.running) - at_work(self.suspended);
+        (ops, background.erases() - erases_of(self.running) - erases_of(self.suspended))
     }
 
     /// Makes the first `count` operations of a queue the running group.
@@ -173,19 +178,27 @@ impl Array {
         }
     }
 
-    /// Whether a host read goes next although the backlog bound is exceeded: reads need no free block, so background work
+    /// Whether a host read goes next although background work is behind: reads need no free block, so background work
     /// and reads take turns, one by one.
     #[inline(always)]
     fn is_turn_of_reads(&self) -> bool {
-        !self.holds_reads && !self.read_was_last && !self.queues[READS as usize].is_empty()
+        !self.read_was_last && !self.queues[READS as usize].is_empty() && !self.is_holding_reads()
     }
 
-    /// The backlog bound is exceeded: background work comes first.
+    /// The backlog exceeds its bound where that holds reads. A lack of free blocks never does.
+    #[inline(always)]
+    fn is_holding_reads(&self) -> bool {
+        self.holds_reads && self.backlog().0 > self.backlog_bound_ops
+    }
+
+    /// The backlog bound is exceeded, or there is no free block for host writes: background work comes first.
     #[inline(always)]
     fn is_behind<const PLAIN: bool>(&self) -> bool {
         // Of what waits nothing is suspended, and this is asked between operations.
-        let backlog = if PLAIN { self.queues[BACKGROUND as usize].ops() } else { self.backlog() };
-        backlog > self.backlog_bound_ops
+        let background = &self.queues[BACKGROUND as usize];
+        let (ops, erases) = if PLAIN { (background.ops(), background.erases()) } else { self.backlog() };
+        ops > self.backlog_bound_ops
+            || erases > 0 && self.free_blocks.is_some_and(|free| free.are_used_up(ops, erases))
     }
 
     #[inline(always)]
@@ -379,7 +392,8 @@ impl Array {
             }
     }
 
-    /// Whether the next `steps` operations are background work, whatever arrives; but for a read, unless reads are held.
+    /// Whether the next `steps` operations are background work, whatever arrives; but for a read, unless reads are held. Of
+    /// the free blocks nothing is certain: copies that arrive put the end of the lack forward.
     #[inline(always)]
     fn is_far_behind(&self, steps: u32) -> bool {
         self.queues[BACKGROUND as usize].ops() - steps > self.backlog_bound_ops
@@ -497,7 +511,7 @@ impl Array {
             && !self.queues[READS as usize].is_empty()
             && self.suspensions < max_per_op
             && !self.must_finish
-            && !(self.holds_reads && self.is_behind::<false>())
+            && !self.is_holding_reads()
     }
 
     /// A program or erase has all its data: its array phase has begun, or begins at a known time.

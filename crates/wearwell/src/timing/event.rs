@@ -18,9 +18,9 @@
 //! - A host read that finds a program or erase in its array phase suspends it; one that finds the program's
 //!   transfer under way suspends it when the transfer ends. The operation resumes when no host read is queued.
 //!   The read itself pays nothing; the resumed operation pays the overhead.
-//! - While the background operations of an array exceed their bound, they go before host writes, and one by one by turns
-//!   with host reads; what starts or resumes in that turn is not suspended. With [`TimingOptions::gc_holds_reads`] they go
-//!   before reads too.
+//! - While an array has no erased block for host writes ([`super::FreeBlocks`]), or its background operations exceed their
+//!   bound, background work goes before host writes, and one by one by turns with host reads; what starts or resumes in that
+//!   turn is not suspended. With [`TimingOptions::gc_holds_reads`] what exceeds the bound goes before reads too.
 //!
 //! Key decision: an event exists only where something can interact. A program's transfer and tPROG are one
 //! event once the channel is granted, and a channel reports that it is free only if somebody waits. On a *plain* device

@@ -256,11 +256,13 @@ pub struct TimingOptions {
     /// order of arrival.
     pub gc_yields: bool,
     /// With more queued background operations than this on one array, background work goes before host writes, and by
-    /// turns with host reads that have priority. Bounds how far the device may fall behind the FTL, which has already
-    /// reused the blocks: the bound should be the work that frees the blocks which the FTL keeps free.
+    /// turns with host reads that have priority.
     pub gc_backlog_ops: u32,
-    /// Beyond `gc_backlog_ops` background work also goes before host reads, all of it, and is not suspended. A collection of
-    /// a large block then holds reads for as long as it takes, which no drive does: reads need no free block.
+    /// The same while the FTL has handed out more blocks of an array than are erased: it counts a block as free when it
+    /// decides to collect it, and the erase may be queued for long. `None` = the device may fall behind as it likes.
+    pub free_blocks: Option<FreeBlocks>,
+    /// Beyond `gc_backlog_ops` background work also goes before host reads, all of it, and is not suspended. A collection
+    /// of a large block then holds reads for as long as it takes, which no drive does: reads need no free block.
     pub gc_holds_reads: bool,
     /// A request starts its own operations only after the background work of its list (foreground GC).
     pub blocking_gc: bool,
@@ -286,13 +288,34 @@ pub struct TimingOptions {
     pub open_loop: bool,
 }
 
+/// Free blocks that the FTL keeps for an array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FreeBlocks {
+    /// Their number while collection rests.
+    pub blocks: u32,
+    /// Pages of a block.
+    pub pages_per_block: u32,
+}
+
+impl FreeBlocks {
+    /// Whether more than these blocks wait for their erase, less those that the copies in the queue will fill: a copy is a
+    /// read and a program, so every other operation beside the erases programs a page.
+    #[inline]
+    fn are_used_up(self, queued_ops: u32, queued_erases: u32) -> bool {
+        let pages = i64::from(self.pages_per_block);
+        let to_program = i64::from((queued_ops - queued_erases).div_ceil(2));
+        pages * i64::from(queued_erases) - to_program > pages * i64::from(self.blocks)
+    }
+}
+
 impl Default for TimingOptions {
     /// A plain modern controller: read priority, yielding GC, nothing optional.
     fn default() -> Self {
         Self {
             read_priority: true,
             gc_yields: true,
-            gc_backlog_ops: 1024,
+            gc_backlog_ops: u32::MAX,
+            free_blocks: None,
             gc_holds_reads: false,
             blocking_gc: false,
             suspend: None,

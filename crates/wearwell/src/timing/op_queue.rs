@@ -99,6 +99,8 @@ pub(super) struct OpQueue {
     len: u32,
     /// Operations of all entries.
     ops: u32,
+    /// Erases among them.
+    erases: u32,
     /// Place of the entry behind the front.
     head: u32,
     /// The entries behind the front; its length is a power of two.
@@ -107,7 +109,7 @@ pub(super) struct OpQueue {
 
 impl OpQueue {
     pub(super) fn new() -> Self {
-        Self { front: Op::EMPTY, len: 0, ops: 0, head: 0, ring: vec![Op::EMPTY; 8] }
+        Self { front: Op::EMPTY, len: 0, ops: 0, erases: 0, head: 0, ring: vec![Op::EMPTY; 8] }
     }
 
     /// Entries: without series, the same as operations.
@@ -120,6 +122,12 @@ impl OpQueue {
     #[inline(always)]
     pub(super) fn ops(&self) -> u32 {
         self.ops
+    }
+
+    /// Erases among the operations.
+    #[inline(always)]
+    pub(super) fn erases(&self) -> u32 {
+        self.erases
     }
 
     #[inline(always)]
@@ -160,6 +168,7 @@ impl OpQueue {
     #[inline(always)]
     pub(super) fn push(&mut self, op: Op) {
         self.ops += 1 + op.more();
+        self.erases += u32::from(op.kind == OpKind::Erase);
         if self.len == 0 {
             self.front = op;
         } else {
@@ -188,6 +197,7 @@ impl OpQueue {
             self.front.step();
         } else {
             self.len -= 1;
+            self.erases -= u32::from(op.kind == OpKind::Erase);
             if self.len > 0 {
                 self.advance();
             }

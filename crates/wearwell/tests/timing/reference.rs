@@ -278,14 +278,32 @@ impl Reference {
         self.heap.push(Reverse((self.now + delay, class, subject, version)));
     }
 
-    fn behind(&self, array: usize) -> bool {
+    fn exceeds_bound(&self, array: usize) -> bool {
         let bound = if self.is_hurried(array) { 0 } else { self.options.gc_backlog_ops as usize };
         self.arrays[array].queues[2].len() > bound
     }
 
+    fn holds_reads(&self, array: usize) -> bool {
+        self.options.gc_holds_reads && self.exceeds_bound(array)
+    }
+
+    fn behind(&self, array: usize) -> bool {
+        self.exceeds_bound(array) || self.lacks_blocks(&self.arrays[array].queues[2])
+    }
+
+    /// Blocks that wait for their erase, less those that queued copies will fill, against those that the FTL keeps free.
+    fn lacks_blocks(&self, background: &VecDeque<usize>) -> bool {
+        let Some(free) = self.options.free_blocks else { return false };
+        let erases = background.iter().filter(|&&id| self.ops[id].flash.kind == OpKind::Erase).count();
+        // Reads and programs by turns; a program alone belongs to a copy that has been read.
+        let copied_pages = (background.len() - erases + 1) / 2;
+        let pages = |blocks: usize| (blocks * free.pages_per_block as usize) as f64;
+        erases > 0 && pages(erases) - copied_pages as f64 > pages(free.blocks as usize)
+    }
+
     /// Something changed at an array: start or suspend what the rules say.
     fn consider(&mut self, index: usize) {
-        let holds_reads = self.options.gc_holds_reads;
+        let holds_reads = self.holds_reads(index);
         let is_behind = self.behind(index);
         let array = &mut self.arrays[index];
         let reads_turn = !holds_reads && !array.read_was_last && !array.queues[0].is_empty();
@@ -311,7 +329,7 @@ impl Reference {
 
     fn consider_suspension(&mut self, index: usize) {
         let Some(suspend) = self.options.suspend else { return };
-        let behind = self.behind(index) && self.options.gc_holds_reads;
+        let behind = self.holds_reads(index);
         let array = &mut self.arrays[index];
         let Some(end) = array.phase.filter(|&end| end > self.now) else { return };
         if !array.queues[0].is_empty()

@@ -348,9 +348,26 @@ impl Record {
             flatten(name, value, &mut self.figures);
         }
         self.figures.retain(|name, _| !(name.starts_with("phases.") && name.ends_with(".host_bytes")));
+        self.take_layout(run);
         self.take_binned_latencies(run);
         self.take_lifetime(run);
         self.take_first_erase(run);
+    }
+
+    /// The layout as the records have it, by place: channels, dies, planes, blocks, pages.
+    fn take_layout(&mut self, run: &RunRecord) {
+        self.figures.retain(|name, _| !name.starts_with("device.layout."));
+        let layout = run.device.layout;
+        let places = [
+            layout.channels,
+            layout.dies_per_channel,
+            layout.planes_per_die,
+            layout.blocks_per_plane,
+            layout.pages_per_block,
+        ];
+        for (place, count) in places.into_iter().enumerate() {
+            self.figures.insert(format!("device.layout.{place}"), f64::from(count));
+        }
     }
 
     /// Latencies as the records have them: from a histogram's bins, no flushes.

@@ -296,7 +296,7 @@ impl Reference {
         let Some(free) = self.options.free_blocks else { return false };
         let erases = background.iter().filter(|&&id| self.ops[id].flash.kind == OpKind::Erase).count();
         // Reads and programs by turns; a program alone belongs to a copy that has been read.
-        let copied_pages = (background.len() - erases + 1) / 2;
+        let copied_pages = (background.len() - erases).div_ceil(2);
         let pages = |blocks: usize| (blocks * free.pages_per_block as usize) as f64;
         erases > 0 && pages(erases) - copied_pages as f64 > pages(free.blocks as usize)
     }

@@ -158,7 +158,8 @@ impl<N: Nand> Ftl<N> {
     fn require_spare_space(&self) -> Result<u64> {
         let good = self.store.total_free_blocks() as u64;
         let block_pages = self.store.data_pages() as u64;
-        // Per pool: the GC reserve, an open block of copies, and one of each further kind of page. Chunks, and a map under a
+        // Per pool: the GC reserve, an open block of copies (with dual-pool wear leveling another), and one of each further kind
+        // of page. Chunks, and a map under a
         // tree, need room for several pages at once, so what is left of an open block may be too little: that counts as one
         // more.
         let metadata = self.metadata_pages();
@@ -167,7 +168,8 @@ impl<N: Nand> Ftl<N> {
             + u64::from(self.mapping.pages_per_update() > 1)
             + u64::from(self.delta.is_some())
             + 2 * u64::from(self.chunks.is_some())
-            + u64::from(self.validity.is_on_flash() || self.saves_bitmap());
+            + u64::from(self.validity.is_on_flash() || self.saves_bitmap())
+            + u64::from(self.collector.options.wear.dual_pool_gap > 0);
         let pools = self.store.pools() as u64;
         let kept_blocks = pools * (RESERVE_BLOCKS as u64 + open_blocks);
         let reserve = (kept_blocks * block_pages + metadata + 1).min(good * block_pages);
@@ -830,7 +832,7 @@ impl<N: Nand> Ftl<N> {
         parts.extend(self.validity.ram_bytes());
         parts.push(("block table", self.store.blocks().ram_bytes()));
         parts.extend(self.store.tail_ram_bytes().map(|bytes| ("tails of open blocks", bytes)));
-        parts.extend(self.collector.options.wear.scan_ram_bytes().map(|bytes| ("wear scan", bytes)));
+        parts.extend(self.collector.options.wear.ram_bytes(self.store.blocks().len()));
         if let Some(stage) = &self.recycle {
             parts.extend(stage.part.ram_bytes());
         }

@@ -94,6 +94,41 @@ fn a_rolling_scan_of_spare_areas_bounds_the_gap_too() {
     }
 }
 
+/// The same bound with dual-pool leveling (Chang, SAC 2007): a hot block is at most a threshold ahead of the least worn cold
+/// one when it is erased, and blocks that no rule has found yet lag by two thresholds.
+#[test]
+fn dual_pool_leveling_bounds_the_gap() {
+    for dual_pool_gap in [5, 20] {
+        for dynamic in [false, true] {
+            let wear = WearOptions { dual_pool_gap, dynamic, ..WearOptions::default() };
+            for writes in [20_000, 80_000, 320_000] {
+                let ftl = hot_and_cold(wear, writes);
+                let worn = gap(&ftl);
+                assert!(
+                    worn <= 3 * dual_pool_gap,
+                    "gap {worn} after {writes} writes, threshold {dual_pool_gap}"
+                );
+                let moved = ftl.stats().erases[wearwell::timing::Cause::Wear as usize];
+                assert!(moved > 0 && moved < ftl.stats().total_erases() / 2, "{moved} blocks moved");
+            }
+        }
+    }
+}
+
+/// What the two pools are for: a worn block rests once it holds cold data, while static leveling moves a block that the host
+/// soon empties again. With the same bound on the gap dual-pool leveling copies less than a third.
+#[test]
+fn dual_pool_leveling_copies_less_than_static_leveling() {
+    let copies = |wear: WearOptions| {
+        hot_and_cold(wear, 320_000).stats().programs[wearwell::timing::Cause::Wear as usize]
+    };
+    for gap in [5, 20] {
+        let by_table = copies(WearOptions { dynamic: true, static_gap: gap, ..WearOptions::default() });
+        let by_pools = copies(WearOptions { dual_pool_gap: gap, ..WearOptions::default() });
+        assert!(0 < by_pools && 3 * by_pools < by_table, "gap {gap}: {by_pools} and {by_table} copies");
+    }
+}
+
 /// Erase counts of the free blocks, and the block that left the free pool since `before`, if just one did.
 fn free_blocks(ftl: &Ftl<SimNand>) -> Vec<(u32, BlockId)> {
     let blocks = ftl.store().blocks();

@@ -206,6 +206,8 @@ pub struct WearConfig {
     pub static_gap: u32,
     /// Find them by reading spare areas round and round, one per flash write, instead of a table in RAM.
     pub scan: bool,
+    /// Threshold of dual-pool leveling, erases; 0 = off. It takes the place of static leveling.
+    pub dual_pool_gap: u32,
 }
 
 /// Write buffer.

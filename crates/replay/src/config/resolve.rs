@@ -233,6 +233,7 @@ impl Config {
                 dynamic: self.wear.dynamic,
                 static_gap: self.wear.static_gap,
                 scan: self.wear.scan,
+                dual_pool_gap: self.wear.dual_pool_gap,
             },
             seed: self.seed(),
         })

@@ -157,6 +157,7 @@ impl Parts {
     /// Whether the parts go together.
     pub(crate) fn checked(&self) -> Result<()> {
         self.content.checked(self.mapping)?;
+        self.gc.wear.check()?;
         let is_lazy = matches!(self.mapping, MappingPart::Cached(options) if options.identification == Identification::AtSynchronisation);
         let on_flash = self.validity != ValidityPart::Ram;
         if (is_lazy || on_flash) && self.content != ContentParts::default() {

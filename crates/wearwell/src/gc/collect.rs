@@ -228,12 +228,35 @@ impl<N: Nand> Ftl<N> {
         self.store.stats.gc_metadata_victims += u64::from(!self.store.blocks().kind(victim).is_host_data());
         self.empty_and_erase(victim, pool, Cause::Gc)?;
         if let Some(cold) = self.collector.worn_behind(&mut self.store, pool)
-            && self.store.free_blocks(pool) > RESERVE_BLOCKS
-            && self.can_empty(cold, self.store.blocks().block_pages())?
+            && self.can_level(cold, pool)?
         {
             self.empty_and_erase(cold, pool, Cause::Wear)?;
         }
+        if let Some(cold) = self.collector.due_swap(&self.store, victim)
+            && self.can_level(cold, pool)?
+        {
+            self.swap_dirty(victim, cold, pool)?;
+        }
         Ok(true)
+    }
+
+    /// Whether wear leveling may move a block now: collection keeps its reserve, and the referrers can be recorded anew.
+    fn can_level(&mut self, block: BlockId, pool: u32) -> Result<bool> {
+        Ok(self.store.free_blocks(pool) > RESERVE_BLOCKS
+            && self.can_empty(block, self.store.blocks().block_pages())?)
+    }
+
+    /// Moves the data of `cold` to the block `worn`, which was just erased. While the last swap's block is still being filled,
+    /// nothing is moved: the rule is looked at again after the next erase.
+    fn swap_dirty(&mut self, worn: BlockId, cold: BlockId, pool: u32) -> Result<()> {
+        let stream = self.stream_of_copies(self.store.blocks().kind(cold), pool);
+        if self.store.has_parked(stream, pool) {
+            return Ok(());
+        }
+        self.store.open_chosen(stream, worn)?;
+        self.empty_and_erase(cold, pool, Cause::Wear)?;
+        self.collector.swapped(&self.store, worn, cold);
+        Ok(())
     }
 
     /// The victim that the policy chooses. If its referrers cannot be recorded anew, and storing its pages once per referrer

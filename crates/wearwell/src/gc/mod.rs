@@ -5,6 +5,7 @@
 //! collection that is needed always ends.
 
 mod collect;
+mod dual_pool;
 mod referrers;
 mod victim;
 mod wear_scan;
@@ -12,8 +13,10 @@ mod wear_scan;
 pub use victim::{Chooser, VictimPolicy};
 
 use crate::address::{BlockId, Lpn, Ppn};
+use crate::error::{Error, Result};
 use crate::nand::Nand;
 use crate::store::{BlockState, FreeOrder, Store};
+use dual_pool::DualPool;
 use wear_scan::WearScan;
 
 /// Free blocks that a pool keeps for the copies of the next victim.
@@ -79,12 +82,29 @@ pub struct WearOptions {
     /// Whether static leveling finds blocks by reading spare areas round and round, one per flash write, instead of a
     /// table of erase counts in RAM.
     pub scan: bool,
+    /// Threshold of dual-pool leveling, erases (Chang, SAC 2007); 0 = off. It takes the place of static leveling.
+    pub dual_pool_gap: u32,
 }
 
 impl WearOptions {
-    /// Bytes of RAM that the rolling scan takes, if it is on.
-    pub(crate) fn scan_ram_bytes(self) -> Option<u64> {
-        self.scan.then_some(wear_scan::RAM_BYTES)
+    /// Refuses two ways of moving cold data at once.
+    pub(crate) fn check(self) -> Result<()> {
+        let both = self.static_gap > 0 && self.dual_pool_gap > 0;
+        let refusal = "static and dual-pool wear leveling exclude each other: one of the two thresholds is 0";
+        if both { Err(Error::Options(refusal.into())) } else { Ok(()) }
+    }
+
+    /// Bytes of RAM that a controller with so many blocks holds for wear leveling, by structure.
+    pub(crate) fn ram_bytes(self, blocks: u32) -> Vec<(&'static str, u64)> {
+        let blocks = u64::from(blocks);
+        let has_scan = self.scan && self.static_gap > 0;
+        let counts = self.dynamic || self.static_gap > 0 && !self.scan;
+        let structures = [
+            ("wear scan", has_scan, wear_scan::RAM_BYTES),
+            ("erase counts", counts && self.dual_pool_gap == 0, 4 * blocks),
+            ("dual pool", self.dual_pool_gap > 0, dual_pool::BLOCK_RAM_BYTES * blocks),
+        ];
+        structures.into_iter().filter(|s| s.1).map(|(name, _, bytes)| (name, bytes)).collect()
     }
 
     pub(crate) fn free_order(self) -> FreeOrder {
@@ -122,6 +142,8 @@ pub(crate) struct Collector {
     /// Victims until static wear leveling looks at a pool again.
     wear_countdown: u32,
     wear_scan: WearScan,
+    /// Made at the first erase that dual-pool leveling looks at.
+    pub(crate) dual_pool: Option<Box<DualPool>>,
 }
 
 impl Collector {
@@ -135,7 +157,26 @@ impl Collector {
             batch: Batch::default(),
             wear_countdown: 0,
             wear_scan: WearScan::default(),
+            dual_pool: None,
         }
+    }
+
+    /// Dual-pool leveling counts the erase of `block`; returns the cold block whose data have to move to it.
+    pub(crate) fn due_swap<N: Nand>(&mut self, store: &Store<N>, block: BlockId) -> Option<BlockId> {
+        let threshold = self.options.wear.dual_pool_gap;
+        if threshold == 0 {
+            return None;
+        }
+        let pools = self.dual_pool.get_or_insert_with(|| Box::new(DualPool::new(store, threshold)));
+        pools.note_erased(store, block);
+        pools.due_swap(store, block)
+    }
+
+    /// The data of `cold` were moved to `worn`, and `cold` was erased.
+    pub(crate) fn swapped<N: Nand>(&mut self, store: &Store<N>, worn: BlockId, cold: BlockId) {
+        let pools = self.dual_pool.as_mut().expect("the swap was due");
+        pools.note_erased(store, cold);
+        pools.swap(worn, cold);
     }
 
     /// The block that static wear leveling wants moved. With a table of erase counts it is looked for once per 1/32 of

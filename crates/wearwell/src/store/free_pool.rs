@@ -54,6 +54,17 @@ impl FreePool {
         }
     }
 
+    /// Removes this block; `false` if it is not there. A block that was erased last is found at once.
+    pub(super) fn remove(&mut self, block: BlockId, erase_count: u32) -> bool {
+        match self {
+            Self::Fifo(queue) => {
+                let at = queue.iter().rposition(|&free| free == block);
+                at.and_then(|at| queue.remove(at)).is_some()
+            }
+            Self::ByWear(set) => set.remove(&(erase_count, block)),
+        }
+    }
+
     /// The next block; `worn` asks for the most worn one where the order knows wear.
     pub(super) fn take(&mut self, worn: bool) -> Option<BlockId> {
         match self {

@@ -9,7 +9,7 @@
 //! counted here, under its cause, and appears in the operation list that timing prices.
 //!
 //! This file appends and erases; `runs.rs` appends host pages, and `copies.rs` moves pages, a run at a time, `held.rs` keeps old versions that a recovery will compare,
-//! `lost.rs` knows which pages cannot be read, `head_tail.rs` programs and reads what blocks say of themselves, `takeover.rs`
+//! `lost.rs` knows which pages cannot be read, `parked.rs` opens a chosen block for copies, `head_tail.rs` programs and reads what blocks say of themselves, `takeover.rs`
 //! begins anew after loss of power, `ledger.rs` audits the counters.
 //!
 //! Invariants: an open block is in exactly one frontier; a free block has no valid page and is erased; `valid`
@@ -28,6 +28,7 @@ mod head_tail;
 mod held;
 mod ledger;
 mod lost;
+mod parked;
 mod runs;
 mod takeover;
 
@@ -161,6 +162,8 @@ pub struct Store<N> {
     free: Vec<FreePool>,
     /// `stream * pools + pool`.
     frontiers: Vec<Frontier>,
+    /// Frontiers that go on when the open block is full, by the same index (`parked.rs`).
+    parked: Vec<Frontier>,
     /// Per stream the pools where it has an open block.
     open_pools: [Vec<u32>; Stream::COUNT],
     next_pool: [u32; Stream::COUNT],
@@ -217,6 +220,7 @@ impl<N: Nand> Store<N> {
             blocks: BlockTable::new(geometry.blocks(), data_pages, pools),
             free: (0..pools).map(|_| FreePool::new(order)).collect(),
             frontiers: vec![Frontier::NONE; Stream::COUNT * pools as usize],
+            parked: vec![Frontier::NONE; Stream::COUNT * pools as usize],
             open_pools: Default::default(),
             next_pool: [0; Stream::COUNT],
             stride: Stride::new(Striping::default(), &geometry),
@@ -331,7 +335,7 @@ impl<N: Nand> Store<N> {
 
     /// Pages of open blocks that are not programmed yet.
     pub fn open_pages_left(&self) -> u64 {
-        self.frontiers.iter().map(|f| f.left as u64).sum()
+        self.frontiers.iter().chain(&self.parked).map(|f| f.left as u64).sum()
     }
 
     /// Pages that a stream can still append in `pool` without a new block.
@@ -570,16 +574,21 @@ impl<N: Nand> Store<N> {
         let Some(block) = self.free[pool as usize].take(worn) else {
             return Err(self.full());
         };
+        self.start_block(stream, block);
+        Ok(block)
+    }
+
+    /// The stream fills `block`, which is no longer among the free ones.
+    fn start_block(&mut self, stream: Stream, block: BlockId) {
         self.blocks.set_open(block, stream.kind(), self.sequence);
         if stream.kind() == PageKind::Data
             && let Some(opened) = &mut self.opened
         {
             opened.push(block);
         }
-        let index = self.frontier_index(stream, pool);
+        let index = self.frontier_index(stream, self.pool_of(block));
         let next = self.first_data_page(block);
         self.set_frontier(index, Frontier { block, next, left: self.data_pages() });
-        Ok(block)
     }
 
     /// From now on the blocks that are opened for data are noted for [`Store::take_opened`].
@@ -606,7 +615,8 @@ impl<N: Nand> Store<N> {
 
     fn close(&mut self, index: usize) {
         let block = self.frontiers[index].block;
-        self.set_frontier(index, Frontier::NONE);
+        let parked = self.unpark(index);
+        self.set_frontier(index, parked);
         self.blocks.close(block, self.sequence);
         self.owe_tail(block);
     }
@@ -833,6 +843,7 @@ impl<N: Nand> Store<N> {
     /// Open blocks, for audits: `(stream index, block, pages programmed)`.
     pub(crate) fn open_blocks(&self) -> impl Iterator<Item = (BlockId, u32)> + '_ {
         let programmed = |f: &Frontier| f.next.0 - self.geometry.first_page(f.block).0;
-        self.frontiers.iter().filter(|f| f.left > 0).map(move |f| (f.block, programmed(f)))
+        let open = self.frontiers.iter().chain(&self.parked);
+        open.filter(|f| f.left > 0).map(move |f| (f.block, programmed(f)))
     }
 }

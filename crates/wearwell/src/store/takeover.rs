@@ -28,6 +28,7 @@ impl<N: Nand> Store<N> {
         self.blocks = BlockTable::new(self.geometry.blocks(), self.data_pages(), self.pools);
         self.free.iter_mut().for_each(FreePool::clear);
         self.frontiers.fill(Frontier::NONE);
+        self.parked.fill(Frontier::NONE);
         self.open_pools.iter_mut().for_each(Vec::clear);
         self.next_pool = [0; Stream::COUNT];
         self.sequence = 0;

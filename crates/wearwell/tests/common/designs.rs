@@ -56,8 +56,14 @@ fn leveled_by(wear: WearOptions) -> GcOptions {
     GcOptions { wear, ..GcOptions::default() }
 }
 
-const BY_TABLE: WearOptions = WearOptions { dynamic: true, static_gap: 4, scan: false };
-const BY_SCAN: WearOptions = WearOptions { dynamic: false, static_gap: 1, scan: true };
+fn leveled(parts: Parts, wear: WearOptions) -> Parts {
+    Parts { gc: GcOptions { wear, ..parts.gc }, ..parts }
+}
+
+const BY_TABLE: WearOptions = WearOptions { dynamic: true, static_gap: 4, scan: false, dual_pool_gap: 0 };
+const BY_SCAN: WearOptions = WearOptions { dynamic: false, static_gap: 1, scan: true, dual_pool_gap: 0 };
+const BY_POOLS: WearOptions = WearOptions { dynamic: false, static_gap: 0, scan: false, dual_pool_gap: 2 };
+const BY_POOLS_AND_ORDER: WearOptions = WearOptions { dynamic: true, ..BY_POOLS };
 
 /// Pages age so fast that some hits are refused.
 fn refreshing(parts: Parts) -> Parts {
@@ -151,6 +157,11 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("page-map fifo", page_map(collected_by(VictimPolicy::Fifo))),
         ("page-map wear-leveled", page_map(leveled_by(BY_TABLE))),
         ("page-map wear scanned", page_map(leveled_by(BY_SCAN))),
+        ("page-map dual-pool", page_map(leveled_by(BY_POOLS))),
+        (
+            "page-map dual-pool fifo",
+            page_map(GcOptions { policy: VictimPolicy::Fifo, ..leveled_by(BY_POOLS) }),
+        ),
         ("recyclable lru greedy", recycling(GREEDY, StorePolicy::Lru, Some(6), false)),
         ("recyclable lru rc-gc", recycling(RC_GC, StorePolicy::Lru, Some(6), true)),
         ("recyclable prob greedy", recycling(GREEDY, StorePolicy::Probability, Some(6), true)),
@@ -205,6 +216,14 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("remap nvram log atomic", atomic(NVRAM_LOG)),
         ("remap flash log atomic heads and tails", head_tail(atomic(FLASH_LOG))),
         ("delta journal", journalled(6, 2)),
+        ("dftl dual-pool", dftl(leveled_by(BY_POOLS), DftlOptions { cache_entries: 4 })),
+        ("geckoftl dual-pool", leveled(gecko(10, 3, 1, MergeMode::MultiWay), BY_POOLS)),
+        ("recyclable dual-pool", leveled(recycling(RC_GC, FAST_LOADING, Some(6), true), BY_POOLS_AND_ORDER)),
+        ("delta dual-pool", leveled(delta_encoding(1, None), BY_POOLS)),
+        ("integrated dual-pool", leveled(integrated(GcOptions::default(), Some(VERIFIED), true), BY_POOLS)),
+        ("remap segments dual-pool", leveled(remapping(SEGMENTS, RefsPart::Dense, None), BY_POOLS)),
+        ("remap flash log atomic heads and tails dual-pool", leveled(head_tail(atomic(FLASH_LOG)), BY_POOLS)),
+        ("nvram page-map dual-pool", unpowered(page_map(leveled_by(BY_POOLS_AND_ORDER)))),
     ]
     .into_iter()
     .map(|(name, parts)| DesignUnderTest { name, parts })

@@ -1,0 +1,247 @@
+//! Dual-pool wear leveling: worn blocks rest under cold data.
+//!
+//! Source: Chang, "On efficient wear leveling for large-scale flash-memory storage systems" (SAC 2007). Each block is in the
+//! *hot pool* or in the *cold pool* (a pool elsewhere in this project is a set of planes; every such set has a hot and a
+//! cold pool of its own, because copies stay in it). Three rules are checked after each erase, all with one threshold TH:
+//!
+//! - **dirty swap**: the most worn hot block is more than TH erases ahead of the least worn cold one. The data of the cold
+//!   block, which nobody overwrites, move to the worn block, and the two blocks change pools;
+//! - **cold pool resize**: a cold block was erased more than TH times oftener since its last swap than some hot block. Its
+//!   data are not cold, and it moves to the hot pool;
+//! - **hot pool resize**: the erases of two hot blocks differ by more than 2 TH. The less worn one holds cold data, and moves
+//!   to the cold pool.
+//!
+//! The *effective erases* of the second rule are those since the block took part in a dirty swap, so that a worn block is left
+//! alone until its new data have shown what they are.
+//!
+//! Decision: the most worn hot block of a dirty swap is the block that was just erased, if it fulfils the rule. It is empty
+//! then, so a swap costs the copies and the erase of the cold block alone. A worn block that was not erased now has not
+//! become more worn either; it is looked at again when it is erased. The split at the beginning, and after loss of power
+//! (nothing of this is on flash), is by block number; the resizes correct it.
+//!
+//! Price: 16 bytes of RAM per block (two counts, the places in two ordered queues), O(log blocks) per erase, and the copies
+//! of one block per swap.
+
+use std::collections::BTreeSet;
+
+use crate::address::BlockId;
+use crate::nand::Nand;
+use crate::store::{BlockState, Store};
+
+/// Bytes of RAM per block.
+pub(crate) const BLOCK_RAM_BYTES: u64 = 16;
+
+/// What is known of a block.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    erases: u32,
+    /// Erases since the last dirty swap of the block.
+    effective_erases: u32,
+    is_hot: bool,
+}
+
+/// The blocks of a hot or of a cold pool, in order of both counts.
+#[derive(Clone, Debug, Default)]
+struct Queues {
+    by_erases: BTreeSet<(u32, BlockId)>,
+    by_effective_erases: BTreeSet<(u32, BlockId)>,
+}
+
+impl Queues {
+    fn insert(&mut self, block: BlockId, entry: Entry) {
+        self.by_erases.insert((entry.erases, block));
+        self.by_effective_erases.insert((entry.effective_erases, block));
+    }
+
+    fn remove(&mut self, block: BlockId, entry: Entry) {
+        self.by_erases.remove(&(entry.erases, block));
+        self.by_effective_erases.remove(&(entry.effective_erases, block));
+    }
+}
+
+/// The hot and the cold pool of each set of planes.
+#[derive(Clone, Debug)]
+pub(crate) struct DualPool {
+    /// Erases that the paper calls TH.
+    threshold: u32,
+    entries: Vec<Entry>,
+    hot: Vec<Queues>,
+    cold: Vec<Queues>,
+    pools: u32,
+}
+
+impl DualPool {
+    /// Half of the blocks of each pool are hot at first.
+    pub(crate) fn new<N: Nand>(store: &Store<N>, threshold: u32) -> Self {
+        let (blocks, pools) = (store.blocks().len(), store.pools());
+        let entry = |block: BlockId| Entry {
+            erases: store.nand().erase_count(block),
+            effective_erases: 0,
+            is_hot: (block.0 / pools).is_multiple_of(2),
+        };
+        let mut new = Self {
+            threshold,
+            entries: (0..blocks).map(|block| entry(BlockId(block))).collect(),
+            hot: vec![Queues::default(); pools as usize],
+            cold: vec![Queues::default(); pools as usize],
+            pools,
+        };
+        let in_use = |&block: &BlockId| store.blocks().state(block) != BlockState::Retired;
+        (0..blocks).map(BlockId).filter(in_use).for_each(|block| new.insert(block));
+        new
+    }
+
+    fn queues(&mut self, block: BlockId) -> (&mut Queues, Entry) {
+        let (entry, pool) = (self.entries[block.index()], (block.0 % self.pools) as usize);
+        (if entry.is_hot { &mut self.hot[pool] } else { &mut self.cold[pool] }, entry)
+    }
+
+    fn insert(&mut self, block: BlockId) {
+        let (queues, entry) = self.queues(block);
+        queues.insert(block, entry);
+    }
+
+    fn remove(&mut self, block: BlockId) {
+        let (queues, entry) = self.queues(block);
+        queues.remove(block, entry);
+    }
+
+    /// Moves a block to the hot or to the cold pool.
+    fn move_to(&mut self, block: BlockId, is_hot: bool) {
+        self.remove(block);
+        self.entries[block.index()].is_hot = is_hot;
+        self.insert(block);
+    }
+
+    /// Counts the erase of a block, and applies the two rules of resizing to its pool. A block that was retired leaves.
+    pub(crate) fn note_erased<N: Nand>(&mut self, store: &Store<N>, block: BlockId) {
+        self.remove(block);
+        if store.blocks().state(block) == BlockState::Retired {
+            return;
+        }
+        let entry = &mut self.entries[block.index()];
+        entry.erases = store.nand().erase_count(block);
+        entry.effective_erases += 1;
+        self.insert(block);
+        self.resize(block.0 % self.pools);
+    }
+
+    fn resize(&mut self, pool: u32) {
+        if let Some(block) = self.busy_cold_block(pool as usize) {
+            self.move_to(block, true);
+        }
+        if let Some(block) = self.idle_hot_block(pool as usize) {
+            self.move_to(block, false);
+        }
+    }
+
+    /// The block that the cold pool resize moves.
+    fn busy_cold_block(&self, pool: usize) -> Option<BlockId> {
+        let &(most, block) = self.cold[pool].by_effective_erases.last()?;
+        let &(least, _) = self.hot[pool].by_effective_erases.first()?;
+        (most > least.saturating_add(self.threshold)).then_some(block)
+    }
+
+    /// The block that the hot pool resize moves.
+    fn idle_hot_block(&self, pool: usize) -> Option<BlockId> {
+        let &(most, _) = self.hot[pool].by_erases.last()?;
+        let &(least, block) = self.hot[pool].by_erases.first()?;
+        (most - least > self.threshold.saturating_mul(2)).then_some(block)
+    }
+
+    /// The cold block whose data a dirty swap moves to `worn`, which was just erased; `None` if none is due. Blocks that were
+    /// retired meanwhile leave the pool.
+    pub(crate) fn due_swap<N: Nand>(&mut self, store: &Store<N>, worn: BlockId) -> Option<BlockId> {
+        let Entry { erases, is_hot, .. } = self.entries[worn.index()];
+        if !is_hot || store.blocks().state(worn) != BlockState::Free {
+            return None;
+        }
+        let most = erases.checked_sub(self.threshold)?;
+        loop {
+            let pool = (worn.0 % self.pools) as usize;
+            let behind = self.cold[pool].by_erases.range(..(most, BlockId(0))).map(|&(_, block)| block);
+            let mut settled = behind.filter(|&block| {
+                matches!(store.blocks().state(block), BlockState::Closed | BlockState::Retired)
+            });
+            let block = settled.next()?;
+            if store.blocks().state(block) == BlockState::Closed {
+                return Some(block);
+            }
+            self.remove(block);
+        }
+    }
+
+    /// The data of `cold` were moved to `worn`: the blocks change pools.
+    pub(crate) fn swap(&mut self, worn: BlockId, cold: BlockId) {
+        for (block, is_hot) in [(worn, false), (cold, true)] {
+            let (queues, entry) = self.queues(block);
+            // A block that was retired is in no queue any more.
+            let is_queued = queues.by_erases.contains(&(entry.erases, block));
+            queues.remove(block, entry);
+            let entry = &mut self.entries[block.index()];
+            (entry.effective_erases, entry.is_hot) = (0, is_hot);
+            if is_queued {
+                self.insert(block);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Eight blocks of which the even ones are hot, with these erases, all since the last swap.
+    fn pools_of(erases: [u32; 8], threshold: u32) -> DualPool {
+        let entry = |(number, erases): (usize, u32)| Entry {
+            erases,
+            effective_erases: erases,
+            is_hot: number.is_multiple_of(2),
+        };
+        let entries = erases.into_iter().enumerate().map(entry).collect();
+        let mut pools = DualPool {
+            threshold,
+            entries,
+            hot: vec![Queues::default()],
+            cold: vec![Queues::default()],
+            pools: 1,
+        };
+        (0..8).map(BlockId).for_each(|block| pools.insert(block));
+        pools
+    }
+
+    fn hot_blocks(pools: &DualPool) -> Vec<u32> {
+        pools.hot[0].by_erases.iter().map(|&(_, block)| block.0).collect()
+    }
+
+    #[test]
+    fn a_cold_block_that_is_erased_often_becomes_hot() {
+        let mut pools = pools_of([2, 7, 3, 2, 4, 3, 5, 2], 5);
+        pools.resize(0);
+        assert_eq!(hot_blocks(&pools), [0, 2, 4, 6], "7 is no more than 2 + 5");
+        let mut pools = pools_of([2, 8, 3, 2, 4, 3, 5, 2], 5);
+        pools.resize(0);
+        assert_eq!(hot_blocks(&pools), [0, 2, 4, 6, 1]);
+    }
+
+    #[test]
+    fn a_hot_block_that_is_never_erased_becomes_cold() {
+        let mut pools = pools_of([2, 3, 3, 2, 4, 3, 12, 2], 5);
+        pools.resize(0);
+        assert_eq!(hot_blocks(&pools), [0, 2, 4, 6], "12 is no more than 2 + 2 x 5");
+        let mut pools = pools_of([2, 3, 3, 2, 4, 3, 13, 2], 5);
+        pools.resize(0);
+        assert_eq!(hot_blocks(&pools), [2, 4, 6]);
+    }
+
+    #[test]
+    fn a_dirty_swap_exchanges_the_pools_and_begins_to_count_anew() {
+        let mut pools = pools_of([2, 3, 3, 2, 4, 3, 12, 2], 5);
+        pools.swap(BlockId(6), BlockId(3));
+        assert_eq!(hot_blocks(&pools), [0, 3, 2, 4]);
+        for block in [6, 3] {
+            assert_eq!(pools.entries[block].effective_erases, 0);
+        }
+        assert_eq!(pools.cold[0].by_effective_erases.first(), Some(&(0, BlockId(6))));
+    }
+}

@@ -147,7 +147,7 @@ pub(crate) struct LifeArgs {
         hide_possible_values = true
     )]
     pub(crate) designs: Vec<String>,
-    /// Wear leveling to compare, in place of the settings `wear.dynamic` and `wear.static_gap`
+    /// Wear leveling to compare, in place of the settings `wear.dynamic`, `wear.static_gap` and `wear.dual_pool_gap`
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     pub(crate) leveling: Vec<WearLeveling>,
     /// Drives per design: each has blocks, content and generated requests of its own
@@ -168,6 +168,9 @@ pub(crate) struct LifeArgs {
     /// Do not fill the new drive first: what the input never writes stays spare space, and the drive lives longer
     #[arg(long)]
     pub(crate) empty: bool,
+    /// Keep each finished life in this folder; a life that is in it already is not run again
+    #[arg(long, value_name = "DIR")]
+    pub(crate) resume: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) run: RunArgs,
 }
@@ -187,6 +190,8 @@ pub(crate) enum WearLeveling {
     Dynamic,
     /// The same, and blocks that stay behind are moved
     Static,
+    /// Worn blocks rest under cold data (Chang, SAC 2007)
+    DualPool,
 }
 
 impl From<WearLeveling> for Leveling {
@@ -195,6 +200,7 @@ impl From<WearLeveling> for Leveling {
             WearLeveling::None => Self::None,
             WearLeveling::Dynamic => Self::Dynamic,
             WearLeveling::Static => Self::Static,
+            WearLeveling::DualPool => Self::DualPool,
         }
     }
 }

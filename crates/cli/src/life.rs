@@ -4,14 +4,14 @@ use std::num::NonZeroUsize;
 
 use wearwell_replay::config::Config;
 use wearwell_replay::input::Input;
-use wearwell_replay::life::{self, End, Leveling, LifeRecord};
+use wearwell_replay::life::{self, End, KeptLives, Leveling, LifeRecord};
 use wearwell_replay::replay::Plan;
 
 use crate::args::LifeArgs;
 use crate::jobs::run_at_once;
-use crate::output::{Output, print};
+use crate::output::print;
 use crate::progress::Reporter;
-use crate::run::{InputSource, config_with, failure, planned, refuse_ignored, sources};
+use crate::run::{InputSource, Outputs, config_with, failure, planned, refuse_ignored, sources};
 use crate::{Failure, Outcome};
 
 /// One drive to be worn out.
@@ -25,7 +25,12 @@ struct Task {
 }
 
 pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
-    let output = args.run.json.as_deref().map(Output::at).transpose()?;
+    let outputs = Outputs::of(&args.run)?;
+    let kept = args
+        .resume
+        .as_deref()
+        .map(|folder| KeptLives::at(folder).map_err(|error| Failure::of_output(folder, &error)));
+    let kept = kept.transpose()?;
     let endurance = args.endurance();
     if let Some(sentence) = endurance.refusal() {
         return Err(Failure::of_usage(sentence));
@@ -36,7 +41,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
         ));
     }
     let config = config_with(&args.run, &[])?;
-    refuse_without_effect(args, &config)?;
+    refuse_without_effect(&config)?;
     refuse_ignored(&config, &args.designs, &args.run)?;
     let opened = source_of(args, &config)?.open()?;
     let plan = planned(&config, &opened.input, None, &args.designs)?;
@@ -59,8 +64,8 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
         }
     }
     let reporter = Reporter::new(args.run.quiet);
-    run_all(&tasks, args.run.jobs, &reporter, &mut records)?;
-    report(args, &records, output.as_ref())
+    run_all(&tasks, args.run.jobs, &Desk { reporter: &reporter, kept: kept.as_ref() }, &mut records)?;
+    report(args, &records, &outputs)
 }
 
 fn source_of(args: &LifeArgs, config: &Config) -> Result<InputSource, Failure> {
@@ -68,53 +73,69 @@ fn source_of(args: &LifeArgs, config: &Config) -> Result<InputSource, Failure> {
     Ok(sources.pop().expect("the command line has one input"))
 }
 
-fn refuse_without_effect(args: &LifeArgs, config: &Config) -> Result<(), Failure> {
+fn refuse_without_effect(config: &Config) -> Result<(), Failure> {
     if let Some(ignored) = config.ignored_by_life() {
         return Err(Failure::of_usage(format!(
             "{ignored} has no effect on a life, which begins with a new drive, filled or --empty, and has no clock but the \
              input's"
         )));
     }
-    if args.run.csv.is_some() {
-        return Err(Failure::of_usage("a life has no CSV: use --json"));
-    }
     Ok(())
+}
+
+/// Who hears of lives, and where finished ones are kept.
+struct Desk<'a> {
+    reporter: &'a Reporter,
+    kept: Option<&'a KeptLives>,
 }
 
 /// Wears out all drives, several at a time. Records keep the order of seeds.
 fn run_all(
     tasks: &[Task],
     jobs: Option<NonZeroUsize>,
-    reporter: &Reporter,
+    desk: &Desk,
     records: &mut [LifeRecord],
 ) -> Result<(), Failure> {
     let templates = &*records;
-    let run = |task: &Task| run_one(task, &templates[task.record], reporter);
-    for (number, outcome) in run_at_once(tasks, jobs, || reporter.is_interrupted(), run) {
-        let LifeRecord { lives, notes, .. } = outcome?;
+    let run = |task: &Task| run_one(task, &templates[task.record], desk);
+    for (number, outcome) in run_at_once(tasks, jobs, || desk.reporter.is_interrupted(), run) {
+        let LifeRecord { lives, notes, config, leveling_ram_bytes, .. } = outcome?;
         let record = &mut records[tasks[number].record];
         record.lives.extend(lives);
-        record.notes = notes;
+        (record.notes, record.config, record.leveling_ram_bytes) = (notes, config, leveling_ram_bytes);
     }
     Ok(())
 }
 
-fn run_one(task: &Task, template: &LifeRecord, reporter: &Reporter) -> Result<LifeRecord, Failure> {
+/// The life of a drive, unless it is kept already; one that ended is kept at once.
+fn run_one(task: &Task, template: &LifeRecord, desk: &Desk) -> Result<LifeRecord, Failure> {
     let plan = Plan::new(&task.config, &task.input).map_err(|error| failure(&error))?;
     let mut record = template.clone();
-    plan.live(&mut record, &mut reporter.of_design(&task.label)).map_err(|error| failure(&error))?;
+    let key = plan.life_key(&record);
+    if let Some(kept) = desk.kept.and_then(|kept| kept.get(&key)) {
+        desk.reporter.say(&format!("{}: was run before", task.label));
+        return Ok(kept);
+    }
+    plan.live(&mut record, &mut desk.reporter.of_design(&task.label)).map_err(|error| failure(&error))?;
+    let has_ended = record.lives.iter().all(|life| life.end != End::Interrupted);
+    if let Some(kept) = desk.kept.filter(|_| has_ended) {
+        kept.put(&key, &record).map_err(|error| Failure::of_run(&error))?;
+    }
     Ok(record)
 }
 
-fn report(args: &LifeArgs, records: &[LifeRecord], output: Option<&Output>) -> Result<Outcome, Failure> {
+fn report(args: &LifeArgs, records: &[LifeRecord], outputs: &Outputs) -> Result<Outcome, Failure> {
     if records.iter().all(|record| record.lives.is_empty()) {
         return Err(Failure::interrupted());
     }
-    if let Some(output) = output {
+    if let Some(output) = &outputs.json {
         let json = serde_json::to_string_pretty(records).map_err(|error| Failure::of_run(&error))?;
         output.write(&format!("{json}\n"))?;
     }
-    if !args.run.quiet && !output.is_some_and(Output::is_standard) {
+    if let Some(output) = &outputs.csv {
+        output.write(&life::csv(records))?;
+    }
+    if !args.run.quiet && !outputs.take_stdout() {
         print(&life::table(records))?;
     }
     let whole = |record: &LifeRecord| {

@@ -59,7 +59,7 @@ impl Reporter {
     /// A progress callback for one design's run.
     pub(crate) fn of_design(&self, design: &str) -> impl FnMut(Progress) -> ControlFlow<()> + use<> {
         let bar = RefCell::new(self.bar(design));
-        let last_line = Cell::new(Instant::now());
+        let (began, last_line) = (Instant::now(), Cell::new(Instant::now()));
         let (style, design, interrupted) = (self.style, design.to_owned(), Arc::clone(&self.interrupted));
         move |progress| {
             match style {
@@ -68,7 +68,8 @@ impl Reporter {
                     last_line.set(Instant::now());
                     let unit = if progress.phase == Phase::Life { "erases" } else { "requests" };
                     let Progress { phase: at, done, total } = progress;
-                    eprintln!("{design}: {} {done} of {total} {unit}", phase(at));
+                    let left = time_left(began.elapsed(), done, total);
+                    eprintln!("{design}: {} {done} of {total} {unit}{left}", phase(at));
                 }
                 Style::Quiet | Style::Lines => {}
             }
@@ -120,6 +121,19 @@ impl Reporter {
         let template = "{prefix:12} {msg:13} {wide_bar} {percent:>3} %  {per_sec}  {eta} left";
         let style = ProgressStyle::with_template(template).expect("the template is a constant");
         ProgressBar::with_draw_target(Some(1), target).with_style(style).with_prefix(design.to_owned())
+    }
+}
+
+/// What is left at the pace so far, for a plain line; empty before anything was done.
+fn time_left(elapsed: Duration, done: u64, total: u64) -> String {
+    if done == 0 {
+        return String::new();
+    }
+    let seconds = elapsed.as_secs_f64() * total.saturating_sub(done) as f64 / done as f64;
+    match seconds {
+        ..90.0 => format!(", {seconds:.0} s left"),
+        90.0..5400.0 => format!(", {:.0} min left", seconds / 60.0),
+        _ => format!(", {:.1} h left", seconds / 3600.0),
     }
 }
 

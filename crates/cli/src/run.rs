@@ -55,18 +55,18 @@ pub(crate) fn read_config(path: Option<&Path>, settings: &[String]) -> Result<Co
 }
 
 /// The files that results go to, checked before anything runs.
-struct Outputs {
-    json: Option<Output>,
-    csv: Option<Output>,
+pub(crate) struct Outputs {
+    pub(crate) json: Option<Output>,
+    pub(crate) csv: Option<Output>,
 }
 
 impl Outputs {
-    fn of(args: &RunArgs) -> Result<Self, Failure> {
+    pub(crate) fn of(args: &RunArgs) -> Result<Self, Failure> {
         let at = |path: &Option<PathBuf>| path.as_deref().map(Output::at).transpose();
         Ok(Self { json: at(&args.json)?, csv: at(&args.csv)? })
     }
 
-    fn take_stdout(&self) -> bool {
+    pub(crate) fn take_stdout(&self) -> bool {
         [&self.json, &self.csv].into_iter().flatten().any(Output::is_standard)
     }
 }

@@ -789,7 +789,6 @@ fn a_life_refuses_what_it_would_ignore() {
     is_refused_with(&["--precondition", "steady"], &["precondition", "new drive", "--empty"]);
     is_refused_with(&["--requests", "5"], &["replay.requests"]);
     is_refused_with(&["--spread", "3"], &["spread", "0.5"]);
-    is_refused_with(&["--csv", "-"], &["--json"]);
     is_refused(FAILED, &["life", "--workload", "uniform:read=1.0,pages=4000"], &["write nothing"]);
 }
 

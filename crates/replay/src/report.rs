@@ -102,7 +102,7 @@ fn pages_of(runs: &[RunRecord]) -> Vec<Vec<&RunRecord>> {
 }
 
 /// A field that may hold anything.
-fn quoted(field: &str) -> String {
+pub(crate) fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\n']) {
         format!("\"{}\"", field.replace('"', "\"\""))
     } else {

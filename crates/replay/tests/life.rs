@@ -90,7 +90,7 @@ fn static_leveling_lengthens_the_life_of_a_drive_with_cold_data() {
         let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
         life(&drive(200, &settings), &skewed, "page-map", EQUAL)
     };
-    let [none, dynamic, leveled] = Leveling::COMPARED.map(with);
+    let [none, dynamic, leveled, pooled] = Leveling::COMPARED.map(with);
     assert!(
         leveled.host_bytes as f64 > 1.2 * none.host_bytes as f64,
         "{} {}",
@@ -98,6 +98,9 @@ fn static_leveling_lengthens_the_life_of_a_drive_with_cold_data() {
         none.host_bytes
     );
     assert!(leveled.host_bytes >= dynamic.host_bytes);
+    assert!(pooled.host_bytes > leveled.host_bytes, "{} {}", pooled.host_bytes, leveled.host_bytes);
+    assert!(0 < pooled.leveling_programs && pooled.leveling_programs < leveled.leveling_programs / 2);
+    assert_eq!((none.leveling_programs, dynamic.leveling_programs), (0, 0));
     let span = |life: &Life| life.wear.most - life.wear.p10;
     assert!(span(&leveled) < span(&none), "{:?} {:?}", leveled.wear, none.wear);
     let over = none.extrapolated_bytes.expect("the beginning was measured") / none.host_bytes as f64;

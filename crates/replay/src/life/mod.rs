@@ -9,6 +9,8 @@
 //! What is not modelled: reads wear nothing, cycles are equal whatever the temperature and the pause between them, and
 //! data never ages. The extrapolation is printed beside the life, so that the difference is seen.
 
+mod csv;
+mod kept;
 mod table;
 
 use rand::{RngExt, SeedableRng};
@@ -18,6 +20,10 @@ use serde::{Deserialize, Serialize};
 use wearwell::lifetime::YEAR_S;
 use wearwell::nand::{WearFailure, WearLimit};
 
+use crate::config::Config;
+
+pub use csv::csv;
+pub use kept::KeptLives;
 pub use table::table;
 
 /// How much the blocks of a drive endure, and when it has ended.
@@ -160,6 +166,10 @@ pub struct Life {
     pub failed_blocks: u64,
     /// Wear of all blocks at the end.
     pub wear: Wear,
+    /// Pages that wear leveling copied: what it costs in programs.
+    pub leveling_programs: u64,
+    /// Blocks that wear leveling emptied.
+    pub leveling_erases: u64,
     /// Moments of the life, at most 400.
     pub series: Vec<LifePoint>,
     /// CPU time, seconds.
@@ -167,6 +177,11 @@ pub struct Life {
 }
 
 impl Life {
+    /// Page programs of the whole life.
+    pub fn programs(&self) -> u64 {
+        self.series.last().map_or(0, |point| point.programs)
+    }
+
     /// Media bytes per host byte over the whole life.
     pub fn write_amplification(&self) -> f64 {
         self.media_bytes as f64 / self.host_bytes.max(1) as f64
@@ -180,8 +195,14 @@ pub struct LifeRecord {
     pub input: String,
     /// The design.
     pub design: String,
+    /// Version of this software.
+    pub version: String,
     /// The wear leveling.
     pub leveling: Leveling,
+    /// Bytes of RAM that it takes in a controller.
+    pub leveling_ram_bytes: u64,
+    /// The configuration with every value that the lives used; the seed is each life's own.
+    pub config: Config,
     /// The distribution of the blocks' limits, and the end.
     pub endurance: Endurance,
     /// Mean of the limits, cycles.
@@ -212,11 +233,13 @@ pub enum Leveling {
     Dynamic,
     /// The same, and blocks that stay behind are moved.
     Static,
+    /// Blocks are opened in the order in which they became free, and worn ones rest under cold data (Chang, SAC 2007).
+    DualPool,
 }
 
 impl Leveling {
     /// All that can be compared.
-    pub const COMPARED: [Self; 3] = [Self::None, Self::Dynamic, Self::Static];
+    pub const COMPARED: [Self; 4] = [Self::None, Self::Dynamic, Self::Static, Self::DualPool];
 
     /// The name, as on the command line.
     pub fn name(self) -> &'static str {
@@ -225,19 +248,26 @@ impl Leveling {
             Self::None => "none",
             Self::Dynamic => "dynamic",
             Self::Static => "static",
+            Self::DualPool => "dual-pool",
         }
     }
 
-    /// The settings that make it, for blocks of so many rated cycles. Static leveling lets a block stay behind by a
+    /// The settings that make it, for blocks of so many rated cycles. Static and dual-pool leveling let a block stay behind by a
     /// fiftieth of them.
     pub fn settings(self, rated_cycles: u32) -> Vec<String> {
-        let (dynamic, gap) = match self {
+        let gap = (rated_cycles / 50).max(4);
+        let (dynamic, static_gap, dual_pool_gap) = match self {
             Self::Configured => return Vec::new(),
-            Self::None => (false, 0),
-            Self::Dynamic => (true, 0),
-            Self::Static => (true, (rated_cycles / 50).max(4)),
+            Self::None => (false, 0, 0),
+            Self::Dynamic => (true, 0, 0),
+            Self::Static => (true, gap, 0),
+            Self::DualPool => (false, 0, gap),
         };
-        vec![format!("wear.dynamic={dynamic}"), format!("wear.static_gap={gap}")]
+        vec![
+            format!("wear.dynamic={dynamic}"),
+            format!("wear.static_gap={static_gap}"),
+            format!("wear.dual_pool_gap={dual_pool_gap}"),
+        ]
     }
 }
 

@@ -14,9 +14,14 @@ pub fn table(records: &[LifeRecord]) -> String {
     if records.iter().any(|record| record.leveling != Leveling::Configured) {
         rows.push(row("wear leveling", &records, |record| vec_of(record.leveling.name())));
     }
+    let (total, gains) = FIGURES.split_at(1);
+    rows.push(row(total[0].title, &records, |record| of_figure(record, &total[0])));
+    if records.len() > 1 {
+        rows.push(row("  over that of the first column", &records, |record| ratio(record, first)));
+    }
     let is_shown =
         |figure: &&Figure| figure.is_always || records.iter().any(|r| estimate(r, figure).is_some());
-    for figure in FIGURES.iter().filter(is_shown) {
+    for figure in gains.iter().filter(is_shown) {
         rows.push(row(figure.title, &records, |record| of_figure(record, figure)));
     }
     rows.push(row("end", &records, ends));
@@ -29,6 +34,15 @@ fn vec_of(text: &str) -> String {
 
 fn row(title: &str, records: &[&LifeRecord], cell: impl Fn(&LifeRecord) -> String) -> Vec<String> {
     std::iter::once(title.to_owned()).chain(records.iter().map(|record| cell(record))).collect()
+}
+
+/// What a drive takes over what the first one takes.
+fn ratio(record: &LifeRecord, first: &LifeRecord) -> String {
+    let bytes = |record: &LifeRecord| record.host_bytes().map(|estimate| estimate.mean);
+    match (bytes(record), bytes(first)) {
+        (Some(bytes), Some(of_first)) => grouped(bytes / of_first, 3),
+        _ => "-".to_owned(),
+    }
 }
 
 /// A figure of a life.
@@ -70,8 +84,21 @@ const FIGURES: &[Figure] = &[
     figure("  half of them", 0, |_, life| Some(life.wear.p50.into())),
     figure("  nine tenths", 0, |_, life| Some(life.wear.p90.into())),
     figure("  the most worn block", 0, |_, life| Some(life.wear.most.into())),
+    Figure { is_always: false, ..figure("copied by wear leveling, % of programs", 2, copied_percent) },
+    Figure { is_always: false, ..figure("RAM of wear leveling, KiB", 1, leveling_ram_kib) },
     figure("simulation, CPU s", 1, |_, life| Some(life.cpu_seconds)),
 ];
+
+/// Absent where nobody asked for leveling and there is none.
+fn copied_percent(record: &LifeRecord, life: &Life) -> Option<f64> {
+    let is_asked = record.leveling != Leveling::Configured || record.leveling_ram_bytes > 0;
+    is_asked.then(|| 100.0 * life.leveling_programs as f64 / life.programs().max(1) as f64)
+}
+
+fn leveling_ram_kib(record: &LifeRecord, _: &Life) -> Option<f64> {
+    let is_asked = record.leveling != Leveling::Configured || record.leveling_ram_bytes > 0;
+    is_asked.then(|| record.leveling_ram_bytes as f64 / 1024.0)
+}
 
 fn of_figure(record: &LifeRecord, figure: &Figure) -> String {
     let Some(Estimate { mean, half_width }) = estimate(record, figure) else { return "-".to_owned() };

@@ -7,13 +7,16 @@ use wearwell::address::BlockId;
 use wearwell::content::mix;
 use wearwell::lifetime::YEAR_S;
 use wearwell::nand::Nand as _;
+use wearwell::timing::Cause;
 
 use super::batch::written_bytes;
 use super::{BATCH, OnProgress, Phase, Plan, Progress, REPORT_EVERY, RUN_BATCH, ReplayError, Run};
-use crate::config::Resolved;
+use crate::config::{Config, Resolved};
+use crate::input::Input;
 use crate::life::{End, Endurance, Leveling, Life, LifePoint, LifeRecord, Wear};
 use crate::precondition;
 use crate::process;
+use crate::reproduce::experiment;
 use crate::trace::Request;
 
 /// Moments that are kept at most. When they are reached, every second one is forgotten.
@@ -31,7 +34,10 @@ impl Plan<'_> {
         LifeRecord {
             input: self.input.name(),
             design: design.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             leveling,
+            leveling_ram_bytes: 0,
+            config: self.config.clone(),
             endurance,
             rated_cycles: *endurance_cycles,
             exported_bytes: u64::from(*logical_pages) * page_bytes,
@@ -60,8 +66,39 @@ impl Plan<'_> {
         let mut life = living.report(end);
         life.cpu_seconds = process::thread_cpu_seconds() - started;
         record.notes = living.run.notes();
+        let wear = living.run.device.ftl().gc_options().wear;
+        record.leveling_ram_bytes =
+            wear.ram_bytes(resolved.geometry.blocks()).iter().map(|part| part.1).sum();
+        record.config = self.config_of_lives();
         record.lives.push(life);
         Ok(())
+    }
+}
+
+impl Plan<'_> {
+    /// Every effective value, without the seed.
+    fn config_of_lives(&self) -> Config {
+        let mut config = self.config.effective(&self.resolved, self.arrival());
+        config.replay.seed = None;
+        config
+    }
+
+    /// Digest of all that the life of `record`'s drive depends on: code, input, design, settings, seed and limits.
+    pub fn life_key(&self, record: &LifeRecord) -> String {
+        let file = match self.input {
+            Input::Trace { path, options } => {
+                let found = std::fs::metadata(path).map(|file| (file.len(), file.modified().ok()));
+                format!("{options:?} {:?}", found.ok())
+            }
+            Input::Workload(_) | Input::Host(_) => String::new(),
+        };
+        let (code, input, design, seed) =
+            (experiment::code(), self.input.name(), &record.design, self.config.seed());
+        let (endurance, is_filled) = (record.endurance, record.is_filled);
+        let config = self.config_of_lives().to_toml();
+        experiment::digest(&format!(
+            "{code}\n{input}\n{file}\n{design}\n{seed}\n{endurance:?} {is_filled}\n{config}"
+        ))
     }
 }
 
@@ -261,6 +298,8 @@ impl<'a> Living<'a> {
             first_failure_bytes: self.first_failure_bytes,
             failed_blocks: self.failed_blocks(),
             wear: Wear::of(self.erases().collect()),
+            leveling_programs: self.run.device.ftl().stats().programs[Cause::Wear as usize],
+            leveling_erases: self.run.device.ftl().stats().erases[Cause::Wear as usize],
             series: std::mem::take(&mut self.series),
             cpu_seconds: 0.0,
         }

@@ -210,7 +210,7 @@ pub fn code() -> String {
 }
 
 /// The first 64 bits of SHA-256.
-fn digest(text: &str) -> String {
+pub(crate) fn digest(text: &str) -> String {
     let digest = Sha256::digest(text);
     format!("{:016x}", u64::from_be_bytes(std::array::from_fn(|k| digest[k])))
 }

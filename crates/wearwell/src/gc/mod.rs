@@ -95,7 +95,7 @@ impl WearOptions {
     }
 
     /// Bytes of RAM that a controller with so many blocks holds for wear leveling, by structure.
-    pub(crate) fn ram_bytes(self, blocks: u32) -> Vec<(&'static str, u64)> {
+    pub fn ram_bytes(self, blocks: u32) -> Vec<(&'static str, u64)> {
         let blocks = u64::from(blocks);
         let has_scan = self.scan && self.static_gap > 0;
         let counts = self.dynamic || self.static_gap > 0 && !self.scan;

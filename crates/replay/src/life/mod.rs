@@ -252,16 +252,17 @@ impl Leveling {
         }
     }
 
-    /// The settings that make it, for blocks of so many rated cycles. Static and dual-pool leveling let a block stay behind by a
-    /// fiftieth of them.
+    /// The settings that make it, for blocks of so many rated cycles. Static leveling lets a block stay behind by a fiftieth of
+    /// them. The threshold of dual-pool leveling is a two-hundredth: a block that became hot again takes as many erases before
+    /// it rests again, so a high threshold levels late, while the copies of a low one are few.
     pub fn settings(self, rated_cycles: u32) -> Vec<String> {
-        let gap = (rated_cycles / 50).max(4);
+        let (gap, threshold) = ((rated_cycles / 50).max(4), (rated_cycles / 200).max(4));
         let (dynamic, static_gap, dual_pool_gap) = match self {
             Self::Configured => return Vec::new(),
             Self::None => (false, 0, 0),
             Self::Dynamic => (true, 0, 0),
             Self::Static => (true, gap, 0),
-            Self::DualPool => (false, 0, gap),
+            Self::DualPool => (false, 0, threshold),
         };
         vec![
             format!("wear.dynamic={dynamic}"),

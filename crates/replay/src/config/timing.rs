@@ -18,8 +18,8 @@ pub struct TimingConfig {
     pub read_priority: bool,
     /// Background work yields to host work.
     pub gc_yields: bool,
-    /// Background operations queued per die after which they go before host writes. Absent: they do while more blocks of the
-    /// die have been handed out than are erased, of those that GC keeps free.
+    /// Background operations queued per die after which they go before host writes. Absent: they do while no page
+    /// of the die is erased, and in shares before each host write while few are.
     pub gc_backlog_ops: Option<u32>,
     /// From then on they go before host reads too.
     pub gc_holds_reads: bool,

@@ -66,10 +66,14 @@ pub(super) struct Array {
     /// Background operations that may wait before they go first: 0 while a scan waits for this array.
     backlog_bound_ops: u32,
     free_blocks: Option<FreeBlocks>,
+    /// Pages that collections have gained, or will when their queue ends, and host writes have not programmed.
+    gained_pages: i64,
     /// While it is behind, background work goes before host reads too, and not by turns with them.
     holds_reads: bool,
     /// The last operation that it began, or resumed, was a host read with priority.
     read_was_last: bool,
+    /// Background operations that went before the host write that waits, to keep the pace of [`FreeBlocks`].
+    paced: u32,
     pub(super) channel: u32,
     /// Suspensions of the program or erase that runs or is suspended.
     pub(super) suspensions: u32,
@@ -93,8 +97,10 @@ impl Array {
             ahead: Ahead::default(),
             backlog_bound_ops: options.gc_backlog_ops,
             free_blocks: options.free_blocks,
+            gained_pages: 0,
             holds_reads: options.gc_holds_reads,
             read_was_last: false,
+            paced: 0,
             channel,
             suspensions: 0,
             must_finish: false,
@@ -114,6 +120,22 @@ impl Array {
         let background = &self.queues[BACKGROUND as usize];
         let ops = background.ops() - at_work(self.running) - at_work(self.suspended);
         (ops, background.erases() - erases_of(self.running) - erases_of(self.suspended))
+    }
+
+    /// Puts an operation into a queue; returns its place.
+    #[inline(always)]
+    pub(super) fn push(&mut self, op: Op, queue: u8) -> u32 {
+        if let (BACKGROUND, Some(free)) = (queue, self.free_blocks) {
+            self.gained_pages += match op.kind {
+                OpKind::Erase => i64::from(free.pages_per_block),
+                OpKind::Program => -1,
+                _ => -i64::from(op.more().div_ceil(2)),
+            };
+        }
+        let fifo = &mut self.queues[queue as usize];
+        let index = fifo.len();
+        fifo.push(op);
+        index
     }
 
     /// Makes the first `count` operations of a queue the running group.
@@ -172,7 +194,7 @@ impl Array {
             self.must_finish = behind;
             return self.resume(index, shared);
         }
-        match self.choose_queue(behind) {
+        match self.choose_queue::<PLAIN>(behind) {
             Some(queue) => self.start::<PLAIN>(index, queue, behind, shared),
             None => self.idle(shared.now()),
         }
@@ -194,15 +216,21 @@ impl Array {
     /// The backlog bound is exceeded, or there is no free block for host writes: background work comes first.
     #[inline(always)]
     fn is_behind<const PLAIN: bool>(&self) -> bool {
-        // Of what waits nothing is suspended, and this is asked between operations.
-        let background = &self.queues[BACKGROUND as usize];
-        let (ops, erases) = if PLAIN { (background.ops(), background.erases()) } else { self.backlog() };
+        let (ops, erases) = self.backlog_between_ops::<PLAIN>();
         ops > self.backlog_bound_ops
-            || erases > 0 && self.free_blocks.is_some_and(|free| free.are_used_up(ops, erases))
+            || erases > 0
+                && self.free_blocks.is_some_and(|free| free.are_used_up(ops, erases, self.gained_pages))
+    }
+
+    /// [`Array::backlog`] while nothing runs; on a plain device nothing is suspended either.
+    #[inline(always)]
+    fn backlog_between_ops<const PLAIN: bool>(&self) -> (u32, u32) {
+        let background = &self.queues[BACKGROUND as usize];
+        if PLAIN { (background.ops(), background.erases()) } else { self.backlog() }
     }
 
     #[inline(always)]
-    fn choose_queue(&self, behind: bool) -> Option<u8> {
+    fn choose_queue<const PLAIN: bool>(&mut self, behind: bool) -> Option<u8> {
         if behind {
             return Some(BACKGROUND);
         }
@@ -210,12 +238,28 @@ impl Array {
         if !reads.is_empty() {
             Some(READS)
         } else if !writes.is_empty() {
-            Some(WRITES)
+            Some(self.write_or_its_pace::<PLAIN>())
         } else if !background.is_empty() {
             Some(BACKGROUND)
         } else {
             None
         }
+    }
+
+    /// The queue of host writes, or of the background work that has to go before the next of them.
+    #[inline(always)]
+    fn write_or_its_pace<const PLAIN: bool>(&mut self) -> u8 {
+        let (ops, erases) = self.backlog_between_ops::<PLAIN>();
+        let due = match self.free_blocks {
+            Some(free) if erases > 0 => free.background_ops_per_write(ops, erases, self.gained_pages),
+            _ => 0,
+        };
+        if self.paced < due {
+            self.paced += 1;
+            return BACKGROUND;
+        }
+        self.paced = 0;
+        WRITES
     }
 
     fn idle(&mut self, now: u64) {
@@ -241,6 +285,9 @@ impl Array {
             self.must_finish = behind;
         }
         if kind == OpKind::Program {
+            if queue == WRITES {
+                self.gained_pages = (self.gained_pages - i64::from(count)).max(0);
+            }
             self.ask_channel::<PLAIN>(index, shared);
         } else {
             let (now, erase_ns) = (shared.now(), shared.flash.erase_ns);

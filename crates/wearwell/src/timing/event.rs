@@ -21,6 +21,8 @@
 //! - While an array has no erased block for host writes ([`super::FreeBlocks`]), or its background operations exceed their
 //!   bound, background work goes before host writes, and one by one by turns with host reads; what starts or resumes in that
 //!   turn is not suspended. With [`TimingOptions::gc_holds_reads`] what exceeds the bound goes before reads too.
+//! - Before all erased blocks are used up, background work keeps pace with host writes: a share of it goes before each write
+//!   that waits, so that no write waits for a whole collection.
 //!
 //! Key decision: an event exists only where something can interact. A program's transfer and tPROG are one
 //! event once the channel is granted, and a channel reports that it is free only if somebody waits. On a *plain* device
@@ -496,9 +498,7 @@ impl EventEngine {
     #[inline(always)]
     fn enqueue(&mut self, op: Op, array_index: u32, queue: u8) -> Listed {
         let array = &mut self.arrays[array_index as usize];
-        let fifo = &mut array.queues[queue as usize];
-        let index = fifo.len();
-        fifo.push(op);
+        let index = array.push(op, queue);
         if self.plain && queue != BACKGROUND {
             array.give_way(array_index, &mut self.shared);
         }

@@ -258,8 +258,9 @@ pub struct TimingOptions {
     /// With more queued background operations than this on one array, background work goes before host writes, and by
     /// turns with host reads that have priority.
     pub gc_backlog_ops: u32,
-    /// The same while the FTL has handed out more blocks of an array than are erased: it counts a block as free when it
-    /// decides to collect it, and the erase may be queued for long. `None` = the device may fall behind as it likes.
+    /// The same while an array has no erased page, and a share of background work before each host write while it has few: the
+    /// FTL counts a block as free when it decides to collect it, and the erase may be queued for long. `None` = the device may
+    /// fall behind as it likes.
     pub free_blocks: Option<FreeBlocks>,
     /// Beyond `gc_backlog_ops` background work also goes before host reads, all of it, and is not suspended. A collection
     /// of a large block then holds reads for as long as it takes, which no drive does: reads need no free block.
@@ -298,13 +299,36 @@ pub struct FreeBlocks {
 }
 
 impl FreeBlocks {
-    /// Whether more than these blocks wait for their erase, less those that the copies in the queue will fill: a copy is a
-    /// read and a program, so every other operation beside the erases programs a page.
+    fn pages(self) -> i64 {
+        i64::from(self.pages_per_block) * i64::from(self.blocks)
+    }
+
+    /// Pages of them that wait for an erase: the blocks whose erase is queued, less what the copies in the queue will fill. A
+    /// copy is a read and a program, so every other operation beside the erases programs a page.
     #[inline]
-    fn are_used_up(self, queued_ops: u32, queued_erases: u32) -> bool {
-        let pages = i64::from(self.pages_per_block);
+    fn pages_awaited(self, queued_ops: u32, queued_erases: u32) -> i64 {
         let to_program = i64::from((queued_ops - queued_erases).div_ceil(2));
-        pages * i64::from(queued_erases) - to_program > pages * i64::from(self.blocks)
+        i64::from(self.pages_per_block) * i64::from(queued_erases) - to_program
+    }
+
+    /// Whether no page is erased that a host write could program: the FTL has these blocks and what collections gained, and
+    /// all of it waits for an erase.
+    #[inline]
+    fn are_used_up(self, queued_ops: u32, queued_erases: u32, gained_pages: i64) -> bool {
+        self.pages_awaited(queued_ops, queued_erases) >= self.pages() + gained_pages
+    }
+
+    /// Background operations that go before each host write. None while at most half of the blocks wait for their erase; else
+    /// as many as leave that half when what collections gained is written, and the next collection begins.
+    #[inline]
+    fn background_ops_per_write(self, queued_ops: u32, queued_erases: u32, gained_pages: i64) -> u32 {
+        let awaited = self.pages_awaited(queued_ops, queued_erases);
+        let excess = awaited - self.pages() / 2;
+        if excess <= 0 {
+            return 0;
+        }
+        let per_write = i64::from(queued_ops) * excess / (awaited * gained_pages.max(1));
+        per_write.try_into().unwrap_or(u32::MAX)
     }
 }
 

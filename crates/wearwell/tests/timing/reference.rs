@@ -39,6 +39,9 @@ struct Array {
     suspensions: u32,
     must_finish: bool,
     read_was_last: bool,
+    before_write: usize,
+    /// Pages that victims gave or will give, less those that copies and host writes take.
+    gained: f64,
     phase: Option<u64>,
     version: u64,
 }
@@ -240,6 +243,13 @@ impl Reference {
         let op = &mut self.ops[id];
         op.queued = true;
         self.arrays[op.array].queues[op.queue].push_back(id);
+        if let (2, Some(free)) = (op.queue, self.options.free_blocks) {
+            self.arrays[op.array].gained += match op.flash.kind {
+                OpKind::Erase => f64::from(free.pages_per_block),
+                OpKind::Program => -1.0,
+                _ => 0.0,
+            };
+        }
         // Work that changes nothing at a busy array gives it no place in the order of this event.
         if self.arrays[op.array].running.is_empty() || op.queue == 0 {
             self.touched.push(op.array);
@@ -288,17 +298,31 @@ impl Reference {
     }
 
     fn behind(&self, array: usize) -> bool {
-        self.exceeds_bound(array) || self.lacks_blocks(&self.arrays[array].queues[2])
+        self.exceeds_bound(array) || self.lacks_blocks(&self.arrays[array])
     }
 
-    /// Blocks that wait for their erase, less those that queued copies will fill, against those that the FTL keeps free.
-    fn lacks_blocks(&self, background: &VecDeque<usize>) -> bool {
-        let Some(free) = self.options.free_blocks else { return false };
+    /// Of the pages of blocks that the FTL keeps free: all, and those that wait for an erase, less what queued copies will
+    /// fill. None if no erase is queued.
+    fn kept_and_awaited(&self, background: &VecDeque<usize>) -> Option<(f64, f64)> {
+        let free = self.options.free_blocks?;
         let erases = background.iter().filter(|&&id| self.ops[id].flash.kind == OpKind::Erase).count();
         // Reads and programs by turns; a program alone belongs to a copy that has been read.
         let copied_pages = (background.len() - erases).div_ceil(2);
         let pages = |blocks: usize| (blocks * free.pages_per_block as usize) as f64;
-        erases > 0 && pages(erases) - copied_pages as f64 > pages(free.blocks as usize)
+        (erases > 0).then(|| (pages(free.blocks as usize), pages(erases) - copied_pages as f64))
+    }
+
+    fn lacks_blocks(&self, array: &Array) -> bool {
+        let waits = self.kept_and_awaited(&array.queues[2]);
+        waits.is_some_and(|(kept, awaited)| kept + array.gained - awaited < 1.0)
+    }
+
+    /// As many as leave half of the kept blocks to wait when all that was gained is written.
+    fn ops_before_a_write(&self, array: &Array) -> usize {
+        let Some((kept, awaited)) = self.kept_and_awaited(&array.queues[2]) else { return 0 };
+        let half = (kept / 2.0).floor();
+        let to_do = array.queues[2].len() as f64 * (awaited - half).max(0.0);
+        (to_do / (awaited.max(1.0) * array.gained.max(1.0))).floor() as usize
     }
 
     /// Something changed at an array: start or suspend what the rules say.
@@ -319,7 +343,17 @@ impl Reference {
             let duration = array.remaining + overhead;
             return self.begin_phase(index, duration);
         }
-        let chosen = if behind { Some(2) } else { (0..3).find(|&q| !array.queues[q].is_empty()) };
+        let mut chosen = if behind { Some(2) } else { (0..3).find(|&q| !array.queues[q].is_empty()) };
+        if chosen == Some(1) {
+            let due = self.ops_before_a_write(&self.arrays[index]);
+            let array = &mut self.arrays[index];
+            if array.before_write < due {
+                array.before_write += 1;
+                chosen = Some(2);
+            } else {
+                array.before_write = 0;
+            }
+        }
         if let Some(queue) = chosen {
             self.arrays[index].must_finish = behind;
             self.arrays[index].read_was_last = queue == 0;
@@ -357,6 +391,9 @@ impl Reference {
                 break;
             }
             group.push(array.queues[queue].pop_front().unwrap());
+        }
+        if (queue, kind) == (1, OpKind::Program) {
+            array.gained = (array.gained - group.len() as f64).max(0.0);
         }
         array.running = group;
         array.moved = 0;

@@ -359,6 +359,7 @@ impl<N: Nand> Ftl<N> {
         let options = GcOptions { policy, ..self.collector.options };
         self.collector = Collector::new(options);
         self.store.blocks_mut().track_closing_order(policy == VictimPolicy::Fifo);
+        self.store.blocks_mut().set_ties(options.ties);
         self.store.blocks_mut().spare_metadata(options.metadata != MetadataGc::Greedy);
     }
 

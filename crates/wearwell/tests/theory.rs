@@ -16,7 +16,7 @@
 use wearwell::address::Lpn;
 use wearwell::content::{Descriptor, Fingerprint, mix};
 use wearwell::design::{DftlOptions, GeckoFtlOptions, Parts, dftl, geckoftl, page_map};
-use wearwell::gc::{GcOptions, VictimPolicy};
+use wearwell::gc::{GcOptions, Ties, VictimPolicy};
 use wearwell::mapping::AnyMapping;
 use wearwell::nand::{Geometry, Retain, SimNand};
 use wearwell::timing::Cause;
@@ -129,6 +129,17 @@ impl Run {
         }
     }
 
+    fn overwrite_skewed(&mut self, writes: u64) {
+        for _ in 0..writes {
+            self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let drawn = mix(self.state);
+            let tenth = u64::from(self.logical / 10);
+            let (first, pages) =
+                if drawn % 10 < 9 { (0, tenth) } else { (tenth, u64::from(self.logical) - tenth) };
+            self.write((first + ((drawn >> 32) * pages >> 32)) as u32);
+        }
+    }
+
     /// Overwrites `warm` times the logical size, then measures over `stretch` times of it.
     fn measure(&mut self, warm: f64, stretch: f64) -> Measured {
         #[expect(clippy::cast_sign_loss)]
@@ -200,6 +211,21 @@ fn greedy_follows_the_finite_block_mean_field() {
             assert_close(&format!("greedy, b = {b}, spare {spare}"), measured.amplification, expected, 0.5);
         }
     }
+}
+
+/// Nine writes of ten go to a tenth of the pages. Of blocks with equally many valid pages the one that got there first holds the
+/// colder ones.
+#[test]
+fn the_oldest_of_equal_victims_costs_less_under_skew() {
+    let [newest, oldest] = [Ties::Newest, Ties::Oldest].map(|ties| {
+        let mut run = Run::new([2048, 64, 4096], 0.15, &page_map(GcOptions { ties, ..GcOptions::default() }));
+        run.overwrite_skewed(4 * u64::from(run.logical));
+        run.device.ftl_mut().clear_stats();
+        run.overwrite_skewed(4 * u64::from(run.logical));
+        run.device.ftl().stats().write_amplification()
+    });
+    println!("write amplification: newest {newest:.4}, oldest {oldest:.4}");
+    assert!(oldest < 0.995 * newest, "newest {newest}, oldest {oldest}");
 }
 
 #[test]

@@ -60,6 +60,11 @@ const RULES: &[Rule] = &[
     rule("gc.metadata", has_map_on_flash, FOR_MAPS_ON_FLASH),
     rule("gc.metadata_share", has_map_on_flash, FOR_MAPS_ON_FLASH),
     rule("gc.d", |config, _| config.gc.policy == Policy::DChoices, "gc.policy is d-choices"),
+    rule(
+        "gc.ties",
+        |config, design| config.gc.policy == Policy::Greedy || has_map_on_flash(config, design),
+        "gc.policy is greedy",
+    ),
     rule("gc.background_share", has_timing, FOR_TIMING),
     rule("wear.scan", |config, _| config.wear.static_gap > 0, "wear.static_gap is above 0"),
     rule("buffer.policy", |config, _| config.buffer.pages > 0, "buffer.pages is above 0"),

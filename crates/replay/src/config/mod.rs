@@ -20,7 +20,7 @@ mod timing;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wearwell::store::Striping;
+use wearwell::store::{Striping, Ties};
 
 pub use content::{ContentConfig, DeltaConfig, RecycleConfig, RecyclePolicy, RemapConfig, ReverseMapName};
 pub use effect::Ignored;
@@ -169,10 +169,32 @@ pub struct GcConfig {
     pub free_share: Option<f64>,
     /// Free share of a pool below which idle time is used to collect; 0 = no background GC.
     pub background_share: Option<f64>,
+    /// Which of the blocks with the fewest valid pages is collected.
+    pub ties: TiesName,
     /// What happens to blocks of metadata. Absent: what the design says.
     pub metadata: Option<MetadataName>,
     /// For `when-empty`: the share of all blocks above which metadata is collected all the same.
     pub metadata_share: Option<f64>,
+}
+
+/// Choices among equal victims by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TiesName {
+    /// The block whose valid pages fell to that number first.
+    #[default]
+    Oldest,
+    /// The block whose valid pages fell to that number last.
+    Newest,
+}
+
+impl From<TiesName> for Ties {
+    fn from(name: TiesName) -> Self {
+        match name {
+            TiesName::Oldest => Self::Oldest,
+            TiesName::Newest => Self::Newest,
+        }
+    }
 }
 
 /// Victim policies by name.

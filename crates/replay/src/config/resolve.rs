@@ -228,6 +228,7 @@ impl Config {
             low_blocks,
             urgent_blocks: RESERVE_BLOCKS,
             background_blocks: (pool_blocks * background) as u32,
+            ties: self.gc.ties.into(),
             metadata: MetadataGc::default(),
             wear: WearOptions {
                 dynamic: self.wear.dynamic,

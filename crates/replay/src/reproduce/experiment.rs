@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use wearwell::lifetime::YEAR_S;
 
 use super::traces::Traces;
-use crate::config::{Arrival, Config, ConfigError, Precondition, StripingName};
+use crate::config::{Arrival, Config, ConfigError, Precondition, StripingName, TiesName};
 use crate::input::Input;
 use crate::record::RunRecord;
 use crate::replay::{OnProgress, Plan, ReplayError};
@@ -255,7 +255,8 @@ fn require_design(name: &str) -> Result<(), String> {
 
 /// What the catalogues start from: an empty drive, fitted so that nine tenths of it are touched, whose spare space includes
 /// what GC keeps free, as in the papers; requests that come at the input's times even if all of these are 0; collections that
-/// hold reads from a backlog of 1024 operations on; and writes that go to all planes of a die first. A setting that no
+/// hold reads from a backlog of 1024 operations on; writes that go to all planes of a die first; and, of equal victims, the one
+/// whose pages died last. A setting that no
 /// configuration has belongs to a part that is not there.
 fn config_of(settings: &[String]) -> Result<Config, String> {
     let all: Vec<String> =
@@ -277,6 +278,7 @@ fn config_of(settings: &[String]) -> Result<Config, String> {
     }
     config.timing.gc_backlog_ops.get_or_insert(1024);
     config.timing.gc_holds_reads = true;
+    config.gc.ties = TiesName::Newest;
     if config.precondition.mode == Precondition::Constructed {
         config.precondition.overwrite.get_or_insert(0.0);
     }

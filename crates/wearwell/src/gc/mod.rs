@@ -10,6 +10,7 @@ mod referrers;
 mod victim;
 mod wear_scan;
 
+pub use crate::store::Ties;
 pub use victim::{Chooser, VictimPolicy};
 
 use crate::address::{BlockId, Lpn, Ppn};
@@ -35,6 +36,8 @@ pub struct GcOptions {
     pub urgent_blocks: u32,
     /// A pool below this many free blocks is collected in idle time; 0 = no background GC.
     pub background_blocks: u32,
+    /// Which of the blocks with the fewest valid pages is taken.
+    pub ties: Ties,
     /// What happens to blocks of metadata.
     pub metadata: MetadataGc,
     /// Wear leveling.
@@ -50,6 +53,7 @@ impl Default for GcOptions {
             low_blocks: RESERVE_BLOCKS + 1,
             urgent_blocks: RESERVE_BLOCKS,
             background_blocks: 0,
+            ties: Ties::default(),
             metadata: MetadataGc::default(),
             wear: WearOptions::default(),
             seed: 1,

@@ -32,7 +32,7 @@ mod parked;
 mod runs;
 mod takeover;
 
-pub use block_table::{BlockState, BlockTable};
+pub use block_table::{BlockState, BlockTable, Ties};
 pub use copies::Moves;
 pub use free_pool::FreeOrder;
 use free_pool::FreePool;

@@ -151,17 +151,17 @@ fn assert_golden(design: &str, expected: [u64; 5]) {
 
 #[test]
 fn golden_counts_of_the_page_map_on_the_bundled_trace() {
-    assert_golden("page-map", [298_068, 0, 383_436, 85_434, 4_911]);
+    assert_golden("page-map", [298_068, 0, 383_395, 85_393, 4_911]);
 }
 
 #[test]
 fn golden_counts_of_recycling_on_the_bundled_trace() {
-    assert_golden("recyclable", [298_068, 10_359, 353_503, 65_860, 4_443]);
+    assert_golden("recyclable", [298_068, 10_357, 351_172, 63_527, 4_406]);
 }
 
 #[test]
 fn golden_counts_of_dftl_on_the_bundled_trace() {
-    assert_golden("dftl", [298_068, 0, 390_904, 323_842, 5_028]);
+    assert_golden("dftl", [298_068, 0, 389_618, 322_682, 5_009]);
 }
 
 // The bundled capture of F2FS, whose cleaner's moves are copies.

@@ -27,6 +27,7 @@ const HEADS_AND_TAILS: &[(&str, u64)] = &[
     ("remap nvram log heads and tails", 832),
     ("remap flash log heads and tails", 841),
     ("remap flash log atomic heads and tails", 927),
+    ("remap flash log atomic heads and tails dual-pool", 920),
 ];
 
 /// Programs, then reads, by [`COLUMNS`]; erases for GC, wear.
@@ -41,6 +42,8 @@ const EXPECTED: &[Row] = &[
     ("page-map fifo", [3823, 2751, 0, 0, 0, 0, 0, 0], [1674, 2751, 0, 0, 0, 0, 0, 0], [374, 0]),
     ("page-map wear-leveled", [3823, 2237, 0, 0, 0, 0, 0, 0], [1674, 2237, 0, 0, 0, 0, 0, 0], [342, 0]),
     ("page-map wear scanned", [3823, 1394, 1350, 0, 0, 0, 0, 0], [1674, 1394, 7030, 0, 0, 0, 0, 0], [237, 137]),
+    ("page-map dual-pool", [3826, 1928, 7, 0, 0, 0, 0, 0], [1635, 1928, 7, 0, 0, 0, 0, 0], [323, 1]),
+    ("page-map dual-pool fifo", [3826, 2400, 0, 0, 0, 0, 0, 0], [1635, 2400, 0, 0, 0, 0, 0, 0], [353, 0]),
     ("recyclable lru greedy", [3510, 2056, 0, 0, 0, 0, 0, 0], [1674, 2056, 0, 0, 0, 0, 0, 0], [312, 0]),
     ("recyclable lru rc-gc", [3511, 2073, 0, 0, 0, 0, 0, 0], [1674, 2073, 0, 0, 312, 0, 0, 0], [313, 0]),
     ("recyclable prob greedy", [3526, 2060, 0, 0, 0, 0, 0, 0], [1674, 2060, 0, 0, 297, 0, 0, 0], [313, 0]),
@@ -95,6 +98,14 @@ const EXPECTED: &[Row] = &[
     ("remap nvram log atomic", [3397, 3023, 0, 0, 0, 0, 0, 0], [1450, 3023, 0, 0, 2992, 0, 0, 0], [365, 0]),
     ("remap flash log atomic heads and tails", [3082, 2338, 0, 0, 0, 1070, 0, 0], [1452, 2338, 0, 0, 2960, 2075, 0, 0], [428, 0]),
     ("delta journal", [3689, 2707, 0, 2857, 167, 0, 0, 0], [1638, 2708, 0, 9744, 341, 0, 0, 0], [553, 0]),
+    ("dftl dual-pool", [3823, 1936, 564, 3295, 0, 0, 0, 0], [1638, 1936, 564, 10228, 0, 0, 0, 0], [494, 71]),
+    ("geckoftl dual-pool", [3830, 1645, 434, 2363, 0, 0, 243, 236], [1677, 1666, 434, 4878, 0, 0, 243, 570], [458, 53]),
+    ("recyclable dual-pool", [3509, 1823, 16, 0, 0, 0, 0, 0], [1635, 1823, 16, 0, 514, 0, 0, 0], [296, 2]),
+    ("delta dual-pool", [3696, 1794, 27, 0, 162, 0, 0, 0], [1635, 1794, 27, 0, 328, 0, 0, 0], [316, 3]),
+    ("integrated dual-pool", [42, 0, 0, 0, 56, 0, 0, 0], [2738, 0, 0, 0, 7324, 0, 0, 0], [0, 0]),
+    ("remap segments dual-pool", [4215, 4219, 131, 0, 0, 0, 0, 0], [1929, 4219, 131, 0, 2964, 0, 0, 0], [487, 12]),
+    ("remap flash log atomic heads and tails dual-pool", [3084, 1995, 250, 0, 0, 1106, 0, 0], [1486, 1995, 250, 0, 2972, 2091, 0, 0], [394, 30]),
+    ("nvram page-map dual-pool", [3826, 1927, 24, 0, 0, 0, 0, 0], [1635, 1927, 24, 0, 0, 0, 0, 0], [322, 3]),
 ];
 
 /// Five thousand operations on the world `slc`, no buffer. Also returns the head and tail pages programmed.

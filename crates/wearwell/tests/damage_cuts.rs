@@ -143,8 +143,14 @@ impl Witness {
         }
     }
 
-    /// Notes which versions a damage hit.
-    fn note_hits(&mut self, device: &Cuttable) {
+    /// Notes which versions a damage hit. Where a cut may undo a trim, any old version of the owner that is still on flash
+    /// may come back, and it may be the damaged one.
+    fn note_hits(&mut self, device: &Cuttable, owner: u32) {
+        if !self.trims_are_durable
+            && let Some(versions) = self.pages.get_mut(owner as usize)
+        {
+            versions.lost_before = versions.lost_before.max(1);
+        }
         let (mut alive, mut cut) = (device.clone(), device.clone());
         cut.recover().expect("power stays on");
         for page in 0..self.pages.len() {
@@ -215,9 +221,11 @@ impl Scenario<'_> {
         witness.acknowledge(Op::Flush);
         for operation in 0..SCENARIO {
             scene.operation = operation;
-            if random.chance(30) && self.damage(&mut device, &mut random) {
+            if random.chance(30)
+                && let Some(owner) = self.damage(&mut device, &mut random)
+            {
                 tally.damaged += 1;
-                witness.note_hits(&device);
+                witness.note_hits(&device, owner);
             }
             let op = draw(&mut random, pages, contents);
             let tried = witness.perform(&mut device.clone(), op);
@@ -239,18 +247,16 @@ impl Scenario<'_> {
         tally.carried += device.ftl().stats().lost_pages;
     }
 
-    /// Damages a page of host data; `false` if the draw met none. Where content is shared without being compared, damage must
+    /// Damages a page of host data and returns its owner; `None` if the draw met none. Where content is shared without being compared, damage must
     /// be known before.
-    fn damage(&self, device: &mut Cuttable, random: &mut Random) -> bool {
+    fn damage(&self, device: &mut Cuttable, random: &mut Random) -> Option<u32> {
         let ppn = Ppn(random.below(self.world.geometry.pages()) as u32);
-        let found = device.ftl_mut().store_mut().nand_mut().probe(ppn).ok().flatten();
-        if !found.is_some_and(|oob| oob.kind.is_host_data()) {
-            return false;
-        }
+        let oob = device.ftl_mut().store_mut().nand_mut().probe(ppn).ok().flatten();
+        let oob = oob.filter(|oob| oob.kind.is_host_data())?;
         let recycle = self.design.parts.content.recycle.as_ref();
         let is_blind = recycle.is_some_and(|recycle| !recycle.verify_on_hit);
         if is_blind && device.ftl_mut().may_be_needed(ppn) != Ok(true) {
-            return false;
+            return None;
         }
         device.ftl_mut().store_mut().nand_mut().damage(ppn);
         if is_blind || random.chance(30) {
@@ -259,7 +265,7 @@ impl Scenario<'_> {
                 next = device.ftl_mut().scrub(first, 64).expect("power is on").next;
             }
         }
-        true
+        Some(oob.owner)
     }
 
     fn cut(&self, before: &Cuttable, witness: &Witness, op: Op, cut_at: u64, tally: &mut Tally) {

@@ -16,7 +16,9 @@
 //! Several blocks take data at a time here (one per stream and pool), so the newest pages are not in the blocks that were
 //! opened last. The blocks of a stream in a pool follow each other, hence the first page of one bounds the last page of
 //! the one before; a heap of such bounds gives the pages in order of their numbers. The stream is told by the first page:
-//! a copy keeps the generation of what it copies, a host page is its own.
+//! a copy keeps the generation of what it copies, a host page is its own. Dual-pool wear leveling parks an open block and
+//! fills it on later, so that nothing bounds its last page: there the last page of every block is looked at, one spare area
+//! more per block.
 //!
 //! Nothing is written before everything is known, but for the erase of blocks whose erase was interrupted.
 
@@ -252,7 +254,9 @@ impl<N: Nand> Ftl<N> {
         for block in damaged {
             self.survey_damaged(block, survey)?;
         }
-        bound_blocks(&mut survey.data, |block| self.store.pool_of(block));
+        if self.collector.options.wear.dual_pool_gap == 0 {
+            bound_blocks(&mut survey.data, |block| self.store.pool_of(block));
+        }
         for index in 0..survey.data.len() {
             self.adopt_data(&mut survey.data[index])?;
         }
@@ -385,6 +389,9 @@ impl<N: Nand> Ftl<N> {
             data.programmed = self.programmed_pages(first)?;
             last_sequence = self.last_sequence(first, data.programmed)?;
         }
+        if self.collector.options.wear.dual_pool_gap > 0 {
+            data.bound = last_sequence;
+        }
         let found = FoundBlock {
             kind: Some(PageKind::Data),
             programmed: data.programmed,
@@ -407,15 +414,23 @@ impl<N: Nand> Ftl<N> {
     /// Pages programmed in a block of which at least one is.
     fn programmed_pages(&mut self, first: Ppn) -> Result<u32> {
         let (mut low, mut high) = (1, self.store.geometry().block_pages());
+        if self.collector.options.wear.dual_pool_gap > 0 && self.was_programmed(Ppn(first.0 + high - 1))? {
+            return Ok(high);
+        }
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.store.probe(Ppn(first.0 + middle)) {
-                Ok(None) => high = middle,
-                Ok(Some(_)) | Err(Error::Nand(NandError::Uncorrectable(_))) => low = middle + 1,
-                Err(error) => return Err(error),
-            }
+            if self.was_programmed(Ppn(first.0 + middle))? { low = middle + 1 } else { high = middle }
         }
         Ok(low)
+    }
+
+    /// Whether a page was programmed, torn or not.
+    fn was_programmed(&mut self, ppn: Ppn) -> Result<bool> {
+        match self.store.probe(ppn) {
+            Ok(found) => Ok(found.is_some()),
+            Err(Error::Nand(NandError::Uncorrectable(_))) => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     fn note_version(

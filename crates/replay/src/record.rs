@@ -312,7 +312,8 @@ pub struct ServiceRecord {
     pub queue_at_end_s: Option<f64>,
     /// Requests came faster than the drive answers them: latencies are the length of the queue, and grow with the run.
     pub is_overloaded: bool,
-    /// Host page reads of pages that were never written, or deallocated: they cost no flash operation.
+    /// Host page reads of pages that were never written, or deallocated: they cost no flash operation. Requests that read
+    /// nothing else are left out of read latencies.
     pub unwritten_page_reads: u64,
 }
 

@@ -765,8 +765,29 @@ fn reads_of_pages_never_written_are_counted() {
     let record = measure_generated(&settings, READS, "page-map");
     assert_eq!(record.service.unwritten_page_reads, 5000);
     assert!(record.notes.iter().any(|note| note.contains("never written")));
+    assert_eq!(record.latency_us.read.count, 0, "no latency is made of reads that nothing was read for");
     let filled = measure_generated(&["timing.mode=event", "precondition.mode=fill"], READS, "page-map");
+    assert_eq!(filled.latency_us.read.count, 5000);
     assert_eq!(filled.service.unwritten_page_reads, 0);
+}
+
+/// A drive of large blocks, a fifth of whose time is taken: a collection moves 300 pages of 512, and no read waits for that.
+#[test]
+fn a_collection_never_holds_reads_for_its_length() {
+    let settings = [
+        "device.preset=tlc-1t",
+        "device.blocks_per_plane=48",
+        "device.over_provisioning=0.28",
+        "timing.mode=event",
+        "precondition.mode=constructed",
+    ];
+    let spec = "uniform:pages=700000,requests=100000,read=0.7,arrival=poisson,rate=10000";
+    let record = measure_generated(&settings, spec, "page-map");
+    assert!(record.erases > 100, "{} blocks were collected", record.erases);
+    let (read, write) = (record.latency_us.read, record.latency_us.write);
+    println!("reads {} us at p99, {} at most; writes {} and {} us", read.p99, read.max, write.p99, write.max);
+    assert!(read.p99 < 2000.0 && read.max < 10_000.0, "{read:?}");
+    assert!(write.p99 < 10_000.0, "{write:?}");
 }
 
 /// Two successive writes met on one die: at depth 4 a quarter of the rate was lost.

@@ -35,7 +35,7 @@ use wearwell::address::Lpn;
 use wearwell::content::{Descriptor, Fingerprint, mix};
 use wearwell::nand::{Retain, SimNand};
 use wearwell::stats::Work;
-use wearwell::timing::{ControllerWork, Timing, TimingMode, TimingOptions};
+use wearwell::timing::{ControllerWork, RequestKind, Timing, TimingMode, TimingOptions};
 use wearwell::{Device, DeviceOptions, Error};
 
 use crate::config::{Arrival, ConfigError, Precondition};
@@ -462,7 +462,11 @@ impl<'a> Run<'a> {
         }
         let gathering = self.device.ftl().gathering_pages();
         let packed = self.device.ftl().stats().packed_writes;
-        let kind = self.perform(request)?;
+        let reads = self.page_reads();
+        let kind = match self.perform(request)? {
+            RequestKind::Read if self.were_unwritten(reads) => RequestKind::UnwrittenRead,
+            kind => kind,
+        };
         if let Some(timing) = &mut self.timing {
             let work = self.device.ftl().stats().work;
             let price = || self.plan.config.timing.price(&work.since(&self.work_before));
@@ -481,6 +485,20 @@ impl<'a> Run<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Pages that the host read, and those of them that were never written.
+    #[inline]
+    fn page_reads(&self) -> [u64; 2] {
+        let stats = self.device.ftl().stats();
+        [stats.host_page_reads, stats.unwritten_page_reads]
+    }
+
+    /// Whether all pages that were read since were never written.
+    #[inline]
+    fn were_unwritten(&self, before: [u64; 2]) -> bool {
+        let [read, unwritten] = self.page_reads();
+        unwritten > before[1] && unwritten - before[1] == read - before[0]
     }
 }
 

@@ -170,14 +170,16 @@ impl Run<'_> {
 
     fn latency_record(&self) -> LatencyRecord {
         let Some(timing) = &self.timing else { return LatencyRecord::default() };
-        let summary = |kind| {
-            let binned = LatencySummary::of(timing.latency(kind)).into();
+        let summary = |kind, binned: &_| {
+            let binned = LatencySummary::of(binned).into();
             Latency { binned: Some(Box::new(binned)), ..timing.latency_summary(kind).into() }
         };
+        let mut all_reads = timing.latency(RequestKind::Read).clone();
+        all_reads.add(timing.latency(RequestKind::UnwrittenRead)).expect("kinds have equal histograms");
         LatencyRecord {
-            read: summary(RequestKind::Read),
-            write: summary(RequestKind::Write),
-            flush: summary(RequestKind::Flush),
+            read: summary(RequestKind::Read, &all_reads),
+            write: summary(RequestKind::Write, timing.latency(RequestKind::Write)),
+            flush: summary(RequestKind::Flush, timing.latency(RequestKind::Flush)),
         }
     }
 
@@ -337,8 +339,8 @@ impl Run<'_> {
         let (unwritten, all) = (stats.unwritten_page_reads, stats.host_page_reads);
         (self.timing.is_some() && unwritten > 0).then(|| {
             format!(
-                "{unwritten} of {all} pages read were never written: no flash page was read, and read latencies contain them \
-                 (precondition.mode=fill writes every page before)"
+                "{unwritten} of {all} pages read were never written: no flash page was read, and reads of nothing else are \
+                 left out of read latencies (precondition.mode=fill writes every page before)"
             )
         })
     }

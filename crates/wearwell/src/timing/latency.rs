@@ -79,8 +79,8 @@ impl Total {
 /// Account of all requests of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
-    histograms: [Histogram<u64>; 4],
-    totals: [Total; 4],
+    histograms: [Histogram<u64>; RequestKind::COUNT],
+    totals: [Total; RequestKind::COUNT],
     completions: Option<Vec<Completion>>,
     submitted: u64,
     /// The run's clock in mode `None`; engines keep their own.

@@ -221,6 +221,13 @@ pub enum RequestKind {
     Trim,
     /// Drain of volatile state.
     Flush,
+    /// A read of pages that were never written: the map answers it alone, so it would make reads look fast.
+    UnwrittenRead,
+}
+
+impl RequestKind {
+    /// Number of kinds.
+    pub(crate) const COUNT: usize = 5;
 }
 
 /// Which engine prices the operations.

@@ -333,18 +333,25 @@ impl Scenario<'_> {
     }
 }
 
-/// A full device reads: everything but what the refused operation may have changed in part is as it was.
+/// A full device reads: everything but what the refused operation may have changed in part is as it was. A relocation may have
+/// moved its first pages, which are holes then.
 fn compare_others(device: &mut Fragile, oracle: &mut Oracle, refused: Op) {
     let page = oracle.page_sectors();
-    let changed = match refused {
-        Op::Write { first, sectors, .. } | Op::Trim { first, sectors } => first..first + sectors,
-        Op::Remap { target, pages, .. } => target * page..(target + pages) * page,
-        _ => 0..0,
-    };
-    for (first, end) in [(0, changed.start), (changed.end, oracle.sectors())] {
-        if first < end {
-            oracle.compare(device, first, end - first).expect("a full device reads");
+    let mut changed = match refused {
+        Op::Write { first, sectors, .. } | Op::Trim { first, sectors } => vec![first..first + sectors],
+        Op::Remap { target, source, pages, mode } => {
+            let firsts = if mode == RemapMode::Relocate { vec![target, source] } else { vec![target] };
+            firsts.into_iter().map(|first| first * page..(first + pages) * page).collect()
         }
+        _ => Vec::new(),
+    };
+    changed.sort_by_key(|range| range.start);
+    let mut first = 0;
+    for range in changed.into_iter().chain(std::iter::once(oracle.sectors()..oracle.sectors())) {
+        if first < range.start {
+            oracle.compare(device, first, range.start - first).expect("a full device reads");
+        }
+        first = first.max(range.end);
     }
 }
 

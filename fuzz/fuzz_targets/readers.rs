@@ -13,13 +13,15 @@ use wearwell_replay::trace::{
 };
 
 fn options(choice: u8) -> OpenOptions {
+    let format = Format::ALL.get(usize::from(choice & 31)).copied();
+    let has_stages = matches!(format, Some(Format::Blkparse | Format::Blktrace | Format::Wiscsee));
     OpenOptions {
-        format: Format::ALL.get(usize::from(choice & 31)).copied(),
-        action: if choice & 32 == 0 { Action::Issue } else { Action::Queue },
-        time_unit: (choice & 64 != 0).then_some(TimeUnit::Microseconds),
-        assume: Some(Assume::Writes),
+        format,
+        action: if has_stages && choice & 32 != 0 { Action::Queue } else { Action::Issue },
+        time_unit: (format == Some(Format::MqSim) && choice & 64 != 0).then_some(TimeUnit::Microseconds),
+        assume: (format == Some(Format::OracleGeneral)).then_some(Assume::Writes),
         skip_bad_lines: choice & 128 != 0,
-        bytes: false,
+        ..OpenOptions::default()
     }
 }
 

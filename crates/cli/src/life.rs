@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use wearwell_replay::config::Config;
 use wearwell_replay::input::Input;
-use wearwell_replay::life::{self, End, KeptLives, Leveling, LifeRecord};
+use wearwell_replay::life::{self, End, KeptLives, Leveling, LifeRecord, Lives};
 use wearwell_replay::replay::Plan;
 
 use crate::args::LifeArgs;
@@ -129,7 +129,8 @@ fn report(args: &LifeArgs, records: &[LifeRecord], outputs: &Outputs) -> Result<
         return Err(Failure::interrupted());
     }
     if let Some(output) = &outputs.json {
-        let json = serde_json::to_string_pretty(records).map_err(|error| Failure::of_run(&error))?;
+        let lives = Lives::of(records.to_vec());
+        let json = serde_json::to_string_pretty(&lives).map_err(|error| Failure::of_run(&error))?;
         output.write(&format!("{json}\n"))?;
     }
     if let Some(output) = &outputs.csv {

@@ -764,7 +764,8 @@ fn a_drive_is_written_until_it_is_worn_out() {
         assert!(table.contains(said), "no `{said}` in {table}");
     }
     let records: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
-    let records = records.as_array().unwrap();
+    assert_eq!(records["schema_version"], 2);
+    let records = records["drives"].as_array().unwrap();
     assert_eq!(records.len(), 4, "two designs, two kinds of leveling");
     for record in records {
         let lives = record["lives"].as_array().unwrap();
@@ -776,7 +777,7 @@ fn a_drive_is_written_until_it_is_worn_out() {
     let again = ends_with(DONE, &[&asked[..], &drive, &["--seeds", "2", "--json", "-"]].concat());
     let again: Value = serde_json::from_str(&again).unwrap();
     assert_eq!(
-        again[3]["lives"][1]["host_bytes"], records[3]["lives"][1]["host_bytes"],
+        again["drives"][3]["lives"][1]["host_bytes"], records[3]["lives"][1]["host_bytes"],
         "jobs change nothing"
     );
 }

@@ -87,6 +87,10 @@ fn results_follow_the_schema() {
         &json(&[&recovered[..], &["--set", "recovery.after_run=true"]].concat()),
         "result",
     );
+    let schema = json(&["schema", "lives"]);
+    let load = "uniform:write=1.0,pages=3000,requests=9000,rate=1000";
+    let life = ["life", "--workload", load, "--set", "device.endurance_cycles=10", "--json", "-"];
+    follows(&schema, &schema, &json(&life), "lives");
 }
 
 #[test]

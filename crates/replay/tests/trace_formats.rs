@@ -8,8 +8,8 @@ use std::path::Path;
 use trace_fixtures::{Fixture, capture_rows, fixtures, mqsim_rows, read_all, row};
 use wearwell::content::{Descriptor, Fingerprint};
 use wearwell_replay::trace::{
-    Assume, CsvWriter, Format, NativeWriter, OpenOptions, Request, TimeUnit, TraceError, convert, open,
-    open_stream,
+    Action, Assume, CsvWriter, Format, NativeWriter, OpenOptions, Request, TimeUnit, TraceError, convert,
+    open, open_stream,
 };
 
 fn read(fixture: &Fixture) -> Vec<Request> {
@@ -121,6 +121,26 @@ fn requests_without_operation_need_an_assumption() {
     let reads = OpenOptions { assume: Some(Assume::Reads), ..named };
     assert!(read_all(&bytes, &reads).0.iter().all(|r| r.op == wearwell_replay::trace::Op::Read));
     assert!(matches!(read_all(&bytes, &OpenOptions::default()).1, Err(TraceError::Unknown { .. })));
+}
+
+/// What would be ignored is refused: who says it believes something else of the file.
+#[test]
+fn an_option_that_says_nothing_about_a_format_is_refused() {
+    let bytes = fixture("msr").bytes;
+    let none = OpenOptions::default();
+    let unused = [
+        (OpenOptions { action: Action::Complete, ..none.clone() }, "--action"),
+        (OpenOptions { time_unit: Some(TimeUnit::Microseconds), ..none.clone() }, "--time-unit"),
+        (OpenOptions { assume: Some(Assume::Reads), ..none.clone() }, "--assume"),
+        (OpenOptions { bytes: true, ..none }, "--bytes"),
+    ];
+    for (options, name) in unused {
+        let options = OpenOptions { format: Some(Format::Msr), ..options };
+        let (requests, outcome) = read_all(&bytes, &options);
+        let error = outcome.unwrap_err();
+        assert!(matches!(error, TraceError::UnusedOption { format: Format::Msr, .. }), "{error}");
+        assert!(requests.is_empty() && error.to_string().contains(name), "{error}");
+    }
 }
 
 #[test]

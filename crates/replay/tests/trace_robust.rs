@@ -10,8 +10,8 @@ use wearwell_replay::trace::{
 
 /// Reads to the end in one format and checks what consumers rely on.
 fn read_as(format: Option<Format>, bytes: &[u8], skip_bad_lines: bool) {
-    let options =
-        OpenOptions { format, skip_bad_lines, assume: Some(Assume::Writes), ..OpenOptions::default() };
+    let assume = (format == Some(Format::OracleGeneral)).then_some(Assume::Writes);
+    let options = OpenOptions { format, skip_bad_lines, assume, ..OpenOptions::default() };
     let (requests, _) = read_all(bytes, &options);
     for request in requests {
         let pages = request.pages();

@@ -337,21 +337,22 @@ impl Scenario<'_> {
 /// moved its first pages, which are holes then.
 fn compare_others(device: &mut Fragile, oracle: &mut Oracle, refused: Op) {
     let page = oracle.page_sectors();
-    let mut changed = match refused {
-        Op::Write { first, sectors, .. } | Op::Trim { first, sectors } => vec![first..first + sectors],
+    let mut changed: Vec<(u64, u64)> = match refused {
+        Op::Write { first, sectors, .. } | Op::Trim { first, sectors } => vec![(first, first + sectors)],
         Op::Remap { target, source, pages, mode } => {
             let firsts = if mode == RemapMode::Relocate { vec![target, source] } else { vec![target] };
-            firsts.into_iter().map(|first| first * page..(first + pages) * page).collect()
+            firsts.into_iter().map(|first| (first * page, (first + pages) * page)).collect()
         }
         _ => Vec::new(),
     };
-    changed.sort_by_key(|range| range.start);
+    changed.sort_unstable();
+    changed.push((oracle.sectors(), oracle.sectors()));
     let mut first = 0;
-    for range in changed.into_iter().chain(std::iter::once(oracle.sectors()..oracle.sectors())) {
-        if first < range.start {
-            oracle.compare(device, first, range.start - first).expect("a full device reads");
+    for (changed_from, changed_to) in changed {
+        if first < changed_from {
+            oracle.compare(device, first, changed_from - first).expect("a full device reads");
         }
-        first = first.max(range.end);
+        first = first.max(changed_to);
     }
 }
 

@@ -136,7 +136,7 @@ impl Run {
             let tenth = u64::from(self.logical / 10);
             let (first, pages) =
                 if drawn % 10 < 9 { (0, tenth) } else { (tenth, u64::from(self.logical) - tenth) };
-            self.write((first + ((drawn >> 32) * pages >> 32)) as u32);
+            self.write((first + (((drawn >> 32) * pages) >> 32)) as u32);
         }
     }
 

@@ -21,6 +21,7 @@ use wearwell::lifetime::YEAR_S;
 use wearwell::nand::{WearFailure, WearLimit};
 
 use crate::config::Config;
+use crate::report::SCHEMA_VERSION;
 
 pub use csv::csv;
 pub use kept::KeptLives;
@@ -185,6 +186,22 @@ impl Life {
     /// Media bytes per host byte over the whole life.
     pub fn write_amplification(&self) -> f64 {
         self.media_bytes as f64 / self.host_bytes.max(1) as f64
+    }
+}
+
+/// What `wearwell life --json` writes.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Lives {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// One record per input, design and kind of wear leveling.
+    pub drives: Vec<LifeRecord>,
+}
+
+impl Lives {
+    /// Of drives, in the order of the table's columns.
+    pub fn of(drives: Vec<LifeRecord>) -> Self {
+        Self { schema_version: SCHEMA_VERSION, drives }
     }
 }
 

@@ -91,6 +91,16 @@ pub enum TraceError {
         /// What is missing.
         reason: &'static str,
     },
+    /// An option is set that the format has no use for.
+    #[error("{file}: a {format} trace needs nobody to say {option}: leave it out")]
+    UnusedOption {
+        /// The file.
+        file: String,
+        /// The format.
+        format: Format,
+        /// What it is about, with its name on the command line.
+        option: &'static str,
+    },
     /// The output cannot be written.
     #[error("cannot write the trace: {0}")]
     Write(#[from] io::Error),

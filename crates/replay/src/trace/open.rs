@@ -120,7 +120,8 @@ impl OpenOptions {
 ///
 /// # Errors
 /// [`TraceError::Open`] if it cannot be read, [`TraceError::Unknown`] or [`TraceError::Ambiguous`] if the format
-/// cannot be told, [`TraceError::NeedsOption`] if the format needs an option.
+/// cannot be told, [`TraceError::NeedsOption`] if the format needs an option, [`TraceError::UnusedOption`] if it has no use
+/// for one that is set.
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn TraceReader>, TraceError> {
     let open_error = |source| TraceError::Open { file: options.name_of(path), source };
     if path.is_dir() {
@@ -157,11 +158,27 @@ fn open_with(
         None if options.columns.is_some() => Format::Columns,
         None => detect(&mut source, &file, options)?,
     };
+    if let Some(option) = unused_option(format, options) {
+        return Err(TraceError::UnusedOption { file, format, option });
+    }
     let tally = Tally::new(file, options.skip_bad_lines);
     if format == Format::Capture {
         return Ok(Box::new(TextReader::new(source, Capture::new(sidecars()?), tally)));
     }
     reader(format, source, tally, options)
+}
+
+/// An option that is set and says nothing about a trace of this format.
+fn unused_option(format: Format, options: &OpenOptions) -> Option<&'static str> {
+    let has_stages = matches!(format, Format::Blkparse | Format::Blktrace | Format::Wiscsee);
+    let unused = [
+        ("the stage of requests (--action)", options.action != Action::default() && !has_stages),
+        ("the unit of times (--time-unit)", options.time_unit.is_some() && format != Format::MqSim),
+        ("what requests are (--assume)", options.assume.is_some() && format != Format::OracleGeneral),
+        ("to replay bytes (--bytes)", options.bytes && format != Format::Capture),
+        ("its columns (--columns)", options.columns.is_some() && format != Format::Columns),
+    ];
+    unused.into_iter().find(|&(_, is_unused)| is_unused).map(|(option, _)| option)
 }
 
 fn detect(source: &mut Source, file: &str, options: &OpenOptions) -> Result<Format, TraceError> {

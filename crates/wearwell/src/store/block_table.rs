@@ -505,10 +505,14 @@ mod tests {
         for (ties, after_a_scan, by_reach) in [(Ties::Oldest, 0, 2), (Ties::Newest, 0, 1)] {
             // The first question scans: the blocks are known by the time at which they were closed alone.
             let mut table = equal_blocks(ties);
-            [2, 0, 1].map(|block| table.remove_valid(BlockId(block), 1));
+            for block in [2, 0, 1] {
+                table.remove_valid(BlockId(block), 1);
+            }
             assert_eq!(table.least_valid(0), Some(BlockId(after_a_scan)), "{ties:?} after a scan");
             // From then on the order in which counts fall to a value is known.
-            [2, 0, 1].map(|block| table.remove_valid(BlockId(block), 1));
+            for block in [2, 0, 1] {
+                table.remove_valid(BlockId(block), 1);
+            }
             assert_eq!(table.least_valid(0), Some(BlockId(by_reach)), "{ties:?}");
         }
     }

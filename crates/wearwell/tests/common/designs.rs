@@ -149,7 +149,7 @@ pub fn family() -> Option<String> {
 /// All designs. A new one joins every test by a line here.
 pub fn designs() -> Vec<DesignUnderTest> {
     let unbounded = StorePolicy::Probability;
-    [
+    vec![
         ("page-map greedy", page_map(collected_by(GREEDY))),
         ("page-map cost-benefit", page_map(collected_by(VictimPolicy::CostBenefit))),
         ("page-map random", page_map(collected_by(VictimPolicy::DChoices { d: 1 }))),

@@ -684,6 +684,7 @@ fn settings_that_a_run_would_ignore_are_refused() {
         (vec!["--arrival", "closed"], "replay.arrival"),
         (vec!["--set", "buffer.policy=slru"], "buffer.policy"),
         (vec!["--set", "precondition.share=0.2"], "precondition.share"),
+        (vec!["--set", "lifetime.target_years=3"], "lifetime.target_years"),
         (vec!["--design", "recyclable", "--content", "dup:share=0.5"], "content.model"),
     ] {
         // Every write of this trace has content.

@@ -11,6 +11,7 @@ use wearwell::content::{Descriptor, Fingerprint};
 use wearwell_replay::input::Input;
 use wearwell_replay::record::{Latency, RunRecord};
 use wearwell_replay::replay::{Phase, Plan, ReplayError};
+use wearwell_replay::report::Comparison;
 use wearwell_replay::trace::{CsvWriter, NativeWriter, Op, OpenOptions, Request, TraceWriter};
 
 const DESIGNS: [&str; 3] = ["page-map", "recyclable", "dftl"];
@@ -293,6 +294,23 @@ fn an_interrupted_run_is_partial_and_consistent() {
     assert!(record.trace.requests > 0 && record.trace.requests < 300_000);
     assert_eq!(record.host_page_writes, record.trace.requests);
     assert_conserved(&record);
+}
+
+/// A whole and a part differ by their length: their ratio says nothing.
+#[test]
+fn a_ratio_to_a_partial_run_is_blank() {
+    let spec = "uniform:pages=4000,requests=9000,write=1.0";
+    let whole = measure_generated(&["precondition.mode=fill"], spec, "page-map");
+    let table = |second: RunRecord| Comparison::of(vec![whole.clone(), second]).to_table();
+    let row_of = |table: &str| {
+        let row =
+            table.lines().find(|line| line.starts_with("page programs")).expect("the table has the row");
+        row.split_whitespace().skip(2).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let compared = row_of(&table(whole.clone()));
+    assert_eq!((compared.len(), compared[2].as_str()), (3, "1.000"), "figure, figure, ratio");
+    let part = RunRecord { partial: true, partial_reason: Some("interrupted".into()), ..whole.clone() };
+    assert_eq!(row_of(&table(part)).len(), 2, "two figures and no ratio");
 }
 
 #[test]

@@ -5,7 +5,10 @@
 //! key without a rule always matters. The rules are a list kept by hand, because "changes nothing" cannot be told from
 //! "was set to its default" by trying.
 
-use super::{Arrival, Config, LifetimeConfig, Mode, Policy, Precondition, PreconditionConfig, TimingConfig};
+use super::{
+    Arrival, Config, LifetimeConfig, LifetimeSchemes, Mode, Policy, Precondition, PreconditionConfig,
+    TimingConfig,
+};
 
 /// What a setting needs to have an effect.
 struct Rule {
@@ -27,6 +30,14 @@ const fn rule(key: &'static str, is_used: fn(&Config, &str) -> bool, when: &'sta
 const MAPS_ON_FLASH: [&str; 5] = ["dftl", "lazyftl", "u-ftl", "ib-ftl", "geckoftl"];
 const FOR_MAPS_ON_FLASH: &str = "the design has a map on flash: dftl, lazyftl, u-ftl, ib-ftl, geckoftl";
 const FOR_TIMING: &str = "there is a time model: timing.mode is timeline or event";
+
+const FOR_MANAGEMENT: &str =
+    "writes are held back: lifetime.schemes is throttling, or integrated on the design integrated";
+
+fn is_managed(config: &Config, design: &str) -> bool {
+    let is_throttled = config.lifetime.schemes == LifetimeSchemes::Throttling;
+    config.lifetime.options().is_some() && (is_throttled || design == "integrated")
+}
 
 fn has_map_on_flash(_: &Config, design: &str) -> bool {
     MAPS_ON_FLASH.contains(&design)
@@ -76,6 +87,8 @@ const RULES: &[Rule] = &[
     rule("timing.suspend", has_events, "timing.mode is event"),
     rule("timing.suspend_overhead_us", |config, _| config.timing.suspend, "timing.suspend is true"),
     rule("timing.suspend_max", |config, _| config.timing.suspend, "timing.suspend is true"),
+    rule("lifetime.target_years", is_managed, FOR_MANAGEMENT),
+    rule("lifetime.epoch_s", is_managed, FOR_MANAGEMENT),
     rule("replay.arrival", has_timing, FOR_TIMING),
     rule(
         "replay.queue_depth",

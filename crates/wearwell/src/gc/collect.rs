@@ -17,7 +17,7 @@ use crate::gc::{Batch, MetadataGc, RESERVE_BLOCKS, VictimPolicy};
 use crate::mapping::Mapping;
 use crate::nand::{Nand, PageKind};
 use crate::reverse_map::ReverseMap;
-use crate::store::{Moves, Stream};
+use crate::store::{BlockState, Moves, Stream};
 use crate::timing::Cause;
 use crate::validity::Validity;
 
@@ -327,15 +327,30 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Without a free block (failures or a power cut took the reserve): the emptiest block whose live pages fit into an open
-    /// block.
+    /// block. A worn drive can spend much of its life here, so the index is asked first: all blocks are looked at only where
+    /// the emptiest one does not fit, and a block of another kind, whose copies go to another stream, may.
     fn fitting_victim(&mut self, pool: u32) -> Result<Option<BlockId>> {
+        let emptiest = self.store.blocks_mut().least_valid(pool);
+        let fits = |block: BlockId| self.store.blocks().valid(block) <= self.most_pages(block, pool);
+        if let Some(emptiest) = emptiest.filter(|&block| fits(block)) {
+            return Ok(Some(emptiest));
+        }
         let blocks = self.store.blocks();
-        let fits = |&block: &BlockId| blocks.valid(block) <= self.most_pages(block, pool);
-        let closed = blocks.closed_by_valid(pool);
-        if let Some(fitting) = closed.iter().copied().find(fits) {
+        // Where all blocks hold plain pages, copies go to one stream, and nothing fits if the emptiest block does not.
+        let is_of_one_kind = blocks.metadata_blocks() == 0 && !self.looks_at_content();
+        if is_of_one_kind && !self.mapping.identifies_late() {
+            return Ok(None);
+        }
+        let closed = blocks.of_pool(pool).filter(|&block| blocks.state(block) == BlockState::Closed);
+        let in_order = |&block: &BlockId| (blocks.valid(block), blocks.closed_at(block));
+        if let Some(fitting) = closed.filter(|&block| fits(block)).min_by_key(in_order) {
             return Ok(Some(fitting));
         }
-        if self.mapping.identifies_late() { self.fitting_with_superseded(&closed, pool) } else { Ok(None) }
+        if !self.mapping.identifies_late() {
+            return Ok(None);
+        }
+        let closed = self.store.blocks().closed_by_valid(pool);
+        self.fitting_with_superseded(&closed, pool)
     }
 
     /// The same where counts of valid pages lag behind: a victim whose copying was cut short is full of pages that are

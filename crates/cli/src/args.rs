@@ -25,7 +25,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Replay a trace or a workload through one design
     #[command(
-        after_help = "Examples:\n  wearwell replay disk.blktrace.zst --design remap\n  wearwell replay disk.csv --columns t=1,op=2,offset=3,length=4,unit=us --json run.json\n  wearwell replay --workload zipf:a=0.9,pages=1000000,requests=5000000 --timing event --over-provisioning 0.07,0.15,0.28"
+        after_help = "Examples:\n  wearwell replay disk.blktrace.zst --design remap\n  wearwell replay disk.csv --columns t=1,op=2,offset=3,length=4,unit=us --json run.json\n  wearwell replay --workload zipf:theta=0.9,pages=1000000,requests=5000000 --timing event --over-provisioning 0.07,0.15,0.28"
     )]
     Replay(ReplayArgs),
     /// Replay through several designs, side by side with ratios to the first
@@ -35,7 +35,7 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Repeat a trace or a workload until the drive is worn out: TB written, years, and what wear leveling gains
     #[command(
-        after_help = "Examples:\n  wearwell life disk.wwt --designs page-map,remap --seeds 5\n  wearwell life --workload zipf:a=0.9,pages=100000 --leveling none,static --set device.endurance_cycles=1000"
+        after_help = "Examples:\n  wearwell life disk.wwt --designs page-map,remap --seeds 5\n  wearwell life --workload zipf:theta=0.9,pages=100000 --leveling none,static --set device.endurance_cycles=1000"
     )]
     Life(LifeArgs),
     /// Measure a paper again: its results row by row, beside ours
@@ -51,6 +51,9 @@ pub(crate) enum Command {
     /// Watch a device that is served
     Top(TopArgs),
     /// Tell what deduplication, compression and delta encoding find in a trace, a directory or a disk image
+    #[command(
+        after_help = "Examples:\n  wearwell profile /var/lib/postgresql\n  wearwell profile disk.img --against yesterday.img\n  wearwell profile disk.wwt --sample 16 --json profile.json"
+    )]
     Profile(ProfileArgs),
     /// Look at or convert traces
     Trace {
@@ -99,6 +102,8 @@ pub(crate) enum SchemaOf {
     Runs,
     /// `--json` of life
     Lives,
+    /// `--json` of profile
+    Profile,
     /// A configuration file, as JSON
     Config,
 }
@@ -263,9 +268,12 @@ pub(crate) struct ProfileArgs {
     pub(crate) sample: u64,
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// Write the profile as JSON (`-` = standard output): an object, or a list of them for several paths
+    /// Write the profiles as JSON (`-` = standard output; `wearwell schema profile` describes it)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Replace an existing file of --json
+    #[arg(long)]
+    pub(crate) force: bool,
     /// No table, no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -343,6 +351,9 @@ pub(crate) struct ServeArgs {
     /// Record every operation as a trace (.ops = a capture with bytes, else native)
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
+    /// Replace an existing recording
+    #[arg(long, requires = "record")]
+    pub(crate) force: bool,
     /// Name of the export
     #[arg(long, value_name = "NAME", default_value = "wearwell")]
     pub(crate) export: String,
@@ -439,6 +450,9 @@ pub(crate) struct RunArgs {
     /// Write the main figures as CSV (`-` = standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
+    /// Replace existing files of --json and --csv
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Also print the years of a drive of so many exported bytes (512GiB, 1TiB) that takes the same writes per second
     #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::size_bytes)]
     pub(crate) scale_to: Option<u64>,
@@ -601,8 +615,11 @@ pub(crate) enum TraceCommand {
     Convert {
         /// Trace file
         from: PathBuf,
-        /// Output, .wwt (native) or .csv; an existing file is replaced
+        /// Output, .wwt (native) or .csv
         to: PathBuf,
+        /// Replace an existing output
+        #[arg(long)]
+        force: bool,
         /// Origin, stored in a native file
         #[arg(long, default_value = "")]
         provenance: String,
@@ -634,5 +651,37 @@ mod tests {
         for words in examples {
             assert!(Cli::try_parse_from(&words).is_ok(), "{}", words.join(" "));
         }
+    }
+
+    /// The word after each `flag` in the examples of `--help`.
+    fn values_of(flag: &str) -> Vec<String> {
+        let examples = examples(&Cli::command());
+        let pairs = examples.iter().flat_map(|words| words.windows(2));
+        pairs.filter(|pair| pair[0] == flag).map(|pair| pair[1].clone()).collect()
+    }
+
+    /// Examples said `zipf:a=0.9`, a key that no generator has.
+    #[test]
+    fn specs_of_examples_in_help_are_specs() {
+        use wearwell_replay::config::Config;
+        use wearwell_replay::input::Input;
+        let (workloads, contents, settings) =
+            (values_of("--workload"), values_of("--content"), values_of("--set"));
+        assert!(workloads.len() > 2 && !contents.is_empty() && !settings.is_empty());
+        for spec in workloads {
+            Input::generated(&spec).unwrap_or_else(|error| panic!("{spec}: {error}"));
+        }
+        for spec in contents {
+            spec.parse::<wearwell_replay::content_model::Spec>()
+                .unwrap_or_else(|error| panic!("{spec}: {error}"));
+        }
+        Config::from_parts(None, &settings).unwrap_or_else(|error| panic!("{settings:?}: {error}"));
+    }
+
+    /// "closed" is a loop with requests in flight (`replay.arrival`), and nothing else.
+    #[test]
+    fn closed_has_one_meaning() {
+        let help = wearwell_replay::workload::GRAMMAR.help() + &wearwell_replay::hosts::GRAMMAR.help();
+        assert!(!help.contains("closed"), "{help}");
     }
 }

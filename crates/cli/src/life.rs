@@ -25,7 +25,7 @@ struct Task {
 }
 
 pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
-    let outputs = Outputs::of(&args.run)?;
+    let outputs = Outputs::of(&args.run, args.trace.iter())?;
     let kept = args
         .resume
         .as_deref()

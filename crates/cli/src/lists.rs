@@ -9,6 +9,7 @@ use clap::CommandFactory;
 use wearwell::{design, nand::preset};
 use wearwell_replay::config::Config;
 use wearwell_replay::life::Lives;
+use wearwell_replay::profile::Profiles;
 use wearwell_replay::report::Comparison;
 use wearwell_replay::{content_model, hosts, workload};
 
@@ -45,6 +46,7 @@ pub(crate) fn schema(of: SchemaOf) -> String {
     let schema = match of {
         SchemaOf::Runs => schemars::schema_for!(Comparison),
         SchemaOf::Lives => schemars::schema_for!(Lives),
+        SchemaOf::Profile => schemars::schema_for!(Profiles),
         SchemaOf::Config => schemars::schema_for!(Config),
     };
     serde_json::to_string_pretty(&schema).expect("a schema is plain data") + "\n"

@@ -1,14 +1,44 @@
 //! Where results go: standard output and files.
 //!
-//! A result must not be lost, and must not destroy anything. A regular file is replaced as a whole, so that a reader sees
-//! the old or the new result. Anything else (a pipe, a terminal, `/dev/null`) is written to as it is and never
-//! replaced. A reader that closes its pipe has seen enough: that is no failure.
+//! A result must not be lost, and must not destroy anything. One rule for every command that writes a file ([`Overwrite`]): the
+//! file is new or empty, unless `--force` replaces it, and it is never one of the inputs. A regular file is replaced as a whole, so
+//! that a reader sees the old or the new result. Anything else (a pipe, a terminal, `/dev/null`) is written to as it is and never
+//! replaced. A reader that closes its pipe has seen enough: that is no failure. Folders of results (`reproduce --out`, `man`,
+//! `--resume`) hold nothing else, and are renewed without `--force`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::Failure;
+
+/// Which existing files a result may replace.
+pub(crate) struct Overwrite<'a> {
+    /// Files that the command reads: never replaced.
+    pub(crate) inputs: &'a [&'a Path],
+    /// Other files that hold something may be replaced.
+    pub(crate) force: bool,
+}
+
+impl Overwrite<'_> {
+    /// Refuses a regular file that holds something.
+    fn check(&self, name: &Path, found: &fs::Metadata) -> Result<(), Failure> {
+        let refuse = |why: &str| Err(Failure::of_usage(format!("{}: {why}", name.display())));
+        if self.inputs.iter().any(|input| is_same_file(input, found)) {
+            return refuse("is an input of this command, and would be replaced by its output");
+        }
+        if found.len() > 0 && !self.force {
+            return refuse("exists; --force replaces it");
+        }
+        Ok(())
+    }
+}
+
+/// Whether a path leads to that file, by this name or another.
+fn is_same_file(path: &Path, file: &fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == (file.dev(), file.ino()))
+}
 
 /// Prints to standard output.
 ///
@@ -48,8 +78,8 @@ impl Output {
     /// Checks that a result can be written there. Called before a run, which may take hours.
     ///
     /// # Errors
-    /// A directory, a missing folder, or a place where no file can be made.
-    pub(crate) fn at(path: &Path) -> Result<Self, Failure> {
+    /// A directory, a missing folder, a place where no file can be made, or a file that `overwrite` protects.
+    pub(crate) fn at(path: &Path, overwrite: &Overwrite<'_>) -> Result<Self, Failure> {
         let name = path.to_owned();
         if is_standard(path) {
             return Ok(Self { name, target: Target::Standard });
@@ -63,7 +93,11 @@ impl Output {
         let target = match fs::metadata(&resolved) {
             Ok(found) if found.is_dir() => return Err(describe(ErrorKind::IsADirectory.into())),
             Ok(found) if !found.is_file() => Target::Special,
-            _ => Target::Regular(resolved),
+            Ok(found) => {
+                overwrite.check(path, &found)?;
+                Target::Regular(resolved)
+            }
+            Err(_) => Target::Regular(resolved),
         };
         let output = Self { name, target };
         if let Some(partial) = output.partial() {

@@ -1,16 +1,16 @@
 //! `profile`: what traces, directories and disk images look like to the mechanisms of a drive.
 
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use wearwell_replay::input::{Input, Requests};
 use wearwell_replay::profile::files::Files;
-use wearwell_replay::profile::{Profile, Profiler};
+use wearwell_replay::profile::{Profile, Profiler, Profiles};
 use wearwell_replay::trace::{self, OpenOptions, Request, TraceError};
 
 use crate::args::ProfileArgs;
 use crate::input::TraceFile;
-use crate::output::{Output, print};
+use crate::output::{Output, Overwrite, print};
 use crate::progress::Reporter;
 use crate::{Failure, Outcome};
 
@@ -23,7 +23,9 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<Outcome, Failure> {
     if args.against.is_some() && args.paths.len() != 1 {
         return Err(Failure::of_usage("--against OLD compares one path with its old version"));
     }
-    let json = args.json.as_deref().map(Output::at).transpose()?;
+    let inputs: Vec<&Path> = args.paths.iter().chain(&args.against).map(PathBuf::as_path).collect();
+    let overwrite = Overwrite { inputs: &inputs, force: args.force };
+    let json = args.json.as_deref().map(|path| Output::at(path, &overwrite)).transpose()?;
     let reporter = Reporter::new(args.quiet);
     let mut profiles = Vec::new();
     let mut failed = 0;
@@ -45,20 +47,18 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<Outcome, Failure> {
     }
     let is_whole =
         profiles.len() == args.paths.len().max(1) && profiles.iter().all(|profile| !profile.partial);
-    report(&profiles, args, json.as_ref())?;
+    report(profiles, args, json.as_ref())?;
     Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
 }
 
-fn report(profiles: &[Profile], args: &ProfileArgs, json: Option<&Output>) -> Result<(), Failure> {
+fn report(profiles: Vec<Profile>, args: &ProfileArgs, json: Option<&Output>) -> Result<(), Failure> {
+    let profiles = Profiles::of(profiles);
     if let Some(output) = json {
-        let text = match profiles {
-            [profile] if args.paths.len() <= 1 => serde_json::to_string_pretty(profile),
-            _ => serde_json::to_string_pretty(profiles),
-        };
-        output.write(&(text.map_err(|error| Failure::of_run(&error))? + "\n"))?;
+        let text = serde_json::to_string_pretty(&profiles).map_err(|error| Failure::of_run(&error))?;
+        output.write(&(text + "\n"))?;
     }
     if !args.quiet && !json.is_some_and(Output::is_standard) {
-        let tables: Vec<String> = profiles.iter().map(Profile::to_table).collect();
+        let tables: Vec<String> = profiles.profiles.iter().map(Profile::to_table).collect();
         print(&tables.join("\n"))?;
     }
     Ok(())

@@ -12,7 +12,7 @@ use wearwell_replay::report::Comparison;
 use crate::args::{CompareArgs, ReplayArgs, RunArgs};
 use crate::input::TraceFile;
 use crate::jobs::run_at_once;
-use crate::output::{Output, print};
+use crate::output::{Output, Overwrite, print};
 use crate::progress::Reporter;
 use crate::{Failure, Outcome};
 
@@ -61,8 +61,15 @@ pub(crate) struct Outputs {
 }
 
 impl Outputs {
-    pub(crate) fn of(args: &RunArgs) -> Result<Self, Failure> {
-        let at = |path: &Option<PathBuf>| path.as_deref().map(Output::at).transpose();
+    /// Of a run that reads these traces.
+    pub(crate) fn of<'a>(
+        args: &'a RunArgs,
+        traces: impl Iterator<Item = &'a PathBuf>,
+    ) -> Result<Self, Failure> {
+        let inputs: Vec<&Path> = traces.chain(&args.config).map(PathBuf::as_path).collect();
+        let overwrite = Overwrite { inputs: &inputs, force: args.force };
+        let at =
+            |path: &Option<PathBuf>| path.as_deref().map(|path| Output::at(path, &overwrite)).transpose();
         Ok(Self { json: at(&args.json)?, csv: at(&args.csv)? })
     }
 
@@ -102,11 +109,11 @@ impl Runs {
 /// Every input through every design at every point of a sweep; ctrl-C ends the runs in hand and keeps what is done. Of
 /// several inputs one that cannot be read is named, and the others are run.
 fn run_all<'a>(
-    traces: impl Iterator<Item = &'a PathBuf>,
+    traces: impl Iterator<Item = &'a PathBuf> + Clone,
     designs: &[String],
-    args: &RunArgs,
+    args: &'a RunArgs,
 ) -> Result<Runs, Failure> {
-    let outputs = Outputs::of(args)?;
+    let outputs = Outputs::of(args, traces.clone())?;
     let config = config(args)?;
     let variants: Vec<Variant> = designs.iter().map(|text| Variant::of(text)).collect();
     let named: Vec<String> = variants.iter().map(|variant| variant.design.clone()).collect();

@@ -8,6 +8,7 @@ use wearwell_serve::image::{self, Access, Files, Image, ImageError, OpenReport};
 use wearwell_serve::{Address, Bound, DeviceError, FlashDevice, Medium, ServeError, Server, memory};
 
 use crate::args::ServeArgs;
+use crate::output::{Output, Overwrite};
 use crate::run::read_config;
 use crate::{Failure, Outcome};
 
@@ -17,6 +18,9 @@ type Signals = mpsc::Receiver<()>;
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<Outcome, Failure> {
+    if let Some(path) = &args.record {
+        Output::at(path, &Overwrite { inputs: &[], force: args.force })?;
+    }
     // A signal that comes while an image is opened ends the server as soon as there is one.
     let signals = listen_for_signals();
     match &args.image {

@@ -10,7 +10,7 @@ use wearwell_replay::trace::{self, CsvWriter, Format, NativeWriter, OpenOptions,
 
 use crate::args::{InputArgs, TraceCommand};
 use crate::input::TraceFile;
-use crate::output::{Output, print};
+use crate::output::{Output, Overwrite, print};
 use crate::{Failure, Outcome};
 
 pub(crate) fn trace(command: &TraceCommand) -> Result<Outcome, Failure> {
@@ -21,7 +21,10 @@ pub(crate) fn trace(command: &TraceCommand) -> Result<Outcome, Failure> {
             print(&text)?;
             infos.outcome()
         }
-        TraceCommand::Convert { from, to, provenance, input } => convert(from, to, provenance, input),
+        TraceCommand::Convert { from, to, provenance, force, input } => {
+            let output = Output::at(to, &Overwrite { inputs: &[from], force: *force })?;
+            convert(from, &output, to, provenance, input)
+        }
         TraceCommand::Formats => {
             let line = |format: Format| format!("{:16} {}\n", format.name(), format.description());
             print(&Format::ALL.into_iter().map(line).collect::<String>())?;
@@ -141,10 +144,14 @@ fn rows(info: &TraceInfo) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Converts into a file beside the output, which gets its name when it is whole: a failed conversion leaves nothing, and
-/// a trace may be converted onto itself.
-fn convert(from: &Path, to: &Path, provenance: &str, input: &InputArgs) -> Result<Outcome, Failure> {
-    let output = Output::at(to)?;
+/// Converts into a file beside the output, which gets its name when it is whole: a failed conversion leaves nothing.
+fn convert(
+    from: &Path,
+    output: &Output,
+    to: &Path,
+    provenance: &str,
+    input: &InputArgs,
+) -> Result<Outcome, Failure> {
     if output.is_standard() {
         return Err(Failure::of_usage("a trace is converted into a file, not to standard output"));
     }

@@ -210,6 +210,81 @@ fn lists_of_values_and_settings_of_a_design_are_a_sweep() {
     is_refused(USAGE, &ignored, &["recycle.policy", "page-map"]);
 }
 
+/// TB written, years and drive writes of a run that was not steady stood there like any others.
+#[test]
+fn lifetimes_of_a_run_that_was_not_steady_are_marked() {
+    let load = |requests: &str| format!("uniform:write=1.0,pages=20000,rate=1000,requests={requests}");
+    let marked = ["TB written", "years at", "larger drive", "drive writes a day"];
+    for (requests, is_steady) in [("300", false), ("400000", true)] {
+        let load = load(requests);
+        let run = ["replay", "--workload", &load, "--precondition", "steady", "--scale-to", "1TiB"];
+        let table = ends_with(DONE, &run);
+        for title in marked {
+            let line = table.lines().find(|line| line.contains(title)).unwrap();
+            assert_eq!(line.ends_with('*'), !is_steady, "{line}\n{table}");
+        }
+        assert_eq!(table.contains("* extrapolated from a run that was not steady"), !is_steady, "{table}");
+        let record = only_run(&ends_with(DONE, &[&run[..], &["--json", "-"]].concat()));
+        assert!(record["lifetime"]["years"].is_number(), "there is something to mark");
+        assert_eq!(record["lifetime"]["is_from_steady_part"], is_steady);
+        let csv = ends_with(DONE, &[&run[..], &["--csv", "-"]].concat());
+        let titles: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
+        let last: Vec<&str> = csv.lines().nth(1).unwrap().split(',').collect();
+        let behind = titles.len() - titles.iter().position(|title| *title == "is_from_steady_part").unwrap();
+        assert_eq!(last[last.len() - behind], if is_steady { "1" } else { "0" }, "{csv}");
+    }
+}
+
+/// Found by reading nineteen tables as four kinds of users: figures whose footnote was not printed, and notes that were not true.
+#[test]
+fn tables_need_no_footnote_that_is_not_printed() {
+    let table_of =
+        |load: &str, more: &[&str]| ends_with(DONE, &[&["replay", "--workload", load][..], more].concat());
+    let line = |table: &str, title: &str| {
+        let found = table.lines().find(|line| line.starts_with(title));
+        found.unwrap_or_else(|| panic!("no {title} in {table}")).split_whitespace().last().unwrap().to_owned()
+    };
+    let load = "uniform:pages=20000,requests=5000";
+    let reads = table_of(&format!("{load},read=1.0"), &[]);
+    assert_eq!(line(&reads, "write amplification"), "-", "nothing was written: {reads}");
+    let trims = table_of(&format!("{load},trim=1.0"), &[]);
+    assert_eq!(line(&trims, "host page trims"), "5,000", "what was asked for is counted");
+    let closed = table_of(&format!("{load},read=0.5"), &["--timing", "event"]);
+    assert!(closed.contains("years in closed loop"), "a slower drive has more years: {closed}");
+    let deallocated = table_of(&format!("{load},read=0.5,trim=0.5"), &["--timing", "event"]);
+    assert!(deallocated.contains("had been deallocated"), "the drive was full before: {deallocated}");
+    assert!(!deallocated.contains("never written"), "{deallocated}");
+    let small = "uniform:pages=1000,requests=200";
+    let buffered = table_of(small, &["--buffer-pages", "4096"]);
+    assert!(buffered.contains("those of preconditioning among them"), "{buffered}");
+    assert_ne!(line(&buffered, "absorbed by the write buffer"), "0", "{buffered}");
+}
+
+/// `7` stood where the same table said 7.74 MiB, and 30 where four times as much was meant.
+#[test]
+fn ram_of_a_finer_map_is_not_cut_off() {
+    let load = "uniform:pages=200000,requests=2000";
+    let drive = ["--device", "tlc-1t", "--set", "device.blocks_per_plane=64"];
+    let table = ends_with(DONE, &[&["replay", "--workload", load][..], &drive].concat());
+    assert!(table.contains("takes 7.48 MiB") && table.contains("would take 29.91"), "{table}");
+}
+
+/// What an extrapolation assumes stood in a document, and not beside its figure.
+#[test]
+fn a_life_says_what_its_extrapolation_assumes() {
+    let life =
+        ["life", "--workload", "uniform:pages=4000,requests=100000", "--set", "device.endurance_cycles=40"];
+    let table = ends_with(DONE, &life);
+    assert!(table.contains("all blocks for equal and evenly worn"), "{table}");
+    let left = |more: &[&str]| -> f64 {
+        let json = ends_with(DONE, &[&life[..], &["--json", "-"], more].concat());
+        let lives: Value = serde_json::from_str(&json).unwrap();
+        lives["drives"][0]["lives"][0]["usable_endurance"].as_f64().unwrap()
+    };
+    let (equal, usual) = (left(&["--spread", "0", "--early-share", "0"]), left(&[]));
+    assert!((equal - 1.0).abs() < 1e-9 && usual > 0.7 && usual < 0.99, "{equal} {usual}");
+}
+
 #[test]
 fn tables_of_seven_designs_fit_a_terminal() {
     let designs = "page-map,recyclable,dftl,remap,delta,integrated,geckoftl";
@@ -375,14 +450,48 @@ fn conversion_there_and_back_changes_nothing() {
     assert!(ends_with(DONE, &["trace", "info", &native]).contains("made for a test"));
 }
 
-/// The output was created, and so emptied, before the input was read.
+/// `trace convert X X` replaced its input without a word, and so did any link to it.
 #[test]
-fn a_trace_can_be_converted_onto_itself() {
+fn an_input_is_never_replaced_by_its_output() {
     let fixture = Fixture::new(100);
-    let path = fixture.path("trace.csv");
+    let (path, hard, soft) = (fixture.path("trace.csv"), fixture.path("hard.csv"), fixture.path("soft.csv"));
+    fs::hard_link(&path, &hard).unwrap();
+    std::os::unix::fs::symlink(&path, &soft).unwrap();
     let before = fs::read(&path).unwrap();
-    ends_with(DONE, &["trace", "convert", &path, &path]);
+    for to in [&path, &hard, &soft] {
+        is_refused(USAGE, &["trace", "convert", &path, to, "--force"], &["is an input"]);
+        for command in ["replay", "compare", "life", "profile"] {
+            is_refused(USAGE, &[command, &path, "--json", to, "--force"], &["is an input"]);
+        }
+    }
     assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+/// Existing outputs were replaced without a word. A file without content has nothing to lose.
+#[test]
+fn an_existing_output_is_replaced_only_by_force() {
+    let fixture = Fixture::new(100);
+    let (trace, old, empty) = (fixture.path("trace.csv"), fixture.path("old.wwt"), fixture.path("empty"));
+    fs::write(&old, "old").unwrap();
+    let writers: [&[&str]; 6] = [
+        &["trace", "convert", &trace, &old],
+        &["replay", &trace, "-q", "--json", &old],
+        &["replay", &trace, "-q", "--csv", &old],
+        &["profile", &trace, "-q", "--json", &old],
+        &["life", &trace, "-q", "--csv", &old, "--set", "device.endurance_cycles=3"],
+        &["serve", "--memory", "--size", "16MiB", "--socket", &fixture.path("s"), "--record", &old],
+    ];
+    for writer in &writers {
+        is_refused(USAGE, writer, &["old.wwt", "exists", "--force"]);
+        assert_eq!(fs::read_to_string(&old).unwrap(), "old", "{writer:?}");
+    }
+    for writer in &writers[..5] {
+        ends_with(DONE, &[writer, &["--force"][..]].concat());
+        assert_ne!(fs::read_to_string(&old).unwrap_or_default(), "old", "{writer:?}");
+        fs::write(&old, "old").unwrap();
+    }
+    fs::write(&empty, "").unwrap();
+    ends_with(DONE, &["replay", &trace, "-q", "--json", &empty]);
 }
 
 #[test]
@@ -614,7 +723,8 @@ fn results_go_through_pipes_and_links_and_never_replace_them() {
     assert!(!fs::metadata(&pipe).unwrap().is_file(), "the pipe is still a pipe");
     fs::write(&target, "old").unwrap();
     std::os::unix::fs::symlink(&target, &link).unwrap();
-    ends_with(DONE, &["replay", &trace, "-q", "--csv", &link]);
+    is_refused(USAGE, &["replay", &trace, "-q", "--csv", &link], &["exists"]);
+    ends_with(DONE, &["replay", &trace, "-q", "--csv", &link, "--force"]);
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert!(fs::read_to_string(&target).unwrap().starts_with("trace,design"));
 }

@@ -62,7 +62,7 @@ fn follows(root: &Value, schema: &Value, value: &Value, at: &str) {
 /// Renewed by `wearwell schema > docs/schema/runs.json`, and likewise for the others.
 #[test]
 fn the_published_schemas_are_todays() {
-    for of in ["runs", "lives", "config"] {
+    for of in ["runs", "lives", "profile", "config"] {
         let path = format!("{}/../../docs/schema/{of}.json", env!("CARGO_MANIFEST_DIR"));
         let published = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(
@@ -91,6 +91,12 @@ fn results_follow_the_schema() {
     let load = "uniform:write=1.0,pages=3000,requests=9000,rate=1000";
     let life = ["life", "--workload", load, "--set", "device.endurance_cycles=10", "--json", "-"];
     follows(&schema, &schema, &json(&life), "lives");
+    let schema = json(&["schema", "profile"]);
+    let load = "zipf:pages=3000,requests=9000,read=0.3,rate=1000,size=1:3/8:1+dup:share=0.3,compress=0.5";
+    let profile = json(&["profile", "--workload", load, "-q", "--json", "-"]);
+    assert_eq!(profile["schema_version"], 2);
+    assert_eq!(profile["profiles"].as_array().map(Vec::len), Some(1));
+    follows(&schema, &schema, &profile, "profile");
 }
 
 #[test]

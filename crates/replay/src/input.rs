@@ -211,7 +211,7 @@ impl Survey {
         self.footprint_pages = spec.pages;
         self.end_bytes = self.end_bytes.max(spec.pages * trace::PAGE_BYTES);
         self.lacks_content = spec.content.is_none();
-        self.is_timed = spec.arrival != workload::Arrival::Closed;
+        self.is_timed = spec.arrival != workload::Arrival::Untimed;
     }
 
     /// Adds what an input touches; its pages too, if they are asked for.

@@ -198,6 +198,7 @@ pub(crate) fn extrapolate(
     let page_bytes = f64::from(geometry.page_bytes);
     let amplification = steady.programs as f64 * page_bytes / steady.host_bytes as f64;
     let written = geometry.pages() as f64 * page_bytes * f64::from(endurance_cycles) / amplification;
+    record.is_from_steady_part = steady.is_steady;
     record.host_tb_written_until_worn = Some(written / 1e12);
     record.drive_writes_per_day = Some(written / device.bytes() as f64 / RATED_DAYS);
     if record.elapsed_s > 0.0 {

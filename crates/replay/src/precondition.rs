@@ -17,6 +17,8 @@ use wearwell::mapping::Mapping;
 use wearwell::nand::Nand;
 use wearwell::{Device, Error, Ftl};
 
+use crate::record::SeriesPoint;
+use crate::steadiness::Steadiness;
 use crate::theory;
 use crate::workload::draw::below;
 use crate::workload::permutation::Permutation;
@@ -52,7 +54,8 @@ pub fn fill<N: Nand>(device: &mut Device<N>, on_step: OnStep<'_>) -> Result<Cont
     device.flush().map(|()| Continue(()))
 }
 
-/// Fills, and overwrites as [`overwrite`] does.
+/// Fills, and overwrites as [`overwrite`] does. How steady the `capacities` after the first collection were: writes end with
+/// them, steady or not, so that the state is the same whatever the threshold of steadiness.
 ///
 /// # Errors
 /// As there.
@@ -61,11 +64,14 @@ pub fn steady<N: Nand>(
     capacities: f64,
     seed: u64,
     on_step: OnStep<'_>,
-) -> Result<ControlFlow<()>, Error> {
-    match fill(device, on_step)? {
-        Continue(()) => overwrite(device, capacities, seed, on_step),
-        Break(()) => Ok(Break(())),
+) -> Result<ControlFlow<(), Steadiness>, Error> {
+    if fill(device, on_step)?.is_break() {
+        return Ok(Break(()));
     }
+    let mut points = Vec::new();
+    let flow = overwrite_noting(device, capacities, seed, on_step, &mut |point| points.push(point))?;
+    let exported_bytes = device.bytes();
+    Ok(flow.map_continue(|()| Steadiness::of(&points, exported_bytes)))
 }
 
 /// Constructs, and brings the drive to rest: maps and page validity on flash take the room that was left for them, so that
@@ -85,8 +91,8 @@ pub fn constructed<N: Nand>(
     }
 }
 
-/// A drive that has been in use for long: constructed, or where pools are too small for that filled and overwritten. A write
-/// buffer that absorbs everything leaves it as it is then.
+/// A drive that has been in use for long: constructed, or where pools are too small for that filled and overwritten; then it
+/// says how steady that was. A write buffer that absorbs everything leaves it as it is then.
 ///
 /// # Errors
 /// Those of the device.
@@ -95,14 +101,14 @@ pub fn in_use<N: Nand>(
     capacities: f64,
     seed: u64,
     on_step: OnStep<'_>,
-) -> Result<ControlFlow<()>, Error> {
+) -> Result<ControlFlow<(), Option<Steadiness>>, Error> {
     let settled = if pool_plans(device.ftl()).is_ok() {
-        constructed(device, capacities, seed, on_step)
+        constructed(device, capacities, seed, on_step).map(|flow| flow.map_continue(|()| None))
     } else {
-        steady(device, 1.0, seed, on_step)
+        steady(device, 1.0, seed, on_step).map(|flow| flow.map_continue(Some))
     };
     match settled {
-        Err(Error::Options(_)) => Ok(Continue(())),
+        Err(Error::Options(_)) => Ok(Continue(None)),
         other => other,
     }
 }
@@ -116,6 +122,20 @@ pub fn overwrite<N: Nand>(
     capacities: f64,
     seed: u64,
     on_step: OnStep<'_>,
+) -> Result<ControlFlow<()>, Error> {
+    overwrite_noting(device, capacities, seed, on_step, &mut |_| ())
+}
+
+/// Moments of the overwrites after the first collection by which their steadiness is judged.
+const NOTED_MOMENTS: u64 = 40;
+
+/// [`overwrite`], with the counters since the first collection at [`NOTED_MOMENTS`].
+fn overwrite_noting<N: Nand>(
+    device: &mut Device<N>,
+    capacities: f64,
+    seed: u64,
+    on_step: OnStep<'_>,
+    on_moment: &mut dyn FnMut(SeriesPoint),
 ) -> Result<ControlFlow<()>, Error> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let pages = device.ftl().logical_pages() as u64;
@@ -132,14 +152,47 @@ pub fn overwrite<N: Nand>(
         }
         overwrite_one(device, &mut random, pages, &mut written)?;
     }
+    let (first, at_first) = (written, Written::by(device));
     let end = written + more;
+    let every = more.div_ceil(NOTED_MOMENTS).max(1);
     while written < end {
         if report(on_step, written, end).is_break() {
             return Ok(Break(()));
         }
         overwrite_one(device, &mut random, pages, &mut written)?;
+        if (written - first).is_multiple_of(every) {
+            on_moment(at_first.until(&Written::by(device), written - first));
+        }
     }
     device.flush().map(|()| Continue(()))
+}
+
+/// Counters that tell write amplification and collection.
+struct Written {
+    host_page_writes: u64,
+    programs: u64,
+    erases: u64,
+}
+
+impl Written {
+    fn by<N: Nand>(device: &Device<N>) -> Self {
+        let stats = device.ftl().stats();
+        Self {
+            host_page_writes: stats.host_page_writes,
+            programs: stats.total_programs(),
+            erases: stats.total_erases(),
+        }
+    }
+
+    fn until(&self, now: &Self, requests: u64) -> SeriesPoint {
+        SeriesPoint {
+            requests,
+            host_page_writes: now.host_page_writes - self.host_page_writes,
+            programs: now.programs - self.programs,
+            erases: now.erases - self.erases,
+            ..SeriesPoint::ZERO
+        }
+    }
 }
 
 /// Writes the pages that wait for a whole chunk: they were counted, and the counters will begin anew.

@@ -386,6 +386,9 @@ pub struct LifetimeRecord {
     /// Bytes that the host can write until all rated cycles are used, TB (10^12): `physical bytes x cycles / write
     /// amplification in bytes` over the steady part (over all without one). Absent if no block was erased or nothing written.
     pub host_tb_written_until_worn: Option<f64>,
+    /// Whether that part was steady. If not, `host_tb_written_until_worn`, `years`, `scaled_years` and `drive_writes_per_day` are
+    /// figures of the moment: a longer run of the same load gives others.
+    pub is_from_steady_part: bool,
     /// Years until then at the rate of host bytes in `elapsed_s`; absent without time.
     pub years: Option<f64>,
     /// Years of a drive of `scale_to_bytes` exported bytes that takes the same bytes per second: it takes fewer drive writes,

@@ -157,6 +157,8 @@ struct Column {
     digits: usize,
     /// Whether a ratio to the baseline says something.
     ratio: bool,
+    /// Whether it is extrapolated from the steady part, and marked where there was none.
+    is_extrapolated: bool,
     shown: Shown,
 }
 
@@ -164,7 +166,21 @@ impl Column {
     fn write(&self, value: f64) -> String {
         grouped(value, if self.digits == 0 { 0 } else { self.digits.max(digits_of(value)) })
     }
+
+    /// The figure of a run as the table shows it.
+    fn cell(&self, run: &RunRecord) -> String {
+        let mark = if self.is_marked(run) { NOT_STEADY_MARK } else { "" };
+        (self.value)(run).map_or_else(|| "-".to_owned(), |value| self.write(value) + mark)
+    }
+
+    /// Whether the run has the figure and was not steady where it comes from.
+    fn is_marked(&self, run: &RunRecord) -> bool {
+        self.is_extrapolated && !run.lifetime.is_from_steady_part && (self.value)(run).is_some()
+    }
 }
+
+/// Stands behind lifetimes that are extrapolated from a run that was not steady, and before the sentence that says so.
+const NOT_STEADY_MARK: &str = "*";
 
 /// Digits behind the point that show the first three of a small value.
 pub(crate) fn digits_of(value: f64) -> usize {
@@ -185,11 +201,19 @@ enum Shown {
 }
 
 const fn count(key: &'static str, title: &'static str, value: fn(&RunRecord) -> Option<f64>) -> Column {
-    Column { key, title, value, digits: 0, ratio: true, shown: Shown::Always }
+    Column { key, title, value, digits: 0, ratio: true, is_extrapolated: false, shown: Shown::Always }
 }
 
 const fn latency(key: &'static str, title: &'static str, value: fn(&RunRecord) -> Option<f64>) -> Column {
     Column { digits: 1, shown: Shown::If(has_timing), ..count(key, title, value) }
+}
+
+const fn extrapolated(
+    key: &'static str,
+    title: &'static str,
+    value: fn(&RunRecord) -> Option<f64>,
+) -> Column {
+    Column { digits: 2, is_extrapolated: true, ..count(key, title, value) }
 }
 
 const fn only_csv(key: &'static str, value: fn(&RunRecord) -> Option<f64>) -> Column {
@@ -201,7 +225,20 @@ const COLUMNS: &[Column] = &[
     only_csv("programmed_bytes", |run| Some(run.bytes.programmed as f64)),
     count("host_page_writes", "host page writes", |run| Some(run.host_page_writes as f64)),
     count("host_page_reads", "host page reads", |run| Some(run.host_page_reads as f64)),
-    only_csv("host_page_trims", |run| Some(run.host_page_trims as f64)),
+    Column {
+        shown: Shown::If(|run| run.host_page_trims > 0),
+        ..count("host_page_trims", "host page trims", |run| Some(run.host_page_trims as f64))
+    },
+    Column {
+        shown: Shown::If(|run| run.host_page_remaps > 0),
+        ..count("host_page_remaps", "host page remaps", |run| Some(run.host_page_remaps as f64))
+    },
+    Column {
+        shown: Shown::If(|run| run.buffer_absorbed_writes > 0),
+        ..count("buffer_absorbed_writes", "absorbed by the write buffer", |run| {
+            Some(run.buffer_absorbed_writes as f64)
+        })
+    },
     Column {
         shown: Shown::If(|run| run.recycled_writes > 0),
         ..count("recycled_writes", "  served by recycling", |run| Some(run.recycled_writes as f64))
@@ -246,7 +283,7 @@ const COLUMNS: &[Column] = &[
     Column {
         shown: Shown::OnlyTable(|run| !counts_differ(run)),
         digits: 3,
-        ..count("", "write amplification", |run| Some(run.write_amplification))
+        ..count("", "write amplification", amplification)
     },
     Column {
         shown: Shown::If(counts_differ),
@@ -258,7 +295,7 @@ const COLUMNS: &[Column] = &[
     Column {
         shown: Shown::If(counts_differ),
         digits: 3,
-        ..count("write_amplification", "write amplification, pages", |run| Some(run.write_amplification))
+        ..count("write_amplification", "write amplification, pages", amplification)
     },
     only_csv("read_count", |run| timed(run, run.latency_us.read.count as f64)),
     latency("read_mean_us", "read latency mean, us", |run| {
@@ -312,28 +349,23 @@ const COLUMNS: &[Column] = &[
     only_csv("unwritten_page_reads", |run| Some(run.service.unwritten_page_reads as f64)),
     only_csv("device_s", |run| timed(run, run.timing.device_s)),
     only_csv("array_utilisation", |run| timed(run, run.timing.array_utilisation)),
+    only_csv("is_from_steady_part", |run| {
+        run.lifetime.host_tb_written_until_worn.map(|_| f64::from(u8::from(run.lifetime.is_from_steady_part)))
+    }),
+    extrapolated("tb_written_until_worn", "TB written until worn", |run| {
+        run.lifetime.host_tb_written_until_worn
+    }),
     Column {
-        digits: 2,
-        ..count("tb_written_until_worn", "TB written until worn", |run| {
-            run.lifetime.host_tb_written_until_worn
-        })
-    },
-    Column {
-        digits: 2,
         shown: Shown::If(|run| run.lifetime.years.is_some()),
-        ..count("years", "years at this rate", |run| run.lifetime.years)
+        ..extrapolated("years", "years at this rate", |run| run.lifetime.years)
     },
     Column {
-        digits: 2,
         shown: Shown::If(|run| run.lifetime.scaled_years.is_some()),
-        ..count("scaled_years", "  on the larger drive", |run| run.lifetime.scaled_years)
+        ..extrapolated("scaled_years", "  on the larger drive", |run| run.lifetime.scaled_years)
     },
-    Column {
-        digits: 2,
-        ..count("drive_writes_per_day", "drive writes a day for 5 years", |run| {
-            run.lifetime.drive_writes_per_day
-        })
-    },
+    extrapolated("drive_writes_per_day", "drive writes a day for 5 years", |run| {
+        run.lifetime.drive_writes_per_day
+    }),
     Column {
         digits: 2,
         ..count("ram_mib", "controller RAM, MiB", |run| Some(run.ram_bytes as f64 / 1_048_576.0))
@@ -367,6 +399,11 @@ fn programs(run: &RunRecord, cause: &str) -> f64 {
     run.programs_by_cause.get(cause).copied().unwrap_or(0) as f64
 }
 
+/// In pages; none if the host wrote none.
+fn amplification(run: &RunRecord) -> Option<f64> {
+    (run.host_page_writes > 0).then_some(run.write_amplification)
+}
+
 fn has_timing(run: &RunRecord) -> bool {
     run.timing.mode != "none"
 }
@@ -392,7 +429,7 @@ fn rows_of(runs: &[&RunRecord]) -> Vec<Vec<String>> {
     for column in table_columns(runs) {
         let mut row = vec![column.title.to_owned()];
         for (k, run) in runs.iter().enumerate() {
-            row.push((column.value)(run).map_or_else(|| "-".to_owned(), |value| column.write(value)));
+            row.push(column.cell(run));
             if k > 0 {
                 row.push(ratio(column, run, runs[0]));
             }
@@ -487,6 +524,13 @@ fn postscript(runs: &[RunRecord]) -> String {
         let steadiness = run.steady.describe(run.trace.requests);
         writeln!(text, "{}: {steadiness}", run.label()).expect("a string takes everything");
     }
+    if runs.iter().any(|run| COLUMNS.iter().any(|column| column.is_marked(run))) {
+        writeln!(
+            text,
+            "{NOT_STEADY_MARK} extrapolated from a run that was not steady: a longer run gives another figure"
+        )
+        .expect("a string takes everything");
+    }
     let mut said: Vec<&str> = Vec::new();
     for note in runs.iter().flat_map(|run| &run.notes) {
         if !said.contains(&note.as_str()) {
@@ -496,6 +540,10 @@ fn postscript(runs: &[RunRecord]) -> String {
     }
     if runs.iter().any(|run| run.erases == 0 && run.host_page_writes > 0) {
         text += "note: no block was erased where TB written is missing\n";
+    }
+    let is_closed = |run: &RunRecord| run.service.arrival == Some(Arrival::Closed);
+    if runs.iter().any(|run| is_closed(run) && run.lifetime.years.is_some()) {
+        text += "note: years in closed loop are those of a drive that is written as fast as it can: a slower one has more\n";
     }
     for run in runs {
         if let Some(reason) = &run.partial_reason {

@@ -6,9 +6,17 @@ use wearwell_replay::reproduce::closed_forms::{chunk_share, packed_pages_per_del
 use wearwell_replay::reproduce::target::Class;
 use wearwell_replay::reproduce::verdict::Value;
 
-/// A closed form, or the formula of a row that stands beside what was executed.
+/// A closed form, or the formula of a row that stands beside what was executed: one of them, with values that are numbers and
+/// have a name each.
 fn formula(id: &str) -> Option<Vec<Value>> {
-    row(id).or_else(|| recovery_row(id))
+    let (of_row, of_recovery) = (row(id), recovery_row(id));
+    assert!(of_row.is_none() || of_recovery.is_none(), "{id} has two formulas");
+    let values = of_row.or(of_recovery)?;
+    assert!(!values.is_empty(), "{id} has no value");
+    let names: std::collections::BTreeSet<&str> = values.iter().map(|value| value.of.as_str()).collect();
+    assert_eq!(names.len(), values.len(), "{id} has values of one name: {names:?}");
+    assert!(values.iter().all(|value| value.value.is_finite()), "{id}: {values:?}");
+    Some(values)
 }
 
 /// Values of a row whose names contain the filter, as printed.
@@ -244,9 +252,16 @@ fn decisions_are_those_of_the_printed_algorithm() {
 
 #[test]
 fn every_closed_form_row_is_computed() {
+    const SOURCE: &str = include_str!("closed_forms.rs");
+    let mut found = 0;
     for paper in Paper::ALL {
         for target in paper.targets().rows.iter().filter(|row| row.class == Class::Cf) {
             assert!(formula(&target.id).is_some(), "{} has no closed form", target.id);
+            let asserted = format!("(\"{}\"", target.id);
+            assert!(SOURCE.contains(&asserted), "{}: no test here compares its values", target.id);
+            found += 1;
         }
     }
+    assert!(found > 50, "{found} rows");
+    assert_eq!(formula("LX-00"), None, "a row that does not exist has no formula");
 }

@@ -9,7 +9,7 @@ use std::ops::ControlFlow::Continue;
 
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use wearwell::address::Lpn;
+use wearwell::address::{BlockId, Lpn};
 use wearwell::content::{Descriptor, Fingerprint};
 use wearwell::nand::SimNand;
 use wearwell::{Device, DeviceOptions};
@@ -104,6 +104,14 @@ fn assert_steady(pools: u32, blocks: u32, spare: f64) {
     steady(&mut overwritten, 2.0);
     let long_way = amplification(&mut overwritten, 1.0, 1);
     assert_within(at_once, long_way, TOLERANCE, &format!("{what}: constructed against overwritten"));
+    // The control: a drive that was only filled is not steady, and the tolerance shows it.
+    let mut filled = device(pools, blocks, spare);
+    assert!(precondition::fill(&mut filled, &mut |_, _| Continue(())).unwrap().is_continue());
+    let settling = amplification(&mut filled, 0.5, 1);
+    assert!(
+        (settling / long_way - 1.0).abs() > 10.0 * TOLERANCE,
+        "{what}: filled {settling}, steady {long_way}"
+    );
     constructed.ftl_mut().check().unwrap();
 }
 
@@ -139,6 +147,11 @@ fn every_page_is_mapped_once_after_construction() {
         construct(&mut device);
         device.ftl_mut().check().unwrap();
         let pages = device.ftl().logical_pages();
+        let blocks = device.ftl().store().blocks();
+        let is_data = |&block: &BlockId| blocks.kind(block).is_host_data();
+        let valid = |block: BlockId| blocks.valid(block);
+        let stored: u32 = (0..blocks.len()).map(BlockId).filter(is_data).map(valid).sum();
+        assert_eq!(stored, pages, "{design}: as many valid pages as logical ones");
         for page in 0..pages {
             assert!(
                 device.ftl_mut().read(Lpn(page), &mut []).unwrap(),
@@ -170,13 +183,22 @@ fn construction_refuses_a_device_without_room_for_it() {
     assert!(refused.to_string().contains("use steady"), "{refused}");
 }
 
+/// A fill leaves no dead page, so that recycling finds nothing whatever the content: deduplication tells.
 #[test]
 fn filling_writes_every_page_once_with_content_of_its_own() {
-    let mut device = device_of(&common::config(&[]), "recyclable");
+    let config = common::config(&[]);
+    let mut device = device_of(&config, "integrated");
     assert!(precondition::fill(&mut device, &mut |_, _| Continue(())).unwrap().is_continue());
     let (pages, stats) = (device.ftl().logical_pages() as u64, device.ftl().stats());
-    assert_eq!((stats.host_page_writes, stats.recycled_writes), (pages, 0));
+    assert_eq!((stats.host_page_writes, stats.deduplicated_writes), (pages, 0));
+    assert_eq!(stats.total_programs(), pages, "each page is programmed, and none twice");
     device.ftl_mut().check().unwrap();
+    assert!((0..pages as u32).all(|page| device.ftl().is_mapped(Lpn(page))));
+    let mut alike = device_of(&config, "integrated");
+    for page in 0..pages as u32 {
+        alike.write_page(Lpn(page), Descriptor::of(Fingerprint(1))).unwrap();
+    }
+    assert!(alike.ftl().stats().deduplicated_writes > pages / 2, "equal contents would have been found");
 }
 
 #[test]
@@ -188,6 +210,18 @@ fn overwriting_goes_on_for_the_capacities_asked_for() {
     };
     let ((least, physical), (more, _)) = (written(0.0), written(1.5));
     assert_eq!(more - least, physical * 3 / 2);
+}
+
+/// Overwrites end with the stated number, and the record says whether write amplification was steady by then.
+#[test]
+fn overwrites_that_end_too_early_are_noted() {
+    let noted = |capacities: &str| {
+        let overwrite = format!("precondition.overwrite={capacities}");
+        let settings = ["precondition.mode=steady", &overwrite];
+        let record = common::measure_generated(&settings, "uniform:pages=10000,requests=2000", "page-map");
+        record.notes.iter().any(|note| note.starts_with("preconditioning ended before"))
+    };
+    assert_eq!([noted("0.05"), noted("6")], [true, false]);
 }
 
 /// A map on flash is constructed with its translation pages; the audit reads them back.

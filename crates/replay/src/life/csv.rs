@@ -64,6 +64,7 @@ const COLUMNS: &[Column] = &[
     ("scaled_years", |record, life| text_of(record.scaled_years(life))),
     ("drive_writes_per_day", |record, life| text_of(record.drive_writes_per_day(life))),
     ("extrapolated_bytes", |_, life| text_of(life.extrapolated_bytes)),
+    ("usable_endurance", |_, life| life.usable_endurance.to_string()),
     ("first_failure_bytes", |_, life| text_of(life.first_failure_bytes)),
     ("failed_blocks", |_, life| life.failed_blocks.to_string()),
     ("erases_mean", |_, life| life.wear.mean.to_string()),

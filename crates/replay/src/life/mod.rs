@@ -83,6 +83,15 @@ impl Endurance {
     }
 }
 
+/// Share of `rated_cycles` of all blocks that is used when `most_failed` of them have failed, if all wear evenly.
+pub(crate) fn usable_endurance(limits: &[WearLimit], most_failed: u64, rated_cycles: u32) -> f64 {
+    let mut cycles: Vec<u32> = limits.iter().map(|limit| limit.cycles).collect();
+    cycles.sort_unstable();
+    let last = (most_failed as usize).clamp(1, cycles.len()) - 1;
+    let worn: u64 = cycles.iter().map(|&cycles_of_block| u64::from(cycles_of_block.min(cycles[last]))).sum();
+    worn as f64 / (limits.len() as f64 * f64::from(rated_cycles))
+}
+
 /// A draw from the standard normal distribution, by Box and Muller.
 fn normal(random: &mut Xoshiro256PlusPlus) -> f64 {
     let (radius, angle) = (1.0 - random.random::<f64>(), random.random::<f64>());
@@ -161,6 +170,11 @@ pub struct Life {
     /// What a replay of the beginning says: bytes per share of the rated cycles that it used. Absent if the drive ended
     /// before there was a beginning to measure.
     pub extrapolated_bytes: Option<f64>,
+    /// Share of the rated cycles of all blocks that perfect wear leveling could use before the drive ends: what the spread of
+    /// endurance and early failures leave of the extrapolation, which takes all blocks for equal and evenly worn. Write
+    /// amplification that grows with the spare blocks that are gone comes on top.
+    #[serde(default)]
+    pub usable_endurance: f64,
     /// Bytes that the host had written when the first block failed; absent if none did.
     pub first_failure_bytes: Option<u64>,
     /// Blocks that failed.

@@ -69,6 +69,7 @@ const FIGURES: &[Figure] = &[
     figure("TB written until the end", 3, |_, life| Some(life.host_bytes as f64 / TB)),
     figure("  extrapolated from the beginning", 3, |_, life| Some(life.extrapolated_bytes? / TB)),
     figure("  lived / extrapolated", 3, |_, life| Some(life.host_bytes as f64 / life.extrapolated_bytes?)),
+    figure("  left by the spread of endurance", 3, |_, life| Some(life.usable_endurance)),
     figure("  at the first failed block", 3, |_, life| Some(life.first_failure_bytes? as f64 / TB)),
     figure("drive writes until the end", 1, |record, life| {
         Some(life.host_bytes as f64 / record.exported_bytes as f64)
@@ -145,7 +146,10 @@ fn preamble(record: &LifeRecord) -> String {
 
 /// What the figures rest on.
 fn notes(records: &[&LifeRecord]) -> String {
-    let mut text = String::new();
+    let mut text = "note: the extrapolation takes all blocks for equal and evenly worn. The spread of their endurance alone leaves a \
+                    perfectly leveled drive the share of it that is shown; uneven wear, and write amplification that grows as spare \
+                    blocks fail, take the rest\n"
+        .to_owned();
     let mut said: Vec<&str> = Vec::new();
     for note in records.iter().flat_map(|record| &record.notes) {
         if !said.contains(&note.as_str()) {

@@ -11,7 +11,7 @@ use super::sample::{GROUPS, Sample, error_of, group};
 use super::skew::growing_theta;
 
 /// What is known of the contents of pages.
-#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct ContentFigures {
     /// Pages whose content is known, zero pages among them.
     pub pages: u64,

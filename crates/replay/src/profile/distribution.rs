@@ -3,7 +3,7 @@
 use crate::trace::PAGE_BYTES;
 
 /// Sizes of pages after a codec, as shares of the page.
-#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct SizeShares {
     /// Pages whose size is known.
     pub pages: u64,

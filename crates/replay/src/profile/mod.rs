@@ -28,6 +28,7 @@ pub use distribution::SizeShares;
 pub use pages::{RewriteFigures, SkewFigures};
 pub use traffic::{SizeShare, TrafficFigures};
 
+use crate::report::SCHEMA_VERSION;
 use crate::trace::{Op, PAGE_BYTES, Request};
 use contents::Contents;
 use distribution::Sizes;
@@ -39,7 +40,7 @@ use traffic::Traffic;
 pub const ENTRIES_MAX: usize = 7 << 20;
 
 /// What an input looks like. Names are stable; figures that the input cannot have are null.
-#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Profile {
     /// What was profiled.
     pub input: String,
@@ -67,6 +68,22 @@ pub struct Profile {
     pub workload_line: Option<String>,
     /// What a reader must know.
     pub notes: Vec<String>,
+}
+
+/// What `wearwell profile --json` writes.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct Profiles {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// One per path.
+    pub profiles: Vec<Profile>,
+}
+
+impl Profiles {
+    /// Of profiles, in the order of their paths.
+    pub fn of(profiles: Vec<Profile>) -> Self {
+        Self { schema_version: SCHEMA_VERSION, profiles }
+    }
 }
 
 /// Collects a [`Profile`].

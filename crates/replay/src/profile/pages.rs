@@ -11,7 +11,7 @@ use super::sample::{GROUPS, Sample, error_of, group};
 use super::skew::{collision_theta, harmonic};
 
 /// Rewrites of pages.
-#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct RewriteFigures {
     /// Page writes that find the page written before, of all.
     pub rewrite_share: f64,
@@ -36,7 +36,7 @@ pub struct RewriteFigures {
 }
 
 /// How unequally writes spread over the pages written.
-#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct SkewFigures {
     /// Share of writes that the hottest 1 % of the written pages take.
     pub top_1_percent: f64,

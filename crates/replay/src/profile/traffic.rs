@@ -10,7 +10,7 @@ use crate::trace::{Op, PAGE_BYTES, Request};
 const SIZES_LISTED: usize = 8;
 
 /// What requests look like.
-#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct TrafficFigures {
     /// Requests of all kinds.
     pub requests: u64,
@@ -53,7 +53,7 @@ pub struct TrafficFigures {
 }
 
 /// A size of requests.
-#[derive(Clone, Copy, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct SizeShare {
     /// Pages touched.
     pub pages: u64,

@@ -13,7 +13,7 @@ use super::batch::written_bytes;
 use super::{BATCH, OnProgress, Phase, Plan, Progress, REPORT_EVERY, RUN_BATCH, ReplayError, Run};
 use crate::config::{Config, Resolved};
 use crate::input::Input;
-use crate::life::{End, Endurance, Leveling, Life, LifePoint, LifeRecord, Wear};
+use crate::life::{self, End, Endurance, Leveling, Life, LifePoint, LifeRecord, Wear};
 use crate::precondition;
 use crate::process;
 use crate::reproduce::experiment;
@@ -56,12 +56,14 @@ impl Plan<'_> {
     /// [`ReplayError`] if the drive cannot be built or filled, or the input cannot be read to its end.
     pub fn live(&self, record: &mut LifeRecord, on_progress: OnProgress<'_>) -> Result<(), ReplayError> {
         let started = process::thread_cpu_seconds();
-        let mut run = Run::new(self, &record.design)?;
+        let run = Run::new(self, &record.design)?;
         let resolved = &self.resolved;
         let seed = mix(self.config.seed() ^ SEED_OF_LIMITS);
         let limits = record.endurance.limits(resolved.geometry.blocks(), resolved.endurance_cycles, seed);
-        run.device.ftl_mut().store_mut().nand_mut().set_limits(limits);
         let mut living = Living::new(run, &record.endurance);
+        living.usable_endurance =
+            life::usable_endurance(&limits, living.most_failed, resolved.endurance_cycles);
+        living.run.device.ftl_mut().store_mut().nand_mut().set_limits(limits);
         let end = living.live(record.is_filled, on_progress)?;
         let mut life = living.report(end);
         life.cpu_seconds = process::thread_cpu_seconds() - started;
@@ -117,6 +119,8 @@ struct Living<'a> {
     /// Physical blocks, each of a superblock counted, and the cycles that all of them are rated for.
     blocks: f64,
     rated_erases: f64,
+    /// Share of the rated cycles that these blocks give under perfect leveling.
+    usable_endurance: f64,
     first_failure_bytes: Option<u64>,
     /// Host bytes and erases per block where the measured beginning starts and ends.
     measured: [Option<(u64, f64)>; 2],
@@ -144,6 +148,7 @@ impl<'a> Living<'a> {
             most_failed: (spare_blocks as f64 * (1.0 - endurance.spare_minimum)).ceil().max(1.0) as u64,
             blocks: physical_blocks,
             rated_erases: physical_blocks * f64::from(resolved.endurance_cycles),
+            usable_endurance: 1.0,
             first_failure_bytes: None,
             measured: [None; 2],
             elapsed_s: 0.0,
@@ -295,6 +300,7 @@ impl<'a> Living<'a> {
             passes: self.requests as f64 / plan.survey.requests.max(1) as f64,
             years: (self.elapsed_s > 0.0).then(|| self.elapsed_s / YEAR_S as f64),
             extrapolated_bytes: self.extrapolated_bytes(),
+            usable_endurance: self.usable_endurance,
             first_failure_bytes: self.first_failure_bytes,
             failed_blocks: self.failed_blocks(),
             wear: Wear::of(self.erases().collect()),

@@ -44,6 +44,7 @@ use crate::input::{Input, Requests};
 use crate::lifetime::Managed;
 use crate::precondition;
 use crate::record::{RecoveryRecord, SeriesPoint};
+use crate::steadiness::Steadiness;
 use crate::trace::{Op, Request, TraceError};
 use arrival::{Clock, Pace};
 use gathered::Gathered;
@@ -148,6 +149,8 @@ struct Run<'a> {
     upcoming_reads: Vec<Lpn>,
     series: Vec<SeriesPoint>,
     /// The recovery in the middle of the run.
+    /// How steady the random overwrites before the first request were, where there were any to judge.
+    settled: Option<Steadiness>,
     recovery: Option<RecoveryRecord>,
     /// Counters when each phase but the first began.
     phases: Vec<SeriesPoint>,
@@ -205,6 +208,7 @@ impl<'a> Run<'a> {
             upcoming_reads: Vec::with_capacity(RUN_BATCH),
             series: Vec::new(),
             recovery: None,
+            settled: None,
             phases: Vec::new(),
             remapped_pages: 0,
             host_bytes: 0,
@@ -232,10 +236,16 @@ impl<'a> Run<'a> {
             Precondition::Aged if config.filled == Some(true) => precondition::fill(device, &mut step)?,
             Precondition::None | Precondition::Aged => Continue(()),
             Precondition::Fill => precondition::fill(device, &mut step)?,
-            Precondition::Steady => precondition::steady(device, capacities, seed, &mut step)?,
+            Precondition::Steady => {
+                let flow = precondition::steady(device, capacities, seed, &mut step)?;
+                flow.map_continue(|settled| self.settled = Some(settled))
+            }
             Precondition::Random => precondition::overwrite(device, capacities, seed, &mut step)?,
             Precondition::Constructed => precondition::constructed(device, capacities, seed, &mut step)?,
-            Precondition::InUse => precondition::in_use(device, capacities, seed, &mut step)?,
+            Precondition::InUse => {
+                let flow = precondition::in_use(device, capacities, seed, &mut step)?;
+                flow.map_continue(|settled| self.settled = settled)
+            }
         };
         device.ftl_mut().forget_access_counts();
         let ended = match (flow, config.mode) {

@@ -7,13 +7,14 @@ use wearwell::stats::Stats;
 use wearwell::timing::{Cause, LatencySummary, RequestKind, TimingMode};
 
 use super::{Ended, ReplayError, Run, part_figures};
-use crate::config::{Arrival, Resolved};
+use crate::config::{Arrival, Precondition, Resolved};
 use crate::input::Requests;
 use crate::lifetime;
 use crate::record::{
     BytesRecord, DeviceRecord, Latency, LatencyRecord, LayoutRecord, LifetimeRecord, RecoveryCosts,
     RecoveryRecord, RunRecord, SeriesPoint, ServiceRecord, TimeRecord, TraceRecord, by_cause,
 };
+use crate::report::grouped;
 use crate::steadiness::Steadiness;
 use crate::trace::PAGE_BYTES;
 
@@ -288,10 +289,11 @@ impl Run<'_> {
         if self.compacts {
             notes.push("addresses are compacted: only touched pages exist, in order".to_owned());
         }
+        notes.extend(self.note_of_precondition());
         notes.extend(self.note_of_page_size());
         if self.device.buffered_pages() > 0 {
             notes.push(format!(
-                "{} pages of writes are still in the write buffer: written by the host and not programmed",
+                "{} pages are in the write buffer at the end and not programmed, those of preconditioning among them",
                 self.device.buffered_pages()
             ));
         }
@@ -307,17 +309,27 @@ impl Run<'_> {
 }
 
 impl Run<'_> {
+    /// Random overwrites that ended before write amplification was steady.
+    fn note_of_precondition(&self) -> Option<String> {
+        let settled = self.settled.as_ref().filter(|settled| !settled.is_steady)?;
+        Some(format!(
+            "preconditioning ended before its random overwrites were steady: write amplification moved by {:.0} % in their last \
+             half (precondition.overwrite sets their number)",
+            100.0 * settled.deviation
+        ))
+    }
+
     /// Host writes smaller than a page, and what a finer map would take.
     fn note_of_page_size(&self) -> Option<String> {
         let page_bytes = self.page_bytes;
         let (_, table_bytes) = self.device.ram_bytes().into_iter().find(|&(name, _)| name == "l2p table")?;
-        let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
+        let mib = |bytes: u64| grouped(bytes as f64 / 1_048_576.0, 2);
         (page_bytes > PAGE_BYTES).then(|| {
             format!(
-                "the map places pages of {page_bytes} bytes: a smaller write programs a whole one, after reading the rest; a map of \
-                 {PAGE_BYTES}-byte units would take {:.0} MiB of RAM instead of {:.0}",
-                mib(table_bytes * page_bytes / PAGE_BYTES),
-                mib(table_bytes)
+                "the map places pages of {page_bytes} bytes: a smaller write programs a whole one, after reading the rest; its table \
+                 takes {} MiB of the controller's RAM, and one of {PAGE_BYTES}-byte units would take {}",
+                mib(table_bytes),
+                mib(table_bytes * page_bytes / PAGE_BYTES)
             )
         })
     }
@@ -337,10 +349,19 @@ impl Run<'_> {
     fn note_of_unwritten_pages(&self) -> Option<String> {
         let stats = self.device.ftl().stats();
         let (unwritten, all) = (stats.unwritten_page_reads, stats.host_page_reads);
+        let is_partly_empty = matches!(
+            self.plan.config.precondition.mode,
+            Precondition::None | Precondition::Random | Precondition::Aged
+        );
         (self.timing.is_some() && unwritten > 0).then(|| {
+            let why = if is_partly_empty {
+                "were never written, or deallocated (precondition.mode=fill writes every page before)"
+            } else {
+                "had been deallocated"
+            };
             format!(
-                "{unwritten} of {all} pages read were never written: no flash page was read, and reads of nothing else are \
-                 left out of read latencies (precondition.mode=fill writes every page before)"
+                "{unwritten} of {all} pages read {why}: no flash page was read, and reads of nothing else are left out of read \
+                 latencies"
             )
         })
     }

@@ -271,7 +271,7 @@ impl Clock {
     #[expect(clippy::cast_sign_loss, reason = "time runs forward")]
     fn next(&mut self) -> u64 {
         match self.arrival {
-            Arrival::Closed => 0,
+            Arrival::Untimed => 0,
             Arrival::Fixed { rate } => {
                 self.issued += 1;
                 ((self.issued - 1) as f64 * (1e9 / rate)) as u64

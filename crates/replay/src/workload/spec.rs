@@ -60,7 +60,11 @@ pub const GRAMMAR: Grammar = Grammar {
             default: "0",
             meaning: "share of requests aligned to 512-byte sectors, not pages",
         },
-        Key { name: "arrival", default: "closed", meaning: "closed (all at 0), fixed, poisson or bursty" },
+        Key {
+            name: "arrival",
+            default: "untimed",
+            meaning: "untimed (no times: as replay.arrival says), fixed, poisson or bursty",
+        },
         Key {
             name: "rate",
             default: "-",
@@ -154,8 +158,8 @@ pub enum Size {
 /// When requests arrive. Rates are requests per second over the whole run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Arrival {
-    /// All at time 0: the device is the only limit.
-    Closed,
+    /// Requests have no times: `replay.arrival` decides when they come.
+    Untimed,
     /// Equal gaps.
     Fixed {
         /// Requests per second.
@@ -178,7 +182,7 @@ pub enum Arrival {
 }
 
 impl Spec {
-    /// A workload of one-page writes, closed arrival, no content, seed 1.
+    /// A workload of one-page writes without times, no content, seed 1.
     pub fn new(pattern: Pattern, pages: u64, requests: u64) -> Self {
         Self {
             pattern,
@@ -188,7 +192,7 @@ impl Spec {
             trim: 0.0,
             size: Size::Fixed(1),
             partial: 0.0,
-            arrival: Arrival::Closed,
+            arrival: Arrival::Untimed,
             seed: 1,
             content: None,
         }
@@ -305,13 +309,13 @@ fn read_arrival(options: &Options) -> Result<Arrival, SpecError> {
     let rate = options.number("rate", 0.001..=1e9)?;
     let on_ms = options.number("on_ms", 0.001..=1e9)?;
     let off_ms = options.number("off_ms", 0.0..=1e9)?;
-    let name = options.text("arrival").unwrap_or(if rate.is_some() { "fixed" } else { "closed" });
+    let name = options.text("arrival").unwrap_or(if rate.is_some() { "fixed" } else { "untimed" });
     if name != "bursty" && (on_ms.is_some() || off_ms.is_some()) {
         return Err(SpecError::Conflict("on_ms and off_ms belong to arrival=bursty".into()));
     }
     match (name, rate) {
-        ("closed", None) => Ok(Arrival::Closed),
-        ("closed", Some(_)) => Err(SpecError::Conflict("arrival=closed has no rate".into())),
+        ("untimed", None) => Ok(Arrival::Untimed),
+        ("untimed", Some(_)) => Err(SpecError::Conflict("arrival=untimed has no rate".into())),
         ("fixed" | "poisson" | "bursty", None) => {
             Err(SpecError::Conflict(format!("arrival={name} needs a rate")))
         }
@@ -323,7 +327,7 @@ fn read_arrival(options: &Options) -> Result<Arrival, SpecError> {
         (other, _) => Err(SpecError::BadValue {
             key: "arrival",
             value: other.into(),
-            expected: "closed, fixed, poisson or bursty",
+            expected: "untimed, fixed, poisson or bursty (replay.arrival=closed is a setting of the run)",
         }),
     }
 }
@@ -384,7 +388,7 @@ impl fmt::Display for Size {
 impl fmt::Display for Arrival {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Closed => Ok(()),
+            Self::Untimed => Ok(()),
             Self::Fixed { rate } => write!(f, ",arrival=fixed,rate={rate}"),
             Self::Poisson { rate } => write!(f, ",arrival=poisson,rate={rate}"),
             Self::Bursty { rate, on_ms, off_ms } => {

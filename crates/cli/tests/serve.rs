@@ -211,7 +211,7 @@ fn what_cannot_be_served_is_refused_with_a_sentence() {
     refused_serve(&["--size", "16MiB", "--set", "precondition.mode=fill"], 2, "precondition has no meaning");
     refused_serve(&["--size", "16MiB", "--tcp", "0.0.0.0:0"], 2, "loopback");
     refused_serve(&["--size", "16MiB", "--metrics", "0.0.0.0:0"], 2, "loopback");
-    refused_serve(&["--size", "16MiB", "--record", "/no/folder/x.wwt"], 1, "/no/folder/x.wwt");
+    refused_serve(&["--size", "16MiB", "--record", "/no/folder/x.wwt"], 2, "/no/folder/x.wwt");
     refused(&["top", &socket], 2, "--control");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
 }

@@ -418,7 +418,6 @@ fn contradictions_are_refused() {
         "uniform:read=0.8,trim=0.3",
         "uniform:write=0.9,trim=0.3",
         "uniform:arrival=poisson",
-        "uniform:arrival=closed",
         "uniform:arrival=untimed,rate=5",
         "uniform:rate=5,on_ms=3",
         "uniform:dup=0.2+unique",
@@ -428,8 +427,13 @@ fn contradictions_are_refused() {
     }
     assert!(matches!("uniform:pages".parse::<Spec>(), Err(SpecError::NotAPair(_))));
     assert!(matches!("uniform:seed=1,seed=2".parse::<Spec>(), Err(SpecError::Repeated(_))));
-    for text in ["uniform:pages=many", "uniform:arrival=sometimes", "zipf:scramble=maybe", "uniform:size=1.5"]
-    {
+    for text in [
+        "uniform:pages=many",
+        "uniform:arrival=sometimes",
+        "uniform:arrival=closed",
+        "zipf:scramble=maybe",
+        "uniform:size=1.5",
+    ] {
         assert!(matches!(text.parse::<Spec>(), Err(SpecError::BadValue { .. })), "{text}");
     }
 }

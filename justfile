@@ -11,7 +11,7 @@ build:
 check:
     ./check
 
-# Tests only; arguments go to cargo, e.g. `just test -p wearwell --test oracle`
+# Tests only; arguments go to cargo, e.g. `just test -p wearwell oracle::`
 test *arguments="--workspace":
     cargo test {{arguments}}
 
@@ -27,7 +27,7 @@ bench:
 live:
     examples/live/install.sh
     cargo build --release -p wearwell-cli
-    cargo test -p wearwell-serve --test clients --test hostile --test transmission
+    cargo test -p wearwell-serve -- clients:: hostile:: transmission::
     WEARWELL=target/release/wearwell MEDIUM=image examples/live/loop.sh
 
 # Fuzz one target for some seconds (needs a nightly compiler and cargo-fuzz)

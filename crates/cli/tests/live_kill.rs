@@ -7,11 +7,7 @@
 //! A few cycles per design run in every test run. `WEARWELL_KILL_CYCLES=700 cargo test --release -p wearwell-cli --test
 //! live_kill -- --nocapture` runs many; `WEARWELL_KILL_SEED` chooses others, `WEARWELL_KILL_DESIGNS=remap,delta` the designs.
 
-#[path = "../../serve/tests/common/client.rs"]
-#[allow(dead_code, reason = "a part of the client is used")]
-mod client;
-#[path = "../../serve/tests/versions/mod.rs"]
-mod versions;
+use crate::{client, versions};
 
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write as _};

@@ -1,8 +1,6 @@
 //! `create`, `serve --image` and `check` as a user runs them.
 
-#[path = "../../serve/tests/common/client.rs"]
-#[allow(dead_code, reason = "a part of the client is used")]
-mod client;
+use crate::client;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;

@@ -1,7 +1,7 @@
 //! What a run says that nobody configured: the drive is in use, its over-provisioning acts as it says, what is measured is
 //! steady or the record says that it is not, and a lifetime is never longer than the flash allows.
 
-mod common;
+use crate::common;
 
 use std::ops::ControlFlow;
 

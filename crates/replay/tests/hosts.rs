@@ -1,7 +1,7 @@
 //! Host models and substitutes: the same seed gives the same requests, copies by remap and by writes leave the same
 //! contents, counts are those of the models' arithmetic, and the published facts of a trace are in its substitute.
 
-mod common;
+use crate::common;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,6 +1,6 @@
 //! Drives that are written until they end: physics bounds what they take, theory says how much it is, and leveling pays.
 
-mod common;
+use crate::common;
 
 use common::{config_of, generated};
 use wearwell_replay::config::Config;

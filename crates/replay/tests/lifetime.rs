@@ -5,7 +5,7 @@
 //! them the capacity of an epoch, 95 760 pages, and the write rate that five years allow, 1.307 MB/s. Collection weighs as
 //! it does in the large device: a victim's copies are a small part of an epoch.
 
-mod common;
+use crate::common;
 
 use common::{config_of, generated, measure};
 use wearwell_replay::record::RunRecord;

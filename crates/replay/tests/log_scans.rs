@@ -1,7 +1,7 @@
 //! What the scan of a log costs (Remap-SSD, section 5.2): a collection copies nothing before it knows the referrers of its
 //! victim, so on a saturated drive the time of all scans is added to the time of the run.
 
-mod common;
+use crate::common;
 
 use common::{config_of, generated, measure};
 use wearwell_replay::record::RunRecord;

@@ -3,7 +3,7 @@
 //! Theory is the mean field of greedy collection with the utilisation that collection sees: without the free blocks a
 //! pool keeps and half of each open block.
 
-mod common;
+use crate::common;
 
 use std::ops::ControlFlow::Continue;
 

@@ -4,7 +4,7 @@
 //! part of the repository (licences, size): `WEARWELL_TRACES` names their directory, without it `../shared/traces`
 //! beside the workspace is tried, and the tests say so and pass when there is none.
 
-mod common;
+use crate::common;
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
 //! The driver as a whole: an input through a design to a run record.
 
-mod common;
+use crate::common;
 
 use std::ops::ControlFlow;
 use std::path::Path;

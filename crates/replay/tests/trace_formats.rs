@@ -1,6 +1,6 @@
 //! Every format on a small trace made by hand: requests, contents, detection, compression, damage.
 
-mod trace_fixtures;
+use crate::trace_fixtures;
 
 use std::io::Write as _;
 use std::path::Path;

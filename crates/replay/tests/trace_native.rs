@@ -1,6 +1,6 @@
 //! The native format: exact copies, and no damage that goes unnoticed.
 
-mod trace_fixtures;
+use crate::trace_fixtures;
 
 use proptest::prelude::*;
 use trace_fixtures::read_all;

@@ -1,6 +1,6 @@
 //! No input makes a reader panic, hang or deliver a request outside the limits.
 
-mod trace_fixtures;
+use crate::trace_fixtures;
 
 use proptest::prelude::*;
 use trace_fixtures::{fixtures, read_all};

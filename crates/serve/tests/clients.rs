@@ -1,7 +1,7 @@
 //! Real clients against the server: fio, nbdcopy, qemu-img, qemu-io, libnbd. `examples/live/install.sh` installs them; a
 //! missing one fails its test with a sentence. What needs root and loop devices is in `examples/live/`.
 
-mod common;
+use crate::common;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

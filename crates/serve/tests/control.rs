@@ -1,6 +1,6 @@
 //! The control socket: remaps, counters, health, and what is said to those who ask badly.
 
-mod common;
+use crate::common;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;

@@ -1,6 +1,6 @@
 //! Byte streams from nowhere: random ones, and good ones with damage. A good client beside them sees nothing of it.
 
-mod common;
+use crate::common;
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;

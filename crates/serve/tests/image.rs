@@ -1,7 +1,7 @@
 //! An image is a device: it keeps what was flushed when its process goes away at any moment, counts what a simulated device
 //! counts, and refuses what it cannot serve with a sentence.
 
-mod image_support;
+use crate::image_support;
 
 use std::fs;
 

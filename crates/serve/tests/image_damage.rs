@@ -1,6 +1,6 @@
 //! A flipped byte anywhere in an image is refused or repaired with a sentence; what is served is what was written.
 
-mod image_support;
+use crate::image_support;
 
 use image_support::{
     DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Script, Violation, perform, specification,

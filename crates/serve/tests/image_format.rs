@@ -1,6 +1,6 @@
 //! `docs/FORMAT.md` is true: an image is read by the offsets of that page alone, without the code that wrote it.
 
-mod image_support;
+use crate::image_support;
 
 use image_support::{Op, PROCESS, Script, page_of, perform, specification};
 use wearwell_serve::image::{Backing as _, Image, ImageFile, create_on};

@@ -3,7 +3,7 @@
 //! The writer is this test's own executable, started again: it opens the image and works until it is killed. It tells over
 //! a pipe what it is about to do and what it has done, so the oracle knows what was issued and what was acknowledged.
 
-mod image_support;
+use crate::image_support;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -41,7 +41,7 @@ fn writer() {
 /// Starts the writer, kills it after some time, and returns how many operations it issued and acknowledged.
 fn work_and_kill(path: &Path, seed: u64, after: Duration) -> (u64, u64) {
     let mut child = Command::new(std::env::current_exe().expect("this test has a file"))
-        .args(["--ignored", "--exact", "writer", "--nocapture"])
+        .args(["--ignored", "--exact", "image_kill::writer", "--nocapture"])
         .env(IMAGE, path)
         .env(SEED, seed.to_string())
         .stderr(Stdio::piped())

@@ -4,7 +4,7 @@
 //! The story: one flipped byte in one page stopped every write to every address for good, as soon as garbage collection chose
 //! the block of that page.
 
-mod image_support;
+use crate::image_support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;

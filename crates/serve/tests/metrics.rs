@@ -3,7 +3,7 @@
 
 #![expect(clippy::float_cmp, reason = "what is told is the number itself")]
 
-mod common;
+use crate::common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

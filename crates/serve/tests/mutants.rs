@@ -1,7 +1,7 @@
 //! Drives with one planted defect each: the exact oracle must catch every one, and must have nothing against the sound
 //! drive. An oracle that passes a liar proves nothing of the devices that it passes.
 
-mod versions;
+use crate::versions;
 
 use std::collections::{BTreeMap, VecDeque};
 

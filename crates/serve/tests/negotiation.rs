@@ -1,6 +1,6 @@
 //! Negotiation, byte by byte as the protocol says.
 
-mod common;
+use crate::common;
 
 use common::client::*;
 use common::{MIB, Served};

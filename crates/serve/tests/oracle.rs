@@ -4,7 +4,7 @@
 //! in any order. What is checked is every byte of every read, all blocks through another connection at the end, and
 //! the engine's own audit.
 
-mod common;
+use crate::common;
 
 use std::collections::HashMap;
 

@@ -1,6 +1,6 @@
 //! A recorded run, replayed through the same design on the same device, does the same flash operations.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -1,6 +1,6 @@
 //! Requests and replies: what each command does, and what the protocol says about illegal ones.
 
-mod common;
+use crate::common;
 
 use common::client::*;
 use common::{DESIGNS, MIB, PAGE, Random, Served, config};

@@ -1,6 +1,6 @@
 //! A database on a device is the database that `SQLite` wrote, in every journal mode and on every backend.
 
-mod common;
+use crate::common;
 
 use common::{churn, count, image, open, require_integrity, rows, set_journal_mode, stats, try_open};
 use rusqlite::{Connection, ErrorCode};

@@ -5,10 +5,10 @@
 //! model: a map to which the transactions up to the stored number were applied. With `synchronous=FULL` that number is at
 //! least the last one acknowledged; with NORMAL some may be missing at the end, but none in the middle.
 //!
-//! A few kills run in every test run; `WEARWELL_KILL_CYCLES=100 cargo test --release -p wearwell-sqlite --test kill -- --nocapture`
+//! A few kills run in every test run; `WEARWELL_KILL_CYCLES=100 cargo test --release -p wearwell-sqlite kill:: -- --nocapture`
 //! runs more of each mode, `WEARWELL_KILL_SEED` chooses others, `WEARWELL_KILL_DESIGN` the design.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -116,7 +116,7 @@ fn child() {
 /// Runs the child and kills it after a while; returns the last number it told.
 fn run_and_kill(arguments: &str, lifetime: Duration) -> u64 {
     let mut child = Command::new(std::env::current_exe().expect("a test knows where it is"))
-        .args(["--exact", "child", "--nocapture", "--test-threads=1"])
+        .args(["--exact", "kill::child", "--nocapture", "--test-threads=1"])
         .env(CHILD, arguments)
         .stdout(Stdio::piped())
         .spawn()

@@ -1,7 +1,7 @@
 //! The shared library, loaded as `SQLite` loads any extension. Alone in its process, since the other tests register the VFS
 //! without loading it.
 
-mod common;
+use crate::common;
 
 use rusqlite::{Connection, OpenFlags};
 

@@ -4,7 +4,7 @@
 //!
 //! The device is one pool of small blocks with one translation page, so that one synchronisation writes every entry.
 
-mod common;
+use crate::common;
 
 use common::{Random, flat_geometry};
 use wearwell::address::{Lpn, Ppn};

@@ -1,6 +1,6 @@
 //! Compression in chunks, case by case: what the integrated design does where a naive one loses space or data.
 
-mod common;
+use crate::common;
 
 use common::{audit, flat_geometry};
 use wearwell::content::dedup::DedupOptions;

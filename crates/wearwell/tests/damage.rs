@@ -5,7 +5,7 @@
 //! Nothing else may ever fail or be wrong, no operation but a read of lost data may fail, and an error names a page that
 //! was hit.
 
-mod common;
+use crate::common;
 
 use common::{
     BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, SECTOR, Scene, World, audit, designs, device,

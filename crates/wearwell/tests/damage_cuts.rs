@@ -6,7 +6,7 @@
 //! then on, after any cut, a page holds its last durable version or a later one, or answers [`Error::Lost`] if one of
 //! these versions was hit.
 
-mod common;
+use crate::common;
 
 use common::{BUFFERS, DesignUnderTest, Patterns, Random, SECTOR, Scene, World};
 use common::{audit, designs, device, full_medium, worlds};

@@ -1,6 +1,6 @@
 //! Delta encoding, case by case: what may become a delta, what a delta must outlive, and what a naive device loses.
 
-mod common;
+use crate::common;
 
 use common::{audit, flat_geometry};
 use wearwell::address::{BlockId, Lpn};

@@ -2,7 +2,7 @@
 //!
 //! Two designs are equal if the logs of their programs and erases are equal, entry for entry, with owners.
 
-mod common;
+use crate::common;
 
 use common::{
     BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, World, audit, designs, designs_of, device,

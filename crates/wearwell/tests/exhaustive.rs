@@ -7,7 +7,7 @@
 //! Copying and auditing the fingerprint store costs thirty times a page-map node, so of the recycling designs two are
 //! explored to six operations without a buffer, all others (and all of them with a buffer) to five.
 
-mod common;
+use crate::common;
 
 use common::{DesignUnderTest, SECTOR, Scene, accepts, audit, designs, flat_geometry, nvram_bytes};
 use wearwell::design::Parts;

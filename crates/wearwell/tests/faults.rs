@@ -1,7 +1,7 @@
 //! Programs and erases fail, blocks wear out: no data is lost, every bad block is counted, and the end of a device's
 //! life is a typed error on a device that still reads.
 
-mod common;
+use crate::common;
 
 use common::{
     BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, Scene, World, affordable_failures, audit, designs,

@@ -1,7 +1,7 @@
 //! Logarithmic Gecko says what a bitmap in RAM would say, at the price that its paper states, and after a power cut it
 //! says what it was told before the last flush.
 
-mod common;
+use crate::common;
 
 #[path = "gecko/rig.rs"]
 mod rig;

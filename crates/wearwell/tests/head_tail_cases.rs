@@ -1,6 +1,6 @@
 //! Head and tail pages (Remap-SSD, section 4.5): recovery by them finds what the OOB of every page would tell.
 
-mod common;
+use crate::common;
 
 use common::drive::{Build, Drive, LOGICAL, PAGE_BYTES, durable};
 use common::flat_geometry;
@@ -187,7 +187,7 @@ fn a_recovery_reads_a_head_per_superblock_and_48_tail_pages_per_full_one() {
     assert!(steps.open_blocks.spare_reads <= 16384 && steps.open_blocks.page_reads == 0);
 }
 
-/// RM-45 as it stands: 36 GiB. `cargo test --release --test head_tail_cases -- --ignored --nocapture`
+/// RM-45 as it stands: 36 GiB. `cargo test --release -p wearwell head_tail_cases:: -- --ignored --nocapture`
 #[test]
 #[ignore = "takes half a gigabyte"]
 fn the_recovery_of_36_gib() {

@@ -2,7 +2,7 @@
 //! nobody reads the spare areas of data (GeckoFTL, SIGMOD 2016, sections 2 and 5.3, Figure 13), and the log of IB-FTL is
 //! read once.
 
-mod common;
+use crate::common;
 
 use common::{Random, flat_geometry};
 use wearwell::Ftl;

@@ -5,7 +5,7 @@
 //! the audit runs after every operation; on the two worlds of several hundred pages, after every operation for the
 //! first thousands of each run, then after every 16th.
 
-mod common;
+use crate::common;
 
 use common::{
     BUFFERS, DesignUnderTest, Mix, Oracle, Random, Scene, World, audit, designs, device, full_medium,

@@ -19,7 +19,7 @@
 //!
 //! Without a write buffer a write is on flash when it is acknowledged, and the tests hold the designs to that.
 
-mod common;
+use crate::common;
 
 use common::{BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, SECTOR, Scene, World, audit, designs};
 use common::{affordable_failures, designs_of, device, full_medium, roomy_device, worlds};

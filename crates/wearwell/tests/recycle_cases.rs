@@ -1,6 +1,6 @@
 //! The edge cases of recycling, one test each, through the engine: what a dead page may become, and when.
 
-mod common;
+use crate::common;
 
 use common::{audit, flat_geometry};
 use wearwell::address::{BlockId, Lpn, Ppn};

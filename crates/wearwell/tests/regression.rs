@@ -1,6 +1,6 @@
 //! One test per bug that was found, named after it.
 
-mod common;
+use crate::common;
 
 use common::{Op, Oracle, Random, World, audit, designs, device, full_medium, worlds};
 use common::{fill_to_the_brim, flat_geometry};

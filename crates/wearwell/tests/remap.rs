@@ -1,7 +1,7 @@
 //! The host's remap primitive equals a plain map: copies and relocations among writes and trims, on every design, with
 //! and without a write buffer, and the cases that a definition has to decide by name.
 
-mod common;
+use crate::common;
 
 use common::{BUFFERS, Oracle, Random, Scene, World, audit, designs, device, full_medium, worlds};
 use wearwell::address::RemapMode::{self, Copy, Relocate};

@@ -4,7 +4,7 @@
 //! Every test says what a naive implementation does, and fails on it. Power is lost at every program, erase and 8-byte
 //! store of NVRAM.
 
-mod common;
+use crate::common;
 
 use std::cell::Cell;
 

@@ -4,7 +4,7 @@
 //! Every test says what a naive implementation does, and fails on it. Unless the case is one of a single reverse map,
 //! a test runs on each that survives in NVRAM or on flash.
 
-mod common;
+use crate::common;
 
 use common::drive::{Build, Drive, PAGE_BYTES, SEGMENT_BYTES, at_every_cut, durable, fill_block_0, segments};
 use common::{Random, audit, flat_geometry};

@@ -5,7 +5,7 @@
 //! a test runs on each that survives in NVRAM or on flash. Power is lost at every program, erase and store of a step by
 //! [`at_every_cut`], and between steps by [`Drive::lose_power`].
 
-mod common;
+use crate::common;
 
 use common::drive::{
     Build, Drive, LOGICAL, PAGE_BYTES, SEGMENT_BYTES, at_every_cut, durable, fill_block_0, segments,

@@ -4,7 +4,7 @@
 //! code with the product but the entry. A reverse map may return more than the model needs, never less, and nothing
 //! that was not recorded.
 
-mod common;
+use crate::common;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
 //! Wear leveling does what it says, and garbage collection never deadlocks however little space it has.
 
-mod common;
+use crate::common;
 
 use common::{
     BUFFERS, Oracle, Random, designs, device, fill_to_the_brim, flat_geometry, full_medium, worlds,

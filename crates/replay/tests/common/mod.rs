@@ -1,5 +1,4 @@
 //! Runs in one line, for the tests of the driver.
-#![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::ops::ControlFlow;
 

@@ -5,7 +5,7 @@
 //! full last: under skew this rule is worth about a percent of write amplification. Program and model see the same writes;
 //! what is left to the tolerance are the blocks with which they begin.
 
-use crate::load::{Drive, Random, geometry};
+use super::load::{Drive, Random, geometry};
 use wearwell::design::page_map;
 use wearwell::gc::{GcOptions, VictimPolicy};
 

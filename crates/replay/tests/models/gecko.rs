@@ -12,8 +12,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::collection::{Cleaning, Event, PageMap};
-use crate::load::{Drive, PAGE_BYTES, Random, geometry};
+use super::collection::{Cleaning, Event, PageMap};
+use super::load::{Drive, PAGE_BYTES, Random, geometry};
 use wearwell::design::{GeckoFtlOptions, geckoftl};
 use wearwell::gc::GcOptions;
 use wearwell::timing::Cause;

@@ -8,7 +8,7 @@
 //! Two forms: the pages of a given series of sizes, which must be equal to the digit, and the mean over all series, from
 //! the stationary distribution of how full the page is.
 
-use crate::load::{Drive, PAGE_BYTES, Random, geometry};
+use super::load::{Drive, PAGE_BYTES, Random, geometry};
 use wearwell::content::{Descriptor, Fingerprint};
 use wearwell::design::{DeltaDesign, delta};
 use wearwell::gc::GcOptions;

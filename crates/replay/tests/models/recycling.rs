@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::load::{Drive, Random, geometry};
+use super::load::{Drive, Random, geometry};
 use wearwell::content::recycle::{RecycleOptions, StorePolicy};
 use wearwell::design::{RecycleDesign, page_map, recyclable};
 use wearwell::gc::GcOptions;

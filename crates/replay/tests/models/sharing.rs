@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 
-use crate::load::{Drive, PAGE_BYTES, Random, geometry};
+use super::load::{Drive, PAGE_BYTES, Random, geometry};
 use wearwell::address::RemapMode;
 use wearwell::content::dedup::DedupOptions;
 use wearwell::design::{SharingDesign, remap};

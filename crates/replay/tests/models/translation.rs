@@ -11,8 +11,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::collection::{Cleaning, Event, PageMap};
-use crate::load::{Drive, Random, geometry};
+use super::collection::{Cleaning, Event, PageMap};
+use super::load::{Drive, Random, geometry};
 use wearwell::design::{GeckoFtlOptions, geckoftl};
 use wearwell::gc::GcOptions;
 use wearwell::nand::Geometry;

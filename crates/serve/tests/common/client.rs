@@ -27,7 +27,6 @@ pub const ERR_TOO_BIG: u32 = (1 << 31) + 9;
 
 pub const READ: u16 = 0;
 pub const WRITE: u16 = 1;
-pub const DISC: u16 = 2;
 pub const FLUSH: u16 = 3;
 pub const TRIM: u16 = 4;
 pub const CACHE: u16 = 5;

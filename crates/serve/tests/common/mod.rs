@@ -1,7 +1,5 @@
 //! A server in this process, and an NBD client of our own: raw bytes, nothing shared with the server's code.
 
-#![allow(dead_code, reason = "every test file uses a part of it")]
-
 pub mod client;
 
 use std::path::PathBuf;

@@ -1,9 +1,6 @@
 //! What the tests of images share: specifications of small devices, files in memory with a host's page cache that may be
 //! lost, and the exact oracle of versions.
 
-// Each test file compiles this module for itself and uses a part of it.
-#![allow(dead_code)]
-
 use std::collections::BTreeMap;
 use std::io;
 
@@ -15,10 +12,8 @@ use wearwell::{Device, Result};
 use wearwell_replay::config::Config;
 use wearwell_serve::image::{Backing, Durability, ImageFile, OpenOptions, Specification};
 
-#[path = "../versions/mod.rs"]
-pub mod versions;
-
-pub use versions::{NOTHING, SHARED, Value, page_of};
+use crate::versions;
+pub use crate::versions::{NOTHING, SHARED, Value, page_of};
 
 /// The designs that an image serves.
 pub const DESIGNS: [&str; 5] = ["page-map", "recyclable", "remap", "delta", "integrated"];

@@ -6,9 +6,6 @@
 //! connection. After a cut a block must hold one of its versions, whole; that one is then the only one. Never are two
 //! requests in flight on one block, so its versions have an order.
 
-// Each test file compiles this module for itself and uses a part of it.
-#![allow(dead_code)]
-
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 

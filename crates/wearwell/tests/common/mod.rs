@@ -4,9 +4,6 @@
 //! A new design joins all tests by one line in [`designs`]. Every run is a function of its seed; a failure prints the
 //! design, the world, the seed and the number of the operation, which is all that a replay needs.
 
-// Each test file compiles this module for itself and uses a part of it.
-#![allow(dead_code, unused_imports)]
-
 mod designs;
 pub mod drive;
 mod operations;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::rig::{Rig, geometry, options_of, pages_on_flash, scan};
+use super::rig::{Rig, geometry, options_of, pages_on_flash, scan};
 use wearwell::Error;
 use wearwell::address::{BlockId, Ppn};
 use wearwell::nand::{Geometry, Nand, Retain, SimNand};

@@ -1,0 +1,33 @@
+//! Tests of the command line, in one program: the engine is compiled and optimised for all of them once. Each file is
+//! a module; `cargo test -p wearwell-cli FILE::` runs one.
+
+mod cli;
+#[path = "../../serve/tests/common/client.rs"]
+#[allow(dead_code, reason = "a part of the client is used")]
+mod client;
+mod inputs;
+mod licences;
+mod live_kill;
+mod profile;
+mod readme;
+mod schema;
+mod serve;
+mod serve_image;
+#[path = "../../serve/tests/versions/mod.rs"]
+#[allow(dead_code, reason = "a part of the oracle is used")]
+mod versions;
+
+/// A file that is not named above would not be compiled, and its tests would not run.
+#[test]
+fn every_file_of_tests_is_part_of_the_program() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let program = include_str!("main.rs");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let Some(module) = name.strip_suffix(".rs").filter(|&module| module != "main") else { continue };
+        assert!(
+            program.lines().any(|line| line == format!("mod {module};")),
+            "{name} is not in tests/main.rs"
+        );
+    }
+}

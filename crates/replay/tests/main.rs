@@ -1,0 +1,42 @@
+//! Tests of the replay driver, in one program: the engine is compiled and optimised for all of them once. Each file is
+//! a module; `cargo test -p wearwell-replay FILE::` runs one.
+
+mod closed_forms;
+mod common;
+mod config;
+mod defaults;
+mod delta;
+mod docs;
+mod hosts;
+mod life;
+mod lifetime;
+mod log_scans;
+mod models;
+mod precondition;
+mod profile;
+mod real_traces;
+mod replay;
+mod reproduce;
+mod theory;
+mod trace_counts;
+mod trace_fixtures;
+mod trace_formats;
+mod trace_native;
+mod trace_robust;
+mod trace_samples;
+mod workload;
+
+/// A file that is not named above would not be compiled, and its tests would not run.
+#[test]
+fn every_file_of_tests_is_part_of_the_program() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let program = include_str!("main.rs");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let Some(module) = name.strip_suffix(".rs").filter(|&module| module != "main") else { continue };
+        assert!(
+            program.lines().any(|line| line == format!("mod {module};")),
+            "{name} is not in tests/main.rs"
+        );
+    }
+}

@@ -1,0 +1,36 @@
+//! Tests of the live device, in one program: the engine is compiled and optimised for all of them once. Each file is
+//! a module; `cargo test -p wearwell-serve FILE::` runs one.
+
+mod clients;
+mod common;
+mod control;
+mod hostile;
+mod image;
+mod image_damage;
+mod image_format;
+mod image_host;
+mod image_kill;
+mod image_lost;
+mod image_support;
+mod metrics;
+mod mutants;
+mod negotiation;
+mod oracle;
+mod record;
+mod transmission;
+mod versions;
+
+/// A file that is not named above would not be compiled, and its tests would not run.
+#[test]
+fn every_file_of_tests_is_part_of_the_program() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let program = include_str!("main.rs");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let Some(module) = name.strip_suffix(".rs").filter(|&module| module != "main") else { continue };
+        assert!(
+            program.lines().any(|line| line == format!("mod {module};")),
+            "{name} is not in tests/main.rs"
+        );
+    }
+}

@@ -1,0 +1,47 @@
+//! Tests of the core, in one program: the engine is compiled and optimised for all of them once. Each file is
+//! a module; `cargo test -p wearwell FILE::` runs one.
+
+mod backward_cases;
+mod chunk_cases;
+mod common;
+mod damage;
+mod damage_cuts;
+mod delta_cases;
+mod equivalence;
+mod exhaustive;
+mod faults;
+mod gecko;
+mod golden;
+mod head_tail_cases;
+mod lifetime;
+mod metadata_recovery;
+mod nand_contract;
+mod oracle;
+mod power_cut;
+mod recycle_cases;
+mod recycle_parts;
+mod regression;
+mod remap;
+mod remap_atomic_cases;
+mod remap_cases;
+mod remap_recovery_cases;
+mod reverse_map;
+mod theory;
+mod timing;
+mod validity_stores;
+mod wear;
+
+/// A file that is not named above would not be compiled, and its tests would not run.
+#[test]
+fn every_file_of_tests_is_part_of_the_program() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let program = include_str!("main.rs");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let Some(module) = name.strip_suffix(".rs").filter(|&module| module != "main") else { continue };
+        assert!(
+            program.lines().any(|line| line == format!("mod {module};")),
+            "{name} is not in tests/main.rs"
+        );
+    }
+}

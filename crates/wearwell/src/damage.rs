@@ -89,7 +89,7 @@ impl<N: Nand> Ftl<N> {
             let of_delta = self.delta.as_ref().and_then(|stage| stage.page_of(lpn));
             let culprit = match &self.chunks {
                 Some(stage) if !is_page(unit, self.store.geometry().pages()) => {
-                    stage.pages_of(unit).iter().copied().find(lost)
+                    stage.pages_of(unit).iter().copied().find(lost).or(of_delta.filter(lost))
                 }
                 _ => Some(Ppn(unit.0)).filter(lost).or(of_delta.filter(lost)),
             };

@@ -87,7 +87,9 @@ impl<N: Nand> Ftl<N> {
             ));
         }
         let recycle = parts.content.recycle.as_ref();
-        let recycle = recycle.map(|design| RecycleStage::new(&store, logical_pages, design)).transpose()?;
+        let is_alone = parts.content.recycles_alone();
+        let recycle =
+            recycle.map(|design| RecycleStage::new(&store, logical_pages, design, is_alone)).transpose()?;
         let sharing = parts.content.sharing;
         let sharing = sharing.map(|design| Sharing::new(&store, logical_pages, design)).transpose()?;
         let delta = parts.content.delta.map(|design| {
@@ -420,12 +422,40 @@ impl<N: Nand> Ftl<N> {
             self.unstage(lpn);
             return Ok(());
         }
-        if let Some(dead) = self.find_dead(fingerprint, &content)? {
-            return self.recycle_page(lpn, dead);
+        if let Some(dead) = self.find_dead(fingerprint, &content)?
+            && self.recycle_page(lpn, dead)?
+        {
+            return Ok(());
         }
         if self.delta.is_some() {
-            return self.write_delta_or_page(lpn, pool, content, fingerprint);
+            return self.write_delta_or_other(lpn, pool, content, fingerprint);
         }
+        self.write_packed_or_page(lpn, pool, content, fingerprint)
+    }
+
+    fn write_delta_or_other(
+        &mut self,
+        lpn: Lpn,
+        pool: u32,
+        content: Content<'_>,
+        fingerprint: Fingerprint,
+    ) -> Result<()> {
+        if self.store_delta(lpn, &content, fingerprint)? {
+            self.unstage(lpn);
+        } else {
+            self.write_packed_or_page(lpn, pool, content, fingerprint)?;
+        }
+        self.scan_for_cold()
+    }
+
+    #[inline(always)]
+    fn write_packed_or_page(
+        &mut self,
+        lpn: Lpn,
+        pool: u32,
+        content: Content<'_>,
+        fingerprint: Fingerprint,
+    ) -> Result<()> {
         if self.chunks.as_ref().is_some_and(|stage| stage.is_on) {
             // No page is programmed now. A turn taken by each page that gathers, and one by each page of a chunk that saves
             // nothing, would leave half of the pools without host pages wherever the pools are a multiple of eight.
@@ -437,19 +467,6 @@ impl<N: Nand> Ftl<N> {
             self.unstage(lpn);
         }
         self.write_page(lpn, pool, content, fingerprint)
-    }
-
-    fn write_delta_or_page(
-        &mut self,
-        lpn: Lpn,
-        pool: u32,
-        content: Content<'_>,
-        fingerprint: Fingerprint,
-    ) -> Result<()> {
-        if !self.store_delta(lpn, &content, fingerprint)? {
-            self.write_page(lpn, pool, content, fingerprint)?;
-        }
-        self.scan_for_cold()
     }
 
     /// Identity of a page to be written. Only designs that look it up pay for the hash.
@@ -568,7 +585,9 @@ impl<N: Nand> Ftl<N> {
         if self.delta.is_some() {
             self.read_delta(lpn, into, Cause::Host)?;
         }
-        if let Some(stage) = &mut self.recycle {
+        if let Some(stage) = &mut self.recycle
+            && is_page(unit, self.store.geometry().pages())
+        {
             stage.part.read(Ppn(unit.0));
         }
         Ok(true)
@@ -867,6 +886,9 @@ impl<N: Nand> Ftl<N> {
         if self.is_pending(source) || self.is_pending(target) {
             self.commit_chunk()?;
         }
+        if self.delta.is_some() && !self.merge_source(source)? {
+            return self.remap_by_writing(target, source, mode);
+        }
         if self.sharing.is_some() {
             self.make_room_for_metadata()?;
             if let Some(unit) = self.mapping.lookup(&mut self.store, source)?
@@ -916,6 +938,11 @@ fn require_what_nvram_map_needs(parts: &Parts, spare_bytes: u32) -> Result<()> {
         None
     } else if parts.mapping != MappingPart::Flat {
         Some("a map in NVRAM is a flat map: choose the flat mapping")
+    } else if content.delta.is_some() && (content.sharing.is_some() || content.recycle.is_some()) {
+        Some(
+            "a map in NVRAM does not say which of two writes of one logical page was newer, a delta or a bind of its former \
+             base: keep RAM on a battery where deltas meet recycling or sharing",
+        )
     } else if content.delta.is_some_and(|delta| delta.open_pages > 1) {
         Some("without a battery one page of deltas is filled at a time: set delta.open_pages to 1")
     } else if content.chunks.is_some() && spare_bytes < DIRECTORY_BYTES as u32 {

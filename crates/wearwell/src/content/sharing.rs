@@ -262,9 +262,10 @@ impl Sharing {
     }
 }
 
-/// Which meanings of an entry are still true. Only flat maps are asked: a look-up must not touch the flash.
+/// Which meanings of an entry are still true. Only flat maps are asked: a look-up must not touch the flash. Beside a map on
+/// flash there is the ideal reverse map, which holds current binds and nothing else.
 fn judge(mapping: &AnyMapping, bound: &PageSet, oldest_evidence: u64, entry: &Entry) -> Need {
-    let AnyMapping::Flat(map) = mapping else { unreachable!("sharing runs on a flat map") };
+    let AnyMapping::Flat(map) = mapping else { return Need { bind: true, tombstone: false } };
     let bind = entry.place.is_some_and(|place| {
         bound.contains(Ppn(entry.lpn.0)) && map.get(entry.lpn) == Some(Unit::from(place))
     });
@@ -324,6 +325,8 @@ impl<N: Nand> Ftl<N> {
         let Self { sharing, mapping, store, .. } = self;
         let Some(sharing) = sharing.as_mut().filter(|sharing| sharing.binds()) else { return Ok(false) };
         if source.is_none() && mapping.in_ram(lpn) == Some(unit) {
+            // The whole content is that of the page: a difference to it that was current is not any more.
+            self.drop_delta(lpn);
             return Ok(true);
         }
         if !sharing.refs.has_room(unit) {
@@ -337,7 +340,10 @@ impl<N: Nand> Ftl<N> {
         let sequence = store.next_sequence();
         let entry = Entry { lpn, place: Some(Ppn(unit.0)), source, sequence };
         sharing.record(mapping, store, entry)?;
-        sharing.refs.up(unit);
+        // A dead page has its first referrer now.
+        if !self.revive_for_bind(unit) {
+            self.sharing.as_mut().expect("sharing binds").refs.up(unit);
+        }
         let old = self.change_map(lpn, Some(unit))?;
         self.release(lpn, old);
         self.sharing.as_mut().expect("sharing binds").mark_bound(lpn);

@@ -65,23 +65,33 @@ pub struct ContentParts {
 }
 
 impl ContentParts {
+    /// Whether recycling, if it is there, is the only mechanism that looks at content.
+    pub(crate) fn recycles_alone(&self) -> bool {
+        self.sharing.is_none() && self.delta.is_none() && self.chunks.is_none()
+    }
+
     /// Whether the parts go together.
     pub(crate) fn checked(&self, mapping: MappingPart) -> Result<()> {
-        if self.sharing.is_some() && mapping != MappingPart::Flat {
-            return Err(Error::Options("sharing needs the whole map in RAM: choose the flat mapping".into()));
-        }
-        let stages =
-            [self.recycle.is_some(), self.sharing.is_some() || self.chunks.is_some(), self.delta.is_some()];
-        if stages.into_iter().filter(|&stage| stage).count() > 1 {
+        let binds_nothing = self.sharing.is_some_and(|sharing| sharing.reverse_map == ReverseMapPart::OobOnly);
+        if self.recycle.is_some() && binds_nothing {
             return Err(Error::Options(
-                "recycling, delta encoding, and sharing or compression cannot be combined yet: choose one"
+                "a recycled page belongs to another logical page than its spare area says, which a design that shares \
+                 pages keeps in its reverse map: choose one, or leave sharing out"
                     .into(),
             ));
         }
-        let binds_members = self.sharing.is_none_or(|sharing| sharing.reverse_map == ReverseMapPart::Ideal);
-        if self.chunks.is_some() && (mapping != MappingPart::Flat || !binds_members) {
+        let is_ideal = self.sharing.is_none_or(|sharing| sharing.reverse_map == ReverseMapPart::Ideal);
+        if !is_ideal && mapping != MappingPart::Flat {
             return Err(Error::Options(
-                "compression needs the whole map in RAM, and sharing beside it the ideal reverse map".into(),
+                "a reverse map asks the map which of its entries are current, and one on flash cannot answer at once: choose \
+                 the flat map or the ideal reverse map"
+                    .into(),
+            ));
+        }
+        if !is_ideal && self.chunks.is_some() {
+            return Err(Error::Options(
+                "entries of a reverse map name pages, not members of chunks: choose the ideal one beside compression"
+                    .into(),
             ));
         }
         Ok(())
@@ -165,6 +175,7 @@ impl Parts {
                 "content mechanisms need page validity in RAM and a map that knows old places at once; choose the flat map or dftl's".into(),
             ));
         }
+        self.check_survival()?;
         let needs_cache = on_flash || matches!(self.persistence, Persistence::BackwardScan { .. });
         if needs_cache && !matches!(self.mapping, MappingPart::Cached(_)) {
             return Err(Error::Options(
@@ -194,6 +205,25 @@ impl Parts {
             ));
         }
         Ok(())
+    }
+
+    /// What content mechanisms keep in RAM must be rebuilt, or survive.
+    fn check_survival(&self) -> Result<()> {
+        let ContentParts { recycle, sharing, delta, chunks } = &self.content;
+        let mechanisms = [recycle.is_some(), sharing.is_some(), delta.is_some(), chunks.is_some()];
+        let is_rebuilt = match self.persistence {
+            Persistence::BatteryRam | Persistence::NvramMap => true,
+            Persistence::OobScan | Persistence::NvramEntries => mechanisms == [false, sharing.is_some(), false, false],
+            Persistence::BatteryFlush => mechanisms == [false, false, delta.is_some(), false],
+            Persistence::BackwardScan { .. } => self.content == ContentParts::default(),
+        };
+        if is_rebuilt {
+            return Ok(());
+        }
+        Err(Error::Options(
+            "nothing on flash tells what these content mechanisms hold in RAM: keep RAM on a battery, or the map in NVRAM"
+                .into(),
+        ))
     }
 
     /// Only a recovery that reads all translation pages replays a journal over them.

@@ -310,18 +310,17 @@ impl<N: Nand> Ftl<N> {
         }
         let geometry = store.geometry().clone();
         let now = store.sequence();
+        // What a valid page wastes, and what a dead one is worth less if its content may come back.
         let dirtiness = |block: BlockId| {
             let first = geometry.first_page(block);
             let pages = (first.0..first.0 + geometry.block_pages()).map(Ppn);
-            if let Some(stage) = delta {
-                let dead = |ppn: Ppn| if validity.is_valid(ppn) { stage.dead_share(ppn) } else { 1.0 };
-                return pages.map(dead).sum();
-            }
-            let dead = pages.filter(|&ppn| !validity.is_valid(ppn));
-            match recycle {
-                Some(stage) => stage.part.weight(dead),
-                None => dead.count() as f64,
-            }
+            let weight = |ppn: Ppn| match (validity.is_valid(ppn), recycle, delta) {
+                (true, _, Some(stage)) => stage.dead_share(ppn),
+                (true, _, None) => 0.0,
+                (false, Some(stage), _) => 1.0 - stage.part.probability(ppn),
+                (false, None, _) => 1.0,
+            };
+            pages.map(weight).sum()
         };
         Ok(collector.chooser.choose(store.blocks_mut(), pool, now, dirtiness))
     }
@@ -496,12 +495,10 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     pub(crate) fn referrer(&self, ppn: Ppn) -> Lpn {
         let spare_owner = self.store.owner(ppn);
-        if let Some(stage) = &self.recycle {
-            return stage.part.owner(ppn, spare_owner);
-        }
-        match &self.sharing {
-            Some(sharing) => sharing.representative(ppn, spare_owner),
-            None => spare_owner,
+        match (&self.sharing, &self.recycle) {
+            (Some(sharing), _) => sharing.representative(ppn, spare_owner),
+            (None, Some(stage)) => stage.part.owner(ppn, spare_owner),
+            (None, None) => spare_owner,
         }
     }
 

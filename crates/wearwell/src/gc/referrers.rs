@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::ftl::Ftl;
 use crate::mapping::Mapping;
 use crate::nand::{Nand, PageKind};
-use crate::reverse_map::Entry;
+use crate::reverse_map::{Entry, Need};
 use crate::store::Stream;
 use crate::timing::Cause;
 
@@ -71,7 +71,10 @@ impl<N: Nand> Ftl<N> {
         let is_recordable = sharing.recordable;
         let outcome = entries.iter().try_for_each(|&entry| {
             let Some(place) = entry.place else { return self.bury_anew(entry, pool, is_recordable) };
-            let at = batch.from.binary_search(&place).expect("a bound page is valid");
+            // A base that was merged on the way has left its entry, but for what the entry buries.
+            let Ok(at) = batch.from.binary_search(&place) else {
+                return self.bury_rest(entry, pool, is_recordable);
+            };
             // Pages that were not copied, because power was lost, keep their entries.
             let Some(&to) = batch.to.get(at) else { return Ok(()) };
             self.rebind(entry, to, batch.owners[at], is_recordable)
@@ -99,8 +102,13 @@ impl<N: Nand> Ftl<N> {
             }
             self.store_once_more(entry.lpn, to)?;
         }
+        self.bury_rest(entry, pool, is_recordable)
+    }
+
+    /// The place that `entry` binds is nobody's business any more; the page that it took its content from may be.
+    fn bury_rest(&mut self, entry: Entry, pool: u32, is_recordable: bool) -> Result<()> {
         let need = self.sharing.as_ref().map(|sharing| sharing.need(&self.mapping, &entry));
-        match need.and_then(|need| need.rest_of(entry)) {
+        match need.and_then(|need| Need { bind: false, ..need }.rest_of(entry)) {
             Some(tombstone) => self.bury_anew(tombstone, pool, is_recordable),
             None => Ok(()),
         }

@@ -44,7 +44,9 @@ impl<N: Nand> Ftl<N> {
         if let Some(stage) = &mut self.delta {
             stage.forget(&self.store);
             let AnyMapping::Flat(flat) = &self.mapping else { unreachable!("a mirrored map is flat") };
-            let place = |lpn: Lpn| Some((lpn, Ppn(flat.get(lpn)?.0)));
+            let pages = self.store.geometry().pages();
+            let page = |lpn: Lpn| flat.get(lpn).filter(|&unit| is_page(unit, pages));
+            let place = |lpn: Lpn| Some((lpn, Ppn(page(lpn)?.0)));
             let places = (0..self.logical_pages).map(Lpn).filter_map(place).collect();
             self.rebuild_deltas(scanned.deltas, &places)?;
         }
@@ -148,14 +150,19 @@ impl<N: Nand> Ftl<N> {
             Some(stage) if !is_page(unit, self.store.geometry().pages()) => stage.writer(unit),
             _ => self.store.owner(Ppn(unit.0)),
         };
+        // Where pages are shared, the reverse map knows of revived ones, too.
         if let Some(stage) = &mut self.recycle
+            && self.sharing.is_none()
             && writer != lpn
         {
             stage.part.adopt_owner(Ppn(unit.0), lpn);
         }
         let can_share = match &mut self.sharing {
             Some(sharing) => sharing.adopt(&self.mapping, &mut self.store, lpn, unit, writer, is_first)?,
-            None => is_first && (writer == lpn || self.recycle.is_some()),
+            None => {
+                let is_page = is_page(unit, self.store.geometry().pages());
+                is_first && (writer == lpn || (self.recycle.is_some() && is_page))
+            }
         };
         if can_share {
             return Ok(());

@@ -141,6 +141,38 @@ fn unpowered(parts: Parts) -> Parts {
     parts.without_battery().expect("its map is flat")
 }
 
+/// Content mechanisms of which a mixture has some: name and what adds it to the parts.
+type Mechanism = (&'static str, fn(&mut Parts));
+const MECHANISMS: [Mechanism; 4] = [
+    ("recycle", |parts| {
+        parts.content.recycle = recycling(RC_GC, FAST_LOADING, Some(6), true).content.recycle;
+    }),
+    ("share", |parts| {
+        parts.content.sharing =
+            remapping(ReverseMapPart::Ideal, RefsPart::Sparse, Some(40)).content.sharing;
+    }),
+    ("delta", |parts| parts.content.delta = delta_encoding(1, None).content.delta),
+    ("compress", |parts| parts.content.chunks = integrated(GcOptions::default(), None, true).content.chunks),
+];
+
+/// Two content mechanisms or more, on each kind of map, with RAM on a battery; without one, where that is possible.
+fn mixtures() -> Vec<(&'static str, Parts)> {
+    let mut mixtures = Vec::new();
+    for chosen in (0..16_u32).filter(|chosen| chosen.count_ones() > 1) {
+        let names = MECHANISMS.iter().enumerate().filter(|(k, _)| chosen >> k & 1 == 1);
+        let mut parts = Parts { persistence: Persistence::BatteryRam, ..page_map(GcOptions::default()) };
+        let name: Vec<&str> = names.map(|(_, (name, add))| (add(&mut parts), *name).1).collect();
+        let named = |map: &str| -> &'static str { format!("mixture {map} {}", name.join("+")).leak() };
+        mixtures.push((named("flat"), parts.clone()));
+        mixtures.push((named("cached"), on_flash(6, parts.clone())));
+        let has_binds = parts.content.recycle.is_some() || parts.content.sharing.is_some();
+        if parts.content.delta.is_none() || !has_binds {
+            mixtures.push((named("nvram"), unpowered(parts)));
+        }
+    }
+    mixtures
+}
+
 /// While a design is being made: `WEARWELL_DESIGN=delta cargo test` runs the designs whose name begins so, and no other.
 pub fn family() -> Option<String> {
     std::env::var("WEARWELL_DESIGN").ok()
@@ -226,6 +258,7 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("nvram page-map dual-pool", unpowered(page_map(leveled_by(BY_POOLS_AND_ORDER)))),
     ]
     .into_iter()
+    .chain(mixtures())
     .map(|(name, parts)| DesignUnderTest { name, parts })
     .filter(|design| family().is_none_or(|family| design.name.starts_with(&family)))
     .collect()

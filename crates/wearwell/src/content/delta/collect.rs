@@ -32,9 +32,11 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         for &ppn in pages.iter() {
-            let lpn = self.store.owner(ppn);
-            if self.delta.as_ref().is_some_and(|stage| stage.wants_merge(lpn)) {
-                self.rewrite_merged(lpn, ppn, stream, pool, None, cause)?;
+            // A page that others share stays where it is needed, and is copied.
+            let lpn = self.referrer(ppn);
+            let is_shared = self.sharing.as_ref().is_some_and(|sharing| sharing.refs.extra(ppn.into()) > 0);
+            if !is_shared && self.delta.as_ref().is_some_and(|stage| stage.wants_merge(lpn)) {
+                self.rewrite_merged(lpn, ppn.into(), stream, pool, None, cause)?;
                 self.delta.as_mut().expect("asked above").statistics.gc_merges += 1;
             }
         }

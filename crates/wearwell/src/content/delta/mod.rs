@@ -30,13 +30,13 @@ use std::collections::VecDeque;
 use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
-use crate::address::{Lpn, Ppn};
+use crate::address::{Lpn, Ppn, Unit, is_page};
 use crate::content::{Content, Descriptor, Fingerprint, apply_delta, delta_of};
 use crate::design::{MappingPart, Persistence};
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::mapping::Mapping;
-use crate::nand::{Nand, Oob};
+use crate::nand::Nand;
 use crate::store::{Store, Stream};
 use crate::timing::Cause;
 use heat::{Access, Heat, HeatTable};
@@ -427,7 +427,11 @@ impl<N: Nand> Ftl<N> {
             stage.statistics.bypassed += 1;
             return Ok(false);
         }
-        let Some(delta) = self.encode(lpn, Ppn(base.0), content, fingerprint)? else {
+        // Where the map is in NVRAM, a delta names its base by the generation of the page, which a member of a chunk has not.
+        if self.tag_bytes() > 0 && !is_page(base, self.store.geometry().pages()) {
+            return Ok(false);
+        }
+        let Some(delta) = self.encode(lpn, base, content, fingerprint)? else {
             self.delta.as_mut().expect("asked above").statistics.incompressible += 1;
             return Ok(false);
         };
@@ -447,7 +451,7 @@ impl<N: Nand> Ftl<N> {
     fn encode(
         &mut self,
         lpn: Lpn,
-        base: Ppn,
+        base: Unit,
         content: &Content<'_>,
         fingerprint: Fingerprint,
     ) -> Result<Option<StagedDelta>> {
@@ -464,9 +468,9 @@ impl<N: Nand> Ftl<N> {
             }
             Content::Bytes(new) => {
                 let mut old = vec![0; new.len()];
-                let Some(oob) = self.read_base(base, &mut old)? else { return Ok(None) };
+                let Some(generation) = self.read_base(base, &mut old)? else { return Ok(None) };
                 let mut delta = delta_of(new, &old);
-                delta.extend(&tag_of(oob.generation)[..self.tag_bytes()]);
+                delta.extend(&tag_of(generation)[..self.tag_bytes()]);
                 (delta.len(), delta)
             }
         };
@@ -479,9 +483,14 @@ impl<N: Nand> Ftl<N> {
         }))
     }
 
-    /// Reads the page that a delta is to be made for; `None` if it is lost.
-    fn read_base(&mut self, base: Ppn, into: &mut [u8]) -> Result<Option<Oob>> {
-        match self.store.read(base, into, Cause::Content) {
+    /// Reads what a delta is to be made for: the generation of the page, 0 for a member of a chunk; `None` if it is lost.
+    fn read_base(&mut self, base: Unit, into: &mut [u8]) -> Result<Option<u64>> {
+        let read = if is_page(base, self.store.geometry().pages()) {
+            self.store.read(Ppn(base.0), into, Cause::Content).map(|oob| oob.generation)
+        } else {
+            self.read_member(base, into, Cause::Content).map(|()| 0)
+        };
+        match read {
             Err(error) if error.is_media_error() => Ok(None),
             read => read.map(Some),
         }
@@ -631,6 +640,15 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
+    /// A remap gives away the content of `source`, so that must be in one piece. `false` if there is no room to make it so.
+    pub(crate) fn merge_source(&mut self, source: Lpn) -> Result<bool> {
+        let has_delta = |ftl: &Self| ftl.delta.as_ref().is_some_and(|stage| stage.places.contains_key(&source));
+        if has_delta(self) {
+            self.merge(source, None)?;
+        }
+        Ok(!has_delta(self))
+    }
+
     /// Writes `lpn` as a page of its own; `was_read` is its content if the host has just read both halves. On a full
     /// device it stays as it is: the request that led here was served.
     fn merge(&mut self, lpn: Lpn, was_read: Option<&[u8]>) -> Result<()> {
@@ -643,7 +661,7 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         let base = self.mapping.lookup(&mut self.store, lpn)?.expect("a page in delta form has a base");
-        self.rewrite_merged(lpn, Ppn(base.0), Stream::Host, pool, was_read, Cause::Content)?;
+        self.rewrite_merged(lpn, base, Stream::Host, pool, was_read, Cause::Content)?;
         let statistics = &mut self.delta.as_mut().expect("asked above").statistics;
         match was_read {
             Some(_) => statistics.read_hot_merges += 1,
@@ -657,7 +675,7 @@ impl<N: Nand> Ftl<N> {
     fn rewrite_merged(
         &mut self,
         lpn: Lpn,
-        base: Ppn,
+        base: Unit,
         stream: Stream,
         pool: u32,
         was_read: Option<&[u8]>,
@@ -674,9 +692,10 @@ impl<N: Nand> Ftl<N> {
             }
             _ => self.read_both(lpn, base, &mut page, cause),
         };
+        let is_lost = matches!(&read, Err(error) if error.is_media_error());
         let ppn = match read {
             // Without one half of it the logical page is lost.
-            Err(error) if error.is_media_error() => {
+            Err(_) if is_lost => {
                 self.store.append_lost(stream, pool, lpn.0, &[], fingerprint, cause)?
             }
             read => {
@@ -689,13 +708,16 @@ impl<N: Nand> Ftl<N> {
         // A delta of the new base must not meet the old one.
         self.mapping.store_moves(&mut self.store)?;
         self.validity.set(ppn);
-        self.release(lpn, Some(base.into()));
+        self.release(lpn, Some(base));
+        if !is_lost {
+            self.learn_content(fingerprint, ppn.into());
+        }
         Ok(())
     }
 
     /// Reads the base of `lpn` and completes it with the delta.
-    fn read_both(&mut self, lpn: Lpn, base: Ppn, page: &mut [u8], cause: Cause) -> Result<()> {
-        self.store.read(base, page, cause)?;
+    fn read_both(&mut self, lpn: Lpn, base: Unit, page: &mut [u8], cause: Cause) -> Result<()> {
+        self.read_unit(base, page, cause)?;
         self.read_delta(lpn, page, cause)
     }
 

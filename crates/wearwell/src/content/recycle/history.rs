@@ -6,7 +6,8 @@
 //! to the valid page. Nobody keeps a head per logical page (3.5 bytes per page, and a cache miss of its own for every page
 //! that dies): who writes, moves or erases a page has the list in hand already. The price: a copied page that has dead ones is
 //! named anew by the newest of them, and who comes with a logical page only has to ask the map for its valid page. A logical
-//! page that was trimmed has none; the heads of such lists lie in a hash map.
+//! page that was trimmed has none; the heads of such lists lie in a hash map. Where other mechanisms give logical pages their
+//! content, a valid page may have several or none of its own ([`Heads::InMap`]): then the heads of all lists lie there.
 //!
 //! Positions count dead pages only, as the paper's version formula does.
 //!
@@ -39,14 +40,24 @@ const END: u32 = u32::MAX;
 /// Physical pages that the links can name: one value of 32 bits is kept back.
 pub(super) const MAX_PAGES: u64 = END as u64;
 
+/// Where the list of a logical page begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Heads {
+    /// At its valid page, which is nobody else's.
+    AtValidPages,
+    /// In a hash map. The price: 10 to 20 bytes per list, and a probe for every page that dies.
+    InMap,
+}
+
 /// Dead pages of every logical page, newest first.
 #[derive(Clone, Debug)]
 pub(super) struct History {
+    heads: Heads,
     /// A valid page: the newest dead one of its logical page. A dead page: the next newer one, or its slot if it has one.
     links: Table<u32>,
     /// The next older page, of dead pages that have one.
     older: SparseTable<Ppn>,
-    /// The newest dead page of logical pages that have no valid one.
+    /// The newest dead page of logical pages whose list does not begin at a valid one.
     orphaned: HashMap<Lpn, Ppn, FxBuildHasher>,
     /// Pages that are in a list.
     dead: PageSet,
@@ -60,8 +71,9 @@ pub(super) struct History {
 impl History {
     /// Empty lists. Memory: 4 bytes and 3 bits per physical page, 4 bytes per slot, 10 to 20 per listed page beyond the
     /// first of its list, and per logical page whose list has no valid page.
-    pub(super) fn new(physical_pages: usize, logical_pages: u32) -> Self {
+    pub(super) fn new(heads: Heads, physical_pages: usize, logical_pages: u32) -> Self {
         Self {
+            heads,
             links: Table::filled(physical_pages, END),
             older: SparseTable::new(physical_pages),
             orphaned: HashMap::default(),
@@ -94,15 +106,23 @@ impl History {
         self.dead.contains(ppn)
     }
 
-    /// The newest dead page of the logical page that has this valid one.
+    /// Where lists begin.
+    pub(super) fn heads(&self) -> Heads {
+        self.heads
+    }
+
+    /// The newest dead page of the logical page that has this valid one, if lists begin there.
     #[inline]
     pub(super) fn newest(&self, valid: Ppn) -> Option<Ppn> {
-        page(self.links.get(valid.index()))
+        if self.heads == Heads::AtValidPages { page(self.links.get(valid.index())) } else { None }
     }
 
     /// The newest dead page of `lpn`, whose valid page is `valid`.
     pub(super) fn newest_of(&self, lpn: Lpn, valid: Option<Ppn>) -> Option<Ppn> {
-        valid.map_or_else(|| self.orphaned.get(&lpn).copied(), |valid| self.newest(valid))
+        match valid.filter(|_| self.heads == Heads::AtValidPages) {
+            Some(valid) => self.newest(valid),
+            None => self.orphaned.get(&lpn).copied(),
+        }
     }
 
     /// The page that died just before `ppn` in the same list.
@@ -194,6 +214,9 @@ impl History {
     /// `ppn`, which is in no list, becomes the valid page of `lpn`. If another one is that still, it will die next.
     #[inline]
     pub(super) fn begin(&mut self, lpn: Lpn, ppn: Ppn) {
+        if self.heads == Heads::InMap {
+            return;
+        }
         self.links.set(ppn.index(), END);
         if !self.orphaned.is_empty()
             && let Some(newest) = self.orphaned.remove(&lpn)
@@ -214,6 +237,10 @@ impl History {
     #[inline]
     pub(super) fn push(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) -> Option<Ppn> {
         assert!(self.dead.insert_new(ppn), "page {ppn} of logical page {lpn} dies twice");
+        self.dead_pages += 1;
+        if self.heads == Heads::InMap {
+            return self.push_at_head(lpn, ppn);
+        }
         let older = self.newest(ppn);
         if let Some(older) = older {
             self.older.insert(ppn, older);
@@ -223,11 +250,22 @@ impl History {
         } else {
             self.orphan(lpn, ppn);
         }
-        self.dead_pages += 1;
         older
     }
 
-    /// `newest` is the newest dead page of `lpn`, which has no valid page.
+    /// The same where no valid page stands before a list.
+    #[inline(never)]
+    fn push_at_head(&mut self, lpn: Lpn, ppn: Ppn) -> Option<Ppn> {
+        let older = self.orphaned.get(&lpn).copied();
+        if let Some(older) = older {
+            self.older.insert(ppn, older);
+            self.set_newer(older, ppn.0);
+        }
+        self.orphan(lpn, ppn);
+        older
+    }
+
+    /// `newest` is the newest dead page of `lpn`, whose list begins at no valid page.
     #[cold]
     fn orphan(&mut self, lpn: Lpn, newest: Ppn) {
         self.set_newer(newest, END);
@@ -274,6 +312,9 @@ impl History {
     /// The valid pages `from` were copied to `to`: their lists begin there.
     #[inline]
     pub(super) fn relocate(&mut self, from: &[Ppn], to: &[Ppn]) {
+        if self.heads == Heads::InMap {
+            return;
+        }
         for (from, to) in from.chunks(TOGETHER).zip(to.chunks(TOGETHER)) {
             let newest: ArrayVec<Ppn, TOGETHER> = from.iter().filter_map(|&ppn| self.newest(ppn)).collect();
             self.warm_listed(newest.iter().copied());
@@ -302,7 +343,7 @@ impl History {
         let mut owners = vec![None; self.links.len()];
         let (mut listed, mut lists, mut orphaned) = (0, 0, 0);
         for lpn in (0..self.logical_pages).map(Lpn) {
-            let valid = map(lpn);
+            let valid = map(lpn).filter(|_| self.heads == Heads::AtValidPages);
             let length = self.check_list(lpn, valid, &mut owners)?;
             listed += length;
             lists += u64::from(length > 0);
@@ -355,7 +396,7 @@ mod tests {
 
     /// Logical page `lpn` was written to pages 0, 1, 2 ... in turn: all but the last are dead.
     fn written(pages: u32, lpn: u32) -> History {
-        let mut history = History::new(pages as usize, 2);
+        let mut history = History::new(Heads::AtValidPages, pages as usize, 2);
         history.begin(Lpn(lpn), Ppn(0));
         (1..pages).for_each(|p| write_after(&mut history, lpn, p));
         history
@@ -386,7 +427,7 @@ mod tests {
 
     #[test]
     fn slots_displace_links_without_a_trace() {
-        let mut history = History::new(5, 1);
+        let mut history = History::new(Heads::AtValidPages, 5, 1);
         history.begin(Lpn(0), Ppn(0));
         write_after(&mut history, 0, 1);
         history.attach(Ppn(0), 7);
@@ -410,7 +451,7 @@ mod tests {
 
     #[test]
     fn a_trimmed_page_gets_its_history_back_and_a_copied_one_keeps_it() {
-        let mut history = History::new(4, 1);
+        let mut history = History::new(Heads::AtValidPages, 4, 1);
         history.begin(Lpn(0), Ppn(0));
         assert_eq!(history.push(Lpn(0), Ppn(0), None), None);
         history.check(|_| None).unwrap();
@@ -420,10 +461,28 @@ mod tests {
         history.check(|_| Some(Ppn(2))).unwrap();
     }
 
+    /// Pages 0 and 2 were logical page 0's, page 1 was logical page 1's; who has which page now does not matter.
+    #[test]
+    fn lists_in_the_map_need_no_valid_page() {
+        let mut history = History::new(Heads::InMap, 4, 2);
+        (0..3).for_each(|p| history.begin(Lpn(0), Ppn(p)));
+        assert_eq!(history.push(Lpn(0), Ppn(0), Some(Ppn(3))), None);
+        history.attach(Ppn(0), 1);
+        assert_eq!(history.push(Lpn(1), Ppn(1), Some(Ppn(3))), None);
+        assert_eq!(history.push(Lpn(0), Ppn(2), None), Some(Ppn(0)));
+        history.check(|_| Some(Ppn(3))).unwrap();
+        assert_eq!((versions(&history, 0, Some(Ppn(3))), versions(&history, 1, None)), (vec![2, 0], vec![1]));
+        assert_eq!((history.position(Ppn(0)), history.position(Ppn(2))), (1, 0));
+        history.relocate(&[Ppn(3)], &[Ppn(3)]);
+        history.unlink(Lpn(0), Ppn(2));
+        assert_eq!((history.position(Ppn(0)), history.newest(Ppn(3))), (0, None));
+        history.check(|_| None).unwrap();
+    }
+
     #[test]
     #[should_panic(expected = "page 0 is not a version of logical page 1")]
     fn a_wrong_owner_is_refused() {
-        let mut history = History::new(2, 2);
+        let mut history = History::new(Heads::AtValidPages, 2, 2);
         history.push(Lpn(0), Ppn(0), None);
         history.unlink(Lpn(1), Ppn(0));
     }

@@ -53,7 +53,7 @@ use crate::content::Fingerprint;
 use crate::warm::{TOGETHER, read_all};
 use accesses::Accesses;
 use arrayvec::ArrayVec;
-use history::{History, MAX_PAGES};
+use history::{Heads, History, MAX_PAGES};
 use owners::Owners;
 use store::{Admission, Candidate, Store};
 
@@ -209,7 +209,7 @@ impl Recycle {
         assert!(physical_pages <= MAX_PAGES, "{physical_pages} pages; recycling names at most {MAX_PAGES}");
         let pages = physical_pages as usize;
         Self {
-            history: History::new(pages, logical_pages),
+            history: History::new(Heads::AtValidPages, pages, logical_pages),
             accesses: Accesses::new(pages),
             probability: Probability::new(options.alpha, options.beta),
             store: Store::new(options.capacity_entries),
@@ -219,6 +219,14 @@ impl Recycle {
             statistics: RecycleStatistics::default(),
             dead_of_block: Vec::new(),
         }
+    }
+
+    /// For a device where other mechanisms place content as well: pages are valid for several logical pages or for parts of
+    /// one, so histories are kept by logical page alone, for up to 20 bytes more per logical page that has one.
+    pub(crate) fn beside_others(mut self) -> Self {
+        let pages = self.history.physical_pages() as usize;
+        self.history = History::new(Heads::InMap, pages, self.history.logical_pages());
+        self
     }
 
     /// A dead page with this content, if the store knows one. Changes nothing but the statistics.
@@ -265,6 +273,21 @@ impl Recycle {
         self.take_out(former_owner, ppn);
         self.history.begin(lpn, ppn);
         if lpn != former_owner {
+            self.owners.set(ppn, lpn);
+        }
+    }
+
+    /// As [`Recycle::revive`] where a reverse map knows who refers to valid pages: nothing is kept of it here.
+    pub(crate) fn revive_bound(&mut self, ppn: Ppn, former_owner: Lpn) {
+        self.take_out(former_owner, ppn);
+        self.owners.forget(ppn);
+    }
+
+    /// Page `ppn` dies as that of `lpn`, which its spare area may not name.
+    pub(crate) fn last_owned(&mut self, ppn: Ppn, lpn: Lpn, spare_owner: Lpn) {
+        if lpn == spare_owner {
+            self.owners.forget(ppn);
+        } else {
             self.owners.set(ppn, lpn);
         }
     }
@@ -464,7 +487,7 @@ impl Recycle {
     pub fn forget(&mut self) {
         self.store.clear(&mut self.history);
         let pages = self.history.physical_pages() as usize;
-        self.history = History::new(pages, self.history.logical_pages());
+        self.history = History::new(self.history.heads(), pages, self.history.logical_pages());
         self.accesses = Accesses::new(pages);
         self.owners = Owners::new(pages);
     }
@@ -578,7 +601,8 @@ impl Recycle {
     /// The first violation found, as a sentence.
     pub fn check(&self, mapping: impl Fn(Lpn) -> Option<Ppn>) -> Result<(), String> {
         let mut owners = self.history.check(&mapping)?;
-        for lpn in (0..self.history.logical_pages()).map(Lpn) {
+        let owned_pages = (0..self.history.logical_pages()).map(Lpn);
+        for lpn in owned_pages.filter(|_| self.history.heads() == Heads::AtValidPages) {
             let Some(ppn) = mapping(lpn) else { continue };
             if let Some(other) = owners[ppn.index()].replace(lpn) {
                 return Err(format!("page {ppn} is valid for {lpn} and belongs to {other}"));

@@ -6,7 +6,7 @@
 )]
 
 use super::Recycle;
-use crate::address::{BlockId, Lpn, Ppn};
+use crate::address::{BlockId, Lpn, Ppn, Unit, is_page};
 use crate::content::{Content, Fingerprint};
 use crate::design::RecycleDesign;
 use crate::error::{Error, Result};
@@ -25,14 +25,22 @@ pub(crate) struct RecycleStage {
 }
 
 impl RecycleStage {
-    pub(crate) fn new<N: Nand>(store: &Store<N>, logical_pages: u32, design: &RecycleDesign) -> Result<Self> {
+    /// The stage of a device; `is_alone` if no other mechanism looks at content there.
+    pub(crate) fn new<N: Nand>(
+        store: &Store<N>,
+        logical_pages: u32,
+        design: &RecycleDesign,
+        is_alone: bool,
+    ) -> Result<Self> {
         let options = design.options.clone().checked().map_err(|error| Error::Options(error.to_string()))?;
         let part = Recycle::new(store.geometry().pages(), logical_pages, &options);
+        let part = if is_alone { part } else { part.beside_others() };
         Ok(Self { part, options: design.clone(), neighbours: Vec::new() })
     }
 }
 
-/// The page that holds the content of `lpn`, as far as RAM knows. Recycling knows no other units.
+/// The page that holds the content of `lpn`, as far as RAM knows. Only devices without chunks ask for more than whether there
+/// is one.
 #[inline]
 fn valid_page(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
     mapping.in_ram(lpn).map(|unit| Ppn(unit.0))
@@ -57,8 +65,11 @@ impl RecycleStage {
 impl<N: Nand> Ftl<N> {
     /// Offers a page that just died to the fingerprint store.
     pub(crate) fn offer_dead(&mut self, lpn: Lpn, dead: Ppn) {
-        let Self { recycle, store, mapping, .. } = self;
+        let Self { recycle, sharing, store, mapping, .. } = self;
         let Some(stage) = recycle else { return };
+        if sharing.is_some() {
+            stage.part.last_owned(dead, lpn, store.owner(dead));
+        }
         let successor = valid_page(mapping, lpn);
         if stage.options.options.refresh_age_programs.is_some() {
             let RecycleStage { part, options, .. } = &mut **stage;
@@ -100,20 +111,47 @@ impl<N: Nand> Ftl<N> {
         Ok(Some(dead))
     }
 
-    /// Serves a write of `lpn` with a dead page of equal content: one map update, no program.
-    pub(crate) fn recycle_page(&mut self, lpn: Lpn, dead: Ppn) -> Result<()> {
-        let spare_owner = self.store.owner(dead);
-        // The map may have to read and write translation pages; nothing has changed yet if that fails.
-        let old = self.mapping.update(&mut self.store, lpn, Some(dead.into()))?;
-        let stage = self.recycle.as_mut().expect("only the recycling stage finds dead pages");
-        let former = stage.part.owner(dead, spare_owner);
-        stage.part.revive(dead, former, lpn);
-        self.validity.set(dead);
-        self.store.revive(dead);
+    /// Serves a write of `lpn` with a dead page of equal content: one map update, no program. `false` if it has to be
+    /// programmed: where logical pages share stored ones, the reverse map must have room for the entry.
+    pub(crate) fn recycle_page(&mut self, lpn: Lpn, dead: Ppn) -> Result<bool> {
+        let stage = self.recycle.as_ref().expect("only the recycling stage finds dead pages");
+        let former = stage.part.owner(dead, self.store.owner(dead));
+        if self.sharing.is_some() {
+            if !self.bind(lpn, dead.into(), None)? {
+                return Ok(false);
+            }
+        } else {
+            // The map may have to read and write translation pages; nothing has changed yet if that fails.
+            let old = self.mapping.update(&mut self.store, lpn, Some(dead.into()))?;
+            let stage = self.recycle.as_mut().expect("asked above");
+            stage.part.revive(dead, former, lpn);
+            self.call_valid_again(dead);
+            self.release(lpn, old);
+        }
+        self.unstage(lpn);
         self.store.stats.host_page_writes += 1;
         self.store.stats.recycled_writes += 1;
-        self.release(lpn, old);
-        self.load_neighbours(former)
+        self.load_neighbours(former)?;
+        Ok(true)
+    }
+
+    /// A dead page that is to be bound leaves the dead ones. `false` if it is not dead.
+    pub(crate) fn revive_for_bind(&mut self, unit: Unit) -> bool {
+        let Some(stage) = &mut self.recycle else { return false };
+        let ppn = Ppn(unit.0);
+        if !is_page(unit, self.store.geometry().pages()) || !stage.part.is_dead(ppn) {
+            return false;
+        }
+        let former = stage.part.owner(ppn, self.store.owner(ppn));
+        stage.part.revive_bound(ppn, former);
+        self.call_valid_again(ppn);
+        self.learn_content(self.store.nand().fingerprint(ppn), unit);
+        true
+    }
+
+    fn call_valid_again(&mut self, dead: Ppn) {
+        self.validity.set(dead);
+        self.store.revive(dead);
     }
 
     /// Fast loading: dead pages of neighbouring addresses enter the store for a spare-area read each. Of a map on flash only

@@ -464,9 +464,10 @@ impl<N: Nand> Ftl<N> {
         }
         if self.chunks.is_some() {
             self.pass_compression(&content);
-            self.unstage(lpn);
         }
-        self.write_page(lpn, pool, content, fingerprint)
+        self.write_page(lpn, pool, content, fingerprint)?;
+        self.unstage(lpn);
+        Ok(())
     }
 
     /// Identity of a page to be written. Only designs that look it up pay for the hash.
@@ -667,8 +668,8 @@ impl<N: Nand> Ftl<N> {
         if !is_recorded && self.mapping.peek(&mut self.store, lpn)?.is_some() {
             self.overwrite_with_zeros(lpn)?;
         } else {
-            self.unstage(lpn);
             let old = self.change_map(lpn, None)?;
+            self.unstage(lpn);
             self.release(lpn, old);
         }
         self.store.stats.host_page_trims += 1;
@@ -913,8 +914,9 @@ impl<N: Nand> Ftl<N> {
             return self.write(lpn, content);
         }
         let pool = self.make_room_for_write()?;
+        self.write_page(lpn, pool, content, fingerprint)?;
         self.unstage(lpn);
-        self.write_page(lpn, pool, content, fingerprint)
+        Ok(())
     }
 
     /// The form every design has, the one that a remap is demoted to (Remap-SSD, section 4.3): one read and one

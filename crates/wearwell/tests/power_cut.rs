@@ -478,3 +478,8 @@ fn dftl_keeps_its_promise_at_every_cut() {
 fn maps_in_nvram_keep_their_promise_at_every_cut() {
     every_cut_of("nvram", &worlds());
 }
+
+#[test]
+fn mixtures_keep_their_promise_at_every_cut() {
+    every_cut_of("mixture", &worlds());
+}

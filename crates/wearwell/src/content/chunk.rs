@@ -528,8 +528,13 @@ impl<N: Nand> Ftl<N> {
         stage.statistics.pages += pages as u64;
         for (k, member) in members.iter().enumerate() {
             let unit = self.chunks.as_ref().expect("asked above").unit(number, k);
-            let old = self.change_map(member.lpn, Some(unit))?;
-            self.release(member.lpn, old);
+            match self.change_map(member.lpn, Some(unit)) {
+                Ok(old) => self.release(member.lpn, old),
+                Err(error) => {
+                    self.leave_chunk(number, members, k);
+                    return Err(error);
+                }
+            }
             self.learn_content(member.fingerprint, unit);
         }
         members.clear();
@@ -537,14 +542,30 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
+    /// The map did not learn of the members from number `from` on: they wait in the buffer as before.
+    #[cold]
+    fn leave_chunk(&mut self, number: u32, mut members: Vec<Pending>, from: usize) {
+        for k in from..members.len() {
+            let unit = self.chunks.as_ref().expect("only the chunk stage has chunks").unit(number, k);
+            self.drop_member(unit);
+        }
+        members.drain(..from);
+        self.chunks.as_mut().expect("asked above").pending = members;
+    }
+
     /// A chunk that saves nothing: its members become pages.
     fn write_pending_raw(&mut self) -> Result<()> {
         while let Some(page) = self.chunks.as_ref().and_then(|stage| stage.pending.first()).cloned() {
             let pool = self.make_room_for_write()?;
             let ppn = self.append_raw(&page, Stream::Host, pool, Cause::Host)?;
-            let changed = self.change_map(page.lpn, Some(ppn.into()));
-            self.store.stats.wasted_programs += u64::from(changed.is_err());
-            self.release(page.lpn, changed?);
+            match self.change_map(page.lpn, Some(ppn.into())) {
+                Ok(old) => self.release(page.lpn, old),
+                Err(error) => {
+                    self.store.stats.wasted_programs += 1;
+                    self.call_invalid(ppn);
+                    return Err(error);
+                }
+            }
             self.learn_content(page.fingerprint, ppn.into());
             self.store.stats.packed_writes -= 1;
             let stage = self.chunks.as_mut().expect("asked above");

@@ -21,7 +21,7 @@ use crate::content::dedup::{ContentIndex, DedupOptions};
 use crate::content::{Content, Fingerprint};
 use crate::error::Result;
 use crate::ftl::{Ftl, content_of};
-use crate::mapping::AnyMapping;
+use crate::mapping::{AnyMapping, Mapping};
 use crate::nand::Nand;
 use crate::page_set::PageSet;
 use crate::refs::{Refs, RefsPart};
@@ -324,6 +324,10 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn bind(&mut self, lpn: Lpn, unit: Unit, source: Option<Lpn>) -> Result<bool> {
         let Self { sharing, mapping, store, .. } = self;
         let Some(sharing) = sharing.as_mut().filter(|sharing| sharing.binds()) else { return Ok(false) };
+        if mapping.on_flash().is_some() {
+            // Fetched now, the entry changes without a flash operation: all of the bind happens, or nothing.
+            mapping.lookup(store, lpn)?;
+        }
         if source.is_none() && mapping.in_ram(lpn) == Some(unit) {
             // The whole content is that of the page: a difference to it that was current is not any more.
             self.drop_delta(lpn);

@@ -540,6 +540,8 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn append_deltas(&mut self, pool: u32, lpns: &[Lpn], mut page: Vec<u8>, cause: Cause) -> Result<Ppn> {
+        // A map in NVRAM must name the bases that these deltas were made for: a member that left its chunk is another one.
+        self.mapping.store_moves(&mut self.store)?;
         page.extend(self.members_for_spare(lpns));
         let (content, count) = (Content::Bytes(&page), lpns.len() as u32);
         let ppn = self.store.append(Stream::Delta, pool, count, content, Fingerprint::default(), cause)?;

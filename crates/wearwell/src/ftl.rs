@@ -160,27 +160,29 @@ impl<N: Nand> Ftl<N> {
     fn require_spare_space(&self) -> Result<u64> {
         let good = self.store.total_free_blocks() as u64;
         let block_pages = self.store.data_pages() as u64;
-        // Per pool: the GC reserve, an open block of copies (with dual-pool wear leveling another), and one of each further kind
-        // of page. Chunks, and a map under a
-        // tree, need room for several pages at once, so what is left of an open block may be too little: that counts as one
-        // more.
         let metadata = self.metadata_pages();
-        let open_blocks = 1
-            + u64::from(metadata > 0)
-            + u64::from(self.mapping.pages_per_update() > 1)
-            + u64::from(self.delta.is_some())
-            + 2 * u64::from(self.chunks.is_some())
-            + u64::from(self.validity.is_on_flash() || self.saves_bitmap())
-            + u64::from(self.collector.options.wear.dual_pool_gap > 0);
         let pools = self.store.pools() as u64;
-        let kept_blocks = pools * (RESERVE_BLOCKS as u64 + open_blocks);
-        let reserve = (kept_blocks * block_pages + metadata + 1).min(good * block_pages);
+        let reserve = (pools * self.kept_blocks() * block_pages + metadata + 1).min(good * block_pages);
         let usable = good * block_pages - reserve;
         if self.logical_pages == 0 || self.logical_pages as u64 > usable {
             let (logical, physical) = (self.logical_pages as u64, good * block_pages);
             return Err(Error::NoSpareSpace { logical, physical, reserve, usable });
         }
         Ok(usable - self.logical_pages as u64)
+    }
+
+    /// Blocks of each pool that data pages must leave: the GC reserve, an open block of copies (with dual-pool wear leveling
+    /// another), and one of each further kind of page. Chunks, and a map under a tree, need room for several pages at
+    /// once, so what is left of an open block may be too little: that counts as one more.
+    pub fn kept_blocks(&self) -> u64 {
+        let open_blocks = 1
+            + u64::from(self.metadata_pages() > 0)
+            + u64::from(self.mapping.pages_per_update() > 1)
+            + u64::from(self.delta.is_some())
+            + 2 * u64::from(self.chunks.is_some())
+            + u64::from(self.validity.is_on_flash() || self.saves_bitmap())
+            + u64::from(self.collector.options.wear.dual_pool_gap > 0);
+        RESERVE_BLOCKS as u64 + open_blocks
     }
 
     /// Flash pages that metadata occupies at the most.

@@ -57,13 +57,14 @@ pub fn roomy_device<N: Nand>(world: &World, parts: &Parts, buffer: BufferOptions
 }
 
 /// Failures that one pool alone of such a device can take: the blocks that are left after the logical pages have theirs, all
-/// metadata its own (it follows room, not turns), and the reserve, three open blocks and one to spare.
+/// metadata its own (it follows room, not turns), and what the engine keeps, the open block of the host and one to spare.
 pub fn affordable_failures(world: &World, parts: &Parts) -> u32 {
     let (per_pool, block_pages) = (world.geometry.blocks_per_plane, world.geometry.block_pages());
     let flawless = roomy_device(world, parts, BUFFERS[0], full_medium(world));
     let data = flawless.ftl().logical_pages().div_ceil(block_pages * world.geometry.pools());
     let metadata = flawless.ftl().metadata_pages().div_ceil(u64::from(block_pages)) as u32;
-    per_pool.saturating_sub(data + metadata + 5)
+    let kept = flawless.ftl().kept_blocks() as u32 + 2;
+    per_pool.saturating_sub(data + metadata + kept)
 }
 
 /// Fills the device and overwrites it, all pages mapped, no trims: the least spare space a device is sold with.

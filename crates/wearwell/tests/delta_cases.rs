@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::{audit, flat_geometry};
-use wearwell::address::{BlockId, Lpn};
+use wearwell::address::{BlockId, Lpn, RemapMode};
 use wearwell::content::delta::DeltaStatistics;
 use wearwell::content::{Descriptor, Fingerprint, mix};
 use wearwell::design::{
@@ -548,21 +548,33 @@ fn a_silent_write_is_the_smallest_delta() {
     assert_eq!((written.programs, drive.delta_writes()), (30, 31));
 }
 
-/// D30: two logical pages that share a base would share the paper's table entry. Here entries belong to logical pages;
-/// sharing and deltas in one device are refused all the same, since nothing has shown that they get along.
+/// D30: two logical pages that share a base would share the paper's table entry. Here entries belong to logical pages, so
+/// the delta of one says nothing about the other.
 #[test]
-fn deltas_and_shared_pages_are_not_combined() {
+fn a_delta_over_a_shared_base_is_of_one_logical_page() {
     let mut parts = delta(GcOptions::default(), unscanned(), None);
-    let shared = SharingDesign {
+    let sharing = SharingDesign {
         reverse_map: ReverseMapPart::Ideal,
         refs: RefsPart::Dense,
         dedup: None,
         atomic_commands: false,
     };
-    parts.content.sharing = Some(shared);
+    parts.content.sharing = Some(sharing);
     let nand = SimNand::new(flat_geometry([1, 16, 8, PAGE as u32]), Retain::ALL);
-    let refused = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).err();
-    assert!(matches!(refused, Some(Error::Options(_))), "{refused:?}");
+    let device = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).expect("they go together");
+    let mut drive = Drive { device };
+    (0..3).for_each(|version| drive.write(0, version));
+    let bytes = PAGE as u64;
+    drive.device.remap(bytes, 0, bytes, RemapMode::Copy).expect("there is room");
+    let before = drive.delta_writes();
+    (3..6).for_each(|version| drive.write(0, version));
+    assert!(drive.delta_writes() > before, "the shared page is a base");
+    drive.expect(0, 5);
+    assert!(drive.read_bytes(1) == page(0, 2, 200), "the other logical page keeps what it was bound to");
+    audit(&mut drive.device);
+    drive.device.trim(0, bytes).expect("a trim needs no room");
+    assert!(drive.read_bytes(1) == page(0, 2, 200), "the base outlives the logical page of the delta");
+    audit(&mut drive.device);
 }
 
 /// D31: with tables on flash, entries come and go while their pages are in delta form.

@@ -13,8 +13,9 @@ use wearwell::store::BlockState;
 use wearwell::{Device, Error};
 
 const CONTENTS: u16 = 9;
-/// So many that recycling cannot serve all writes: a device whose writes cost no program never wears out.
-const MANY_CONTENTS: u64 = 300;
+/// More than any world has pages, so that neither recycling nor deduplication can serve all writes: a device whose writes cost
+/// no program never wears out.
+const MANY_CONTENTS: u64 = 2000;
 /// Erases that a block of a worn-out device survived.
 const CYCLES: u32 = 20;
 

@@ -106,6 +106,14 @@ const EXPECTED: &[Row] = &[
     ("remap segments dual-pool", [4215, 4219, 131, 0, 0, 0, 0, 0], [1929, 4219, 131, 0, 2964, 0, 0, 0], [487, 12]),
     ("remap flash log atomic heads and tails dual-pool", [3084, 1995, 250, 0, 0, 1106, 0, 0], [1486, 1995, 250, 0, 2972, 2091, 0, 0], [394, 30]),
     ("nvram page-map dual-pool", [3826, 1927, 24, 0, 0, 0, 0, 0], [1635, 1927, 24, 0, 0, 0, 0, 0], [322, 3]),
+    ("mixture flat recycle+share", [826, 9, 0, 0, 0, 0, 0, 0], [1244, 9, 0, 0, 2634, 0, 0, 0], [16, 0]),
+    ("mixture cached recycle+delta", [3416, 2551, 0, 2730, 139, 0, 0, 0], [1671, 2551, 0, 9718, 763, 0, 0, 0], [517, 0]),
+    ("mixture cached share+compress", [113, 0, 0, 2331, 750, 0, 0, 0], [2693, 0, 0, 9210, 5526, 0, 0, 0], [163, 0]),
+    ("mixture nvram recycle+share+compress", [114, 0, 0, 0, 653, 0, 0, 0], [2516, 0, 0, 0, 5122, 0, 0, 0], [12, 0]),
+    ("mixture flat delta+compress", [124, 885, 0, 0, 3181, 0, 0, 0], [3358, 1047, 0, 0, 1762, 0, 0, 0], [227, 0]),
+    ("mixture nvram delta+compress", [122, 929, 0, 0, 3143, 0, 0, 0], [3407, 1105, 0, 0, 1239, 0, 0, 0], [226, 0]),
+    ("mixture flat recycle+share+delta+compress", [115, 0, 0, 0, 671, 0, 0, 0], [2551, 0, 0, 0, 5234, 0, 0, 0], [14, 0]),
+    ("mixture cached recycle+share+delta+compress", [117, 0, 0, 2263, 599, 0, 0, 0], [2519, 0, 0, 9147, 4978, 0, 0, 0], [151, 0]),
 ];
 
 /// Five thousand operations on the world `slc`, no buffer. Also returns the head and tail pages programmed.

@@ -728,7 +728,8 @@ impl<N: Nand> Ftl<N> {
             }
             self.chunks.as_mut().expect("asked above").statistics.unpacked += 1;
         }
-        Ok(())
+        // The pages of the chunk are dead now: what becomes of them must not matter to a recovery.
+        self.mapping.store_moves(&mut self.store)
     }
 
     /// The live members of a chunk with their content. They are compressed together, so all of them are lost with one page.

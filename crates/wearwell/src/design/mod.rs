@@ -72,7 +72,8 @@ impl ContentParts {
 
     /// Whether the parts go together.
     pub(crate) fn checked(&self, mapping: MappingPart) -> Result<()> {
-        let binds_nothing = self.sharing.is_some_and(|sharing| sharing.reverse_map == ReverseMapPart::OobOnly);
+        let binds_nothing =
+            self.sharing.is_some_and(|sharing| sharing.reverse_map == ReverseMapPart::OobOnly);
         if self.recycle.is_some() && binds_nothing {
             return Err(Error::Options(
                 "a recycled page belongs to another logical page than its spare area says, which a design that shares \
@@ -213,7 +214,9 @@ impl Parts {
         let mechanisms = [recycle.is_some(), sharing.is_some(), delta.is_some(), chunks.is_some()];
         let is_rebuilt = match self.persistence {
             Persistence::BatteryRam | Persistence::NvramMap => true,
-            Persistence::OobScan | Persistence::NvramEntries => mechanisms == [false, sharing.is_some(), false, false],
+            Persistence::OobScan | Persistence::NvramEntries => {
+                mechanisms == [false, sharing.is_some(), false, false]
+            }
             Persistence::BatteryFlush => mechanisms == [false, false, delta.is_some(), false],
             Persistence::BackwardScan { .. } => self.content == ContentParts::default(),
         };

@@ -157,12 +157,11 @@ impl<N: Nand> Ftl<N> {
         {
             stage.part.adopt_owner(Ppn(unit.0), lpn);
         }
-        let can_share = match &mut self.sharing {
-            Some(sharing) => sharing.adopt(&self.mapping, &mut self.store, lpn, unit, writer, is_first)?,
-            None => {
-                let is_page = is_page(unit, self.store.geometry().pages());
-                is_first && (writer == lpn || (self.recycle.is_some() && is_page))
-            }
+        let can_share = if let Some(sharing) = &mut self.sharing {
+            sharing.adopt(&self.mapping, &mut self.store, lpn, unit, writer, is_first)?
+        } else {
+            let is_page = is_page(unit, self.store.geometry().pages());
+            is_first && (writer == lpn || (self.recycle.is_some() && is_page))
         };
         if can_share {
             return Ok(());

@@ -148,12 +148,29 @@ const MECHANISMS: [Mechanism; 4] = [
         parts.content.recycle = recycling(RC_GC, FAST_LOADING, Some(6), true).content.recycle;
     }),
     ("share", |parts| {
-        parts.content.sharing =
-            remapping(ReverseMapPart::Ideal, RefsPart::Sparse, Some(40)).content.sharing;
+        parts.content.sharing = remapping(ReverseMapPart::Ideal, RefsPart::Sparse, Some(40)).content.sharing;
     }),
     ("delta", |parts| parts.content.delta = delta_encoding(1, None).content.delta),
     ("compress", |parts| parts.content.chunks = integrated(GcOptions::default(), None, true).content.chunks),
 ];
+
+/// Mixtures in which every two mechanisms meet, with and without a third, and every mechanism meets every map.
+const COVER: [&str; 8] = [
+    "mixture flat recycle+share",
+    "mixture flat delta+compress",
+    "mixture flat recycle+share+delta+compress",
+    "mixture cached recycle+delta",
+    "mixture cached share+compress",
+    "mixture cached recycle+share+delta+compress",
+    "mixture nvram recycle+share+compress",
+    "mixture nvram delta+compress",
+];
+
+/// Those of [`COVER`]; with `WEARWELL_DESIGN=mixture` all of them.
+fn mixtures_under_test() -> impl Iterator<Item = (&'static str, Parts)> {
+    let asked_for = family().is_some_and(|family| family.starts_with("mixture"));
+    mixtures().into_iter().filter(move |(name, _)| asked_for || COVER.contains(name))
+}
 
 /// Two content mechanisms or more, on each kind of map, with RAM on a battery; without one, where that is possible.
 fn mixtures() -> Vec<(&'static str, Parts)> {
@@ -258,7 +275,7 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("nvram page-map dual-pool", unpowered(page_map(leveled_by(BY_POOLS_AND_ORDER)))),
     ]
     .into_iter()
-    .chain(mixtures())
+    .chain(mixtures_under_test())
     .map(|(name, parts)| DesignUnderTest { name, parts })
     .filter(|design| family().is_none_or(|family| design.name.starts_with(&family)))
     .collect()

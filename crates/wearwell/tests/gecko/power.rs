@@ -1,7 +1,7 @@
 //! Power cuts: from the flash alone comes back what was reported before the last flush that is on it, and nothing else.
 
-use crate::common::Random;
 use super::rig::{Report, Rig, Shadow, geometry, options_of, pages_on_flash, scan};
+use crate::common::Random;
 use wearwell::address::Ppn;
 use wearwell::nand::{CutOutcome, Geometry, PowerCut, Retain, SimNand};
 use wearwell::validity::{Gecko, GeckoOptions, MergeMode};

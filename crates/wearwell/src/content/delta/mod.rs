@@ -644,7 +644,8 @@ impl<N: Nand> Ftl<N> {
 
     /// A remap gives away the content of `source`, so that must be in one piece. `false` if there is no room to make it so.
     pub(crate) fn merge_source(&mut self, source: Lpn) -> Result<bool> {
-        let has_delta = |ftl: &Self| ftl.delta.as_ref().is_some_and(|stage| stage.places.contains_key(&source));
+        let has_delta =
+            |ftl: &Self| ftl.delta.as_ref().is_some_and(|stage| stage.places.contains_key(&source));
         if has_delta(self) {
             self.merge(source, None)?;
         }
@@ -697,9 +698,7 @@ impl<N: Nand> Ftl<N> {
         let is_lost = matches!(&read, Err(error) if error.is_media_error());
         let ppn = match read {
             // Without one half of it the logical page is lost.
-            Err(_) if is_lost => {
-                self.store.append_lost(stream, pool, lpn.0, &[], fingerprint, cause)?
-            }
+            Err(_) if is_lost => self.store.append_lost(stream, pool, lpn.0, &[], fingerprint, cause)?,
             read => {
                 read?;
                 let content = Content::of_page(if has_bytes { &page } else { &[] }, fingerprint);

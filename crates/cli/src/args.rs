@@ -71,8 +71,13 @@ pub(crate) enum Command {
     },
     /// List the named devices
     Devices,
-    /// List the designs, what each models and what not
-    Designs,
+    /// List the designs, what each models and what not; or print the parts of one as a configuration file
+    #[command(after_help = "Examples:\n  wearwell designs\n  wearwell designs geckoftl > mine.toml")]
+    Designs {
+        /// A design to print
+        #[arg(value_parser = Suggested::DESIGNS, hide_possible_values = true)]
+        design: Option<String>,
+    },
     /// Explain workload and content-model specifications
     Workloads,
     /// Print the configuration that a run would use

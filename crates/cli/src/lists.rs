@@ -37,6 +37,11 @@ pub(crate) fn designs() -> String {
     text
 }
 
+/// A design as a configuration file.
+pub(crate) fn file_of(design: &str) -> Result<String, Failure> {
+    Config::file_of(design).map_err(|error| Failure::of_usage(error.to_string()))
+}
+
 pub(crate) fn workloads() -> String {
     [workload::GRAMMAR.help(), hosts::GRAMMAR.help(), content_model::GRAMMAR.help()].join("\n") + "\n"
 }

@@ -285,7 +285,13 @@ fn run_one(
     let run = |(number, design, settings): &(usize, String, String)| {
         let label = if settings.is_empty() { design.clone() } else { format!("{design} {settings}") };
         let record = plans[*number].run(design, &mut reporter.of_design(&label));
-        record.map(|record| RunRecord { variant: settings.clone(), ..record }.scaled_to(args.scale_to))
+        let variant = if settings.contains("parts.") {
+            settings.clone()
+        } else {
+            // A design with other parts is another design, also where there is only one.
+            [configurations.configs[*number].parts.settings(), settings.clone()].join(" ").trim().to_owned()
+        };
+        record.map(|record| RunRecord { variant, ..record }.scaled_to(args.scale_to))
     };
     for (_, outcome) in run_at_once(&configurations.runs, args.jobs, || reporter.is_interrupted(), run) {
         comparison.runs.push(outcome.map_err(|error| failure(&error))?);

@@ -3,6 +3,7 @@
 
 mod closed_forms;
 mod common;
+mod composition;
 mod config;
 mod defaults;
 mod delta;

@@ -84,6 +84,16 @@ impl RemapConfig {
 
     /// The parts for a device.
     pub fn sharing(&self, geometry: &Geometry) -> SharingDesign {
+        SharingDesign {
+            reverse_map: self.reverse_map_part(self.reverse_map, geometry),
+            refs: if self.sparse_counts { RefsPart::Sparse } else { RefsPart::Dense },
+            dedup: self.dedup.then(|| self.dedup_options()),
+            atomic_commands: self.atomic_commands,
+        }
+    }
+
+    /// The reverse map of that name, of the configured size.
+    pub(super) fn reverse_map_part(&self, name: ReverseMapName, geometry: &Geometry) -> ReverseMapPart {
         let flash_bytes = geometry.pages() as f64 * geometry.page_bytes as f64;
         let segment_bytes = self.segment_bytes.max(1) as u64;
         let scaled = (flash_bytes * NVRAM_SHARE) as u64;
@@ -92,7 +102,7 @@ impl RemapConfig {
             wanted.unwrap_or(scaled.max(LEAST_SEGMENTS * segment_bytes)) / segment_bytes * segment_bytes;
         let page_bytes = geometry.page_bytes as u64;
         let log_pages = (wanted.unwrap_or(scaled.max(LEAST_LOG_PAGES * page_bytes)) / page_bytes) as u32;
-        let reverse_map = match self.reverse_map {
+        match name {
             ReverseMapName::Segments => {
                 ReverseMapPart::Segments { nvram_bytes, segment_bytes: self.segment_bytes }
             }
@@ -100,14 +110,12 @@ impl RemapConfig {
             ReverseMapName::FlashLog => ReverseMapPart::FlashLog { log_pages },
             ReverseMapName::Ideal => ReverseMapPart::Ideal,
             ReverseMapName::None => ReverseMapPart::OobOnly,
-        };
-        let dedup = DedupOptions { capacity_entries: self.index_entries, verify_on_hit: self.verify_on_hit };
-        SharingDesign {
-            reverse_map,
-            refs: if self.sparse_counts { RefsPart::Sparse } else { RefsPart::Dense },
-            dedup: self.dedup.then_some(dedup),
-            atomic_commands: self.atomic_commands,
         }
+    }
+
+    /// The content index.
+    pub(super) fn dedup_options(&self) -> DedupOptions {
+        DedupOptions { capacity_entries: self.index_entries, verify_on_hit: self.verify_on_hit }
     }
 }
 

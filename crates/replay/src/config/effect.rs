@@ -5,6 +5,9 @@
 //! key without a rule always matters. The rules are a list kept by hand, because "changes nothing" cannot be told from
 //! "was set to its default" by trying.
 
+use wearwell::design::{MappingPart, Parts};
+use wearwell::validity::ValidityPart;
+
 use super::{
     Arrival, Config, LifetimeConfig, LifetimeSchemes, Mode, Policy, Precondition, PreconditionConfig,
     TimingConfig,
@@ -17,55 +20,78 @@ struct Rule {
     /// Keys of that section which the rule leaves alone.
     except: &'static [&'static str],
     /// Whether a run of this design uses the setting.
-    is_used: fn(&Config, &str) -> bool,
+    is_used: fn(&Config, &Chosen<'_>) -> bool,
     /// When it would, for the message.
     when: &'static str,
 }
 
-const fn rule(key: &'static str, is_used: fn(&Config, &str) -> bool, when: &'static str) -> Rule {
+/// A design with the parts that it has under the configuration.
+struct Chosen<'a> {
+    design: &'a str,
+    parts: Parts,
+}
+
+const fn rule(key: &'static str, is_used: fn(&Config, &Chosen<'_>) -> bool, when: &'static str) -> Rule {
     Rule { key, except: &[], is_used, when }
 }
 
-/// Designs with a map on flash.
-const MAPS_ON_FLASH: [&str; 5] = ["dftl", "lazyftl", "u-ftl", "ib-ftl", "geckoftl"];
-const FOR_MAPS_ON_FLASH: &str = "the design has a map on flash: dftl, lazyftl, u-ftl, ib-ftl, geckoftl";
+const FOR_MAPS_ON_FLASH: &str =
+    "the design has a map on flash: dftl, lazyftl, u-ftl, ib-ftl, geckoftl, or any with parts.map";
+const FOR_SHARING: &str = "pages are shared: remap, or parts.content with remap or dedup";
 const FOR_TIMING: &str = "there is a time model: timing.mode is timeline or event";
 
-const FOR_MANAGEMENT: &str =
-    "writes are held back: lifetime.schemes is throttling, or integrated on the design integrated";
+const FOR_MANAGEMENT: &str = "writes are held back: lifetime.schemes is throttling, or integrated on the design integrated or with parts.content";
 
-fn is_managed(config: &Config, design: &str) -> bool {
+fn is_managed(config: &Config, chosen: &Chosen<'_>) -> bool {
     let is_throttled = config.lifetime.schemes == LifetimeSchemes::Throttling;
-    config.lifetime.options().is_some() && (is_throttled || design == "integrated")
+    config.lifetime.options().is_some() && (is_throttled || config.can_switch_schemes(chosen.design))
 }
 
-fn has_map_on_flash(_: &Config, design: &str) -> bool {
-    MAPS_ON_FLASH.contains(&design)
+/// A map on flash whose options `[mapping]` has. That of delta is described by `[delta]`.
+fn has_map_on_flash(config: &Config, chosen: &Chosen<'_>) -> bool {
+    let is_described = chosen.design != "delta" || config.parts.map.is_some();
+    matches!(chosen.parts.mapping, MappingPart::Cached(_)) && is_described
 }
 
-fn has_timing(config: &Config, _: &str) -> bool {
+fn shares_as_configured(_: &Config, chosen: &Chosen<'_>) -> bool {
+    chosen.parts.content.sharing.is_some() && chosen.design != "integrated"
+}
+
+fn has_timing(config: &Config, _: &Chosen<'_>) -> bool {
     config.timing.mode != Mode::None
 }
 
-fn has_events(config: &Config, _: &str) -> bool {
+fn has_events(config: &Config, _: &Chosen<'_>) -> bool {
     config.timing.mode == Mode::Event
 }
 
 const RULES: &[Rule] = &[
-    rule("recycle.", |_, design| design == "recyclable", "the design is recyclable"),
-    rule("remap.", |_, design| design == "remap", "the design is remap"),
-    rule("delta.", |_, design| design == "delta", "the design is delta"),
-    rule("dftl.", |_, design| design == "dftl", "the design is dftl"),
+    rule(
+        "recycle.",
+        |_, chosen| chosen.parts.content.recycle.is_some(),
+        "dead pages are recycled: recyclable, or parts.content with recycle",
+    ),
+    Rule { key: "remap.", except: &["remap.dedup"], is_used: shares_as_configured, when: FOR_SHARING },
+    rule(
+        "remap.dedup",
+        |config, chosen| config.parts.content.is_none() && chosen.design == "remap",
+        "the design is remap; parts.content names dedup or leaves it out",
+    ),
+    rule("parts.reverse_map", |_, chosen| chosen.parts.content.sharing.is_some(), FOR_SHARING),
+    rule(
+        "delta.",
+        |_, chosen| chosen.parts.content.delta.is_some(),
+        "overwrites are stored as deltas: delta, or parts.content with delta",
+    ),
+    rule("delta.cache_entries", |_, chosen| chosen.design == "delta", "the design is delta"),
+    rule("delta.journal_pages", |_, chosen| chosen.design == "delta", "the design is delta"),
+    rule("dftl.", |_, chosen| chosen.design == "dftl", "the design is dftl"),
     rule("mapping.", has_map_on_flash, FOR_MAPS_ON_FLASH),
     rule("validity.", has_map_on_flash, FOR_MAPS_ON_FLASH),
     rule(
         "gecko.",
-        |config, design| {
-            let chosen = config.validity.kind;
-            let is_own = chosen.is_none() && design == "geckoftl";
-            has_map_on_flash(config, design) && (is_own || chosen == Some(super::ValidityName::Gecko))
-        },
-        "the design is geckoftl, or has a map on flash and validity.kind is gecko",
+        |_, chosen| matches!(chosen.parts.validity, ValidityPart::Gecko(_)),
+        "the design is geckoftl, or has a map on flash and validity.kind or parts.validity is gecko",
     ),
     rule("recovery.by", has_map_on_flash, FOR_MAPS_ON_FLASH),
     rule("gc.metadata", has_map_on_flash, FOR_MAPS_ON_FLASH),
@@ -73,7 +99,7 @@ const RULES: &[Rule] = &[
     rule("gc.d", |config, _| config.gc.policy == Policy::DChoices, "gc.policy is d-choices"),
     rule(
         "gc.ties",
-        |config, design| config.gc.policy == Policy::Greedy || has_map_on_flash(config, design),
+        |config, chosen| config.gc.policy == Policy::Greedy || has_map_on_flash(config, chosen),
         "gc.policy is greedy",
     ),
     rule("gc.background_share", has_timing, FOR_TIMING),
@@ -92,8 +118,8 @@ const RULES: &[Rule] = &[
     rule("replay.arrival", has_timing, FOR_TIMING),
     rule(
         "replay.queue_depth",
-        |config, design| {
-            has_timing(config, design) && matches!(config.replay.arrival, Arrival::Auto | Arrival::Closed)
+        |config, chosen| {
+            has_timing(config, chosen) && matches!(config.replay.arrival, Arrival::Auto | Arrival::Closed)
         },
         "replay.arrival is closed and there is a time model (timing.mode)",
     ),
@@ -173,9 +199,17 @@ impl Config {
         keys.iter().filter_map(|key| self.ignored_key(key, designs)).collect()
     }
 
+    /// Which parts a design has does not depend on the device. None for a choice that is refused later.
+    fn parts_on_any_device(&self, design: &str) -> Option<Parts> {
+        let resolved = Self::default().resolve(1 << 16).ok()?;
+        self.parts(design, &resolved).ok()
+    }
+
     fn ignored_key(&self, key: &str, designs: &[String]) -> Option<Ignored> {
-        let broken =
-            |design: &String| RULES.iter().find(|rule| rule.concerns(key) && !(rule.is_used)(self, design));
+        let broken = |design: &String| {
+            let chosen = Chosen { design, parts: self.parts_on_any_device(design)? };
+            RULES.iter().find(|rule| rule.concerns(key) && !(rule.is_used)(self, &chosen))
+        };
         let ignoring: Vec<String> =
             designs.iter().filter(|&design| broken(design).is_some()).cloned().collect();
         let when = ignoring.first().and_then(broken)?.when;
@@ -221,6 +255,26 @@ mod tests {
         assert_eq!(ignored(&["recycle.policy=inf"], &["recyclable"]), []);
         assert_eq!(ignored(&["gecko.parts=4"], &["dftl"]), [("gecko.parts".into(), true)]);
         assert_eq!(ignored(&["gecko.parts=4", "validity.kind=gecko"], &["dftl"]), []);
+    }
+
+    #[test]
+    fn settings_of_exchanged_parts_count() {
+        assert_eq!(ignored(&["parts.content=recycle", "recycle.policy=inf"], &["page-map"]), []);
+        assert_eq!(
+            ignored(&["parts.content=dedup", "recycle.policy=inf"], &["recyclable"]),
+            [("recycle.policy".into(), true)]
+        );
+        assert_eq!(ignored(&["parts.map=cached", "mapping.cache_entries=9"], &["page-map"]), []);
+        assert_eq!(
+            ignored(&["parts.map=flat", "mapping.cache_entries=9"], &["dftl"]),
+            [("mapping.cache_entries".into(), true)]
+        );
+        assert_eq!(
+            ignored(&["parts.reverse_map=ideal"], &["page-map"]),
+            [("parts.reverse_map".into(), true)]
+        );
+        let twice = ["parts.content=dedup", "remap.dedup=false"];
+        assert_eq!(ignored(&twice, &["remap"]), [("remap.dedup".into(), true)]);
     }
 
     #[test]

@@ -194,16 +194,23 @@ impl ValidityConfig {
         match self.kind {
             None if matches!(own, ValidityPart::Bitmap(_)) => ValidityPart::Bitmap(BitmapOptions { batch }),
             None => own,
-            Some(ValidityName::Ram) => ValidityPart::Ram,
-            Some(ValidityName::Bitmap) => ValidityPart::Bitmap(BitmapOptions { batch }),
-            Some(ValidityName::Log) => ValidityPart::Log,
-            Some(ValidityName::Gecko) => ValidityPart::Gecko(gecko),
+            Some(name) => self.part_of(name, gecko),
+        }
+    }
+
+    /// The store of that name.
+    pub(super) fn part_of(&self, name: ValidityName, gecko: GeckoOptions) -> ValidityPart {
+        match name {
+            ValidityName::Ram => ValidityPart::Ram,
+            ValidityName::Bitmap => ValidityPart::Bitmap(BitmapOptions { batch: self.batch }),
+            ValidityName::Log => ValidityPart::Log,
+            ValidityName::Gecko => ValidityPart::Gecko(gecko),
         }
     }
 }
 
 impl MappingConfig {
-    fn options(&self, own: CachedOptions, nodes: u32) -> CachedOptions {
+    pub(super) fn options(&self, own: CachedOptions, nodes: u32) -> CachedOptions {
         let identification = match self.identification {
             None => own.identification,
             Some(IdentificationName::OnUpdate) => Identification::OnUpdate,
@@ -225,14 +232,23 @@ impl MappingConfig {
 }
 
 impl Config {
+    /// Entries of the cache of a map on flash.
+    pub(super) fn cache_entries(&self, resolved: &Resolved) -> u32 {
+        self.mapping.cache_entries.unwrap_or((resolved.logical_pages / CACHED_SHARE).max(1))
+    }
+
+    /// Inner nodes of a tree in RAM.
+    pub(super) fn cached_nodes(&self, resolved: &Resolved) -> u32 {
+        self.mapping.cached_nodes.unwrap_or_else(|| inner_nodes(resolved))
+    }
+
     /// The parts of a design whose subject is metadata, with what the configuration says in their place; `None` for any
     /// other name.
     pub(crate) fn metadata_parts(&self, design: &str, resolved: &Resolved) -> Option<Parts> {
         let gc = resolved.gc;
-        let cache_entries =
-            self.mapping.cache_entries.unwrap_or((resolved.logical_pages / CACHED_SHARE).max(1));
+        let cache_entries = self.cache_entries(resolved);
         let gecko = self.gecko.options(&resolved.geometry);
-        let cached_nodes = self.mapping.cached_nodes.unwrap_or_else(|| inner_nodes(resolved));
+        let cached_nodes = self.cached_nodes(resolved);
         let tree = UFtlOptions { cache_entries, cached_nodes };
         let mut parts = match design {
             "dftl" => {

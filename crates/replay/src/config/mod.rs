@@ -6,7 +6,7 @@
 //! run record in full.
 //!
 //! Here are the sections about the device and the run; `timing.rs`, `content.rs`, `metadata.rs` and `lifetime.rs` have those of
-//! the mechanisms, `read.rs` reads, `resolve.rs` works out what a run uses, `effective.rs` writes it down, `effect.rs` knows what it
+//! the mechanisms, `parts.rs` exchanges parts of a design, `read.rs` reads, `resolve.rs` works out what a run uses, `effective.rs` writes it down, `effect.rs` knows what it
 //! would ignore.
 
 mod content;
@@ -14,6 +14,7 @@ mod effect;
 mod effective;
 mod lifetime;
 mod metadata;
+mod parts;
 mod read;
 mod resolve;
 mod timing;
@@ -29,6 +30,7 @@ pub use metadata::{
     DftlConfig, DirectoryName, GeckoConfig, IdentificationName, MappingConfig, MergeName, MetadataName,
     RecoveryConfig, RecoveryName, SurveyName, ValidityConfig, ValidityName,
 };
+pub use parts::{ContentList, ContentName, MapName, PartsConfig, SurvivalName};
 pub use read::ConfigError;
 pub use resolve::Resolved;
 pub use timing::{Mode, TimingConfig};
@@ -39,6 +41,8 @@ pub use timing::{Mode, TimingConfig};
 pub struct Config {
     /// Layout, timing and capacity.
     pub device: DeviceConfig,
+    /// Parts in the place of the design's own.
+    pub parts: PartsConfig,
     /// Garbage collection.
     pub gc: GcConfig,
     /// Wear leveling.

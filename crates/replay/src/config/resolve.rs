@@ -1,7 +1,7 @@
 //! From what was asked to what a run uses: geometry, capacity, thresholds, the parts of a design.
 
 use wearwell::content::recycle::{RecycleOptions, STANDARD_ENTRIES, StorePolicy};
-use wearwell::design::{self, Parts, RecycleDesign};
+use wearwell::design::{self, DeltaDesign, Parts, RecycleDesign};
 use wearwell::gc::{GcOptions, MetadataGc, RESERVE_BLOCKS, VictimPolicy, WearOptions};
 use wearwell::nand::{FlashTiming, Geometry, preset};
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
@@ -288,21 +288,18 @@ impl Config {
         reserve
     }
 
-    /// The parts of the design of that name.
+    /// The parts of the design of that name, with what `[parts]` says in their place.
     ///
     /// # Errors
-    /// [`ConfigError::UnknownName`].
+    /// [`ConfigError::UnknownName`]; [`ConfigError::Value`] where a part is chosen twice.
     pub fn parts(&self, design: &str, resolved: &Resolved) -> Result<Parts, ConfigError> {
+        self.require_one_choice()?;
         let gc = resolved.gc;
         let mut parts = match design {
             "page-map" => design::page_map(gc),
             "recyclable" => design::recyclable(gc, self.recycle_design(resolved)),
             "remap" => design::remap(gc, self.remap.sharing(&resolved.geometry)),
-            "delta" => {
-                let encode_ns = self.timing.delta_encode_us * 1000.0;
-                let delta = self.delta.design(&resolved.timing, resolved.geometry.page_bytes, encode_ns);
-                self.delta.parts(gc, delta)
-            }
+            "delta" => self.delta.parts(gc, self.delta_design(resolved)),
             "integrated" => {
                 let (dedup, compresses) = self.lifetime.stages();
                 design::integrated(gc, dedup, compresses)
@@ -311,12 +308,18 @@ impl Config {
                 ConfigError::unknown("design", other, design::ALL.iter().map(|design| design.name))
             })?,
         };
+        self.exchange_parts(&mut parts, resolved);
         parts.gc = self.metadata_gc(parts.gc);
         parts.survey = self.recovery.blocks.part();
         Ok(parts)
     }
 
-    fn recycle_design(&self, resolved: &Resolved) -> RecycleDesign {
+    pub(super) fn delta_design(&self, resolved: &Resolved) -> DeltaDesign {
+        let encode_ns = self.timing.delta_encode_us * 1000.0;
+        self.delta.design(&resolved.timing, resolved.geometry.page_bytes, encode_ns)
+    }
+
+    pub(super) fn recycle_design(&self, resolved: &Resolved) -> RecycleDesign {
         let config = &self.recycle;
         let paper_ratio = (resolved.geometry.pages() / 80).min(STANDARD_ENTRIES as u64) as u32;
         let entries = config.entries.unwrap_or(paper_ratio);

@@ -115,9 +115,6 @@ const SERIES_POINTS: u64 = 200;
 /// Why a phase ended before its input did.
 type Ended = Option<String>;
 
-/// The design whose schemes the lifetime manager switches.
-const INTEGRATED: &str = "integrated";
-
 /// One design being run.
 struct Run<'a> {
     plan: &'a Plan<'a>,
@@ -129,7 +126,7 @@ struct Run<'a> {
     managed: Option<Managed>,
     /// Responses of writes that gather in chunks; `None` where none do.
     gathered: Option<Gathered>,
-    /// Whether the design is the one whose schemes can be switched.
+    /// Whether the lifetime manager may switch the schemes of the design.
     has_schemes: bool,
     compacts: bool,
     looks_at_content: bool,
@@ -179,7 +176,7 @@ impl<'a> Run<'a> {
         let generation = sequence && parts.content.delta.is_some();
         let retain = Retain { bytes: carries_bytes, sequence, generation, ..parts.retain() };
         let mut nand = SimNand::new(resolved.geometry.clone(), retain)
-            .with_nvram(parts.nvram_bytes(resolved.geometry.page_bytes))
+            .with_nvram(parts.nvram_bytes_with_map(resolved.geometry.page_bytes, resolved.logical_pages))
             .with_factory_bad(plan.factory_bad());
         if plan.config.device.wear_out == Some(true) {
             nand = nand.with_endurance(resolved.endurance_cycles);
@@ -197,7 +194,7 @@ impl<'a> Run<'a> {
             timing: None,
             managed: None,
             gathered: None,
-            has_schemes: design == INTEGRATED,
+            has_schemes: plan.config.can_switch_schemes(design),
             compacts: plan.compacts(),
             pace: Pace::new(&plan.config.replay, plan.arrival()),
             clock: Clock::default(),

@@ -165,6 +165,27 @@ pub struct Parts {
 }
 
 impl Parts {
+    /// What serves such a map and such content in the papers: flash alone for a flat map, its entries where pages are shared
+    /// (Remap-SSD), the newest pages for a lazy map (GeckoFTL), a battery that writes the rest out for an eager one (DFTL,
+    /// Delta-FTL) and for a bitmap on flash (u-FTL), and a battery that keeps the RAM for everything else.
+    pub fn usual_persistence(&self) -> Persistence {
+        let ContentParts { recycle, sharing, delta, chunks } = &self.content;
+        match (self.mapping, [recycle.is_some(), sharing.is_some(), delta.is_some(), chunks.is_some()]) {
+            (MappingPart::Flat, [false, false, false, false]) => Persistence::OobScan,
+            (MappingPart::Flat, [false, true, false, false]) => {
+                sharing.map_or(Persistence::OobScan, SharingDesign::usual_persistence)
+            }
+            (MappingPart::Cached(cache), [false, false, false, false])
+                if cache.identification == Identification::AtSynchronisation
+                    && !matches!(self.validity, ValidityPart::Bitmap(_)) =>
+            {
+                Persistence::BackwardScan { synchronises: false }
+            }
+            (MappingPart::Cached(_), [false, false, _, false]) => Persistence::BatteryFlush,
+            _ => Persistence::BatteryRam,
+        }
+    }
+
     /// Whether the parts go together.
     pub(crate) fn checked(&self) -> Result<()> {
         self.content.checked(self.mapping)?;
@@ -196,6 +217,15 @@ impl Parts {
         if matches!(self.persistence, Persistence::BackwardScan { .. }) && !finds_changes {
             return Err(Error::Options(
                 "recovery by a backward scan needs a lazy map with checkpoints".into(),
+            ));
+        }
+        if matches!(self.persistence, Persistence::BackwardScan { .. })
+            && matches!(self.validity, ValidityPart::Bitmap(_))
+        {
+            return Err(Error::Options(
+                "a backward scan reads back to the last write of the buffer of page validity, and a bitmap on flash has no \
+                 buffer: choose ram, log or gecko, or a battery that writes out what is only in RAM"
+                    .into(),
             ));
         }
         self.check_journal()?;

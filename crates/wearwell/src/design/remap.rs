@@ -12,21 +12,27 @@ pub(super) const DESIGN: Design = Design {
     not_modelled: "deduplication in the background; L2P, counts and bitmap are held in RAM in full and rebuilt after a power loss",
 };
 
+impl SharingDesign {
+    /// What keeps shared pages shared over a loss of power.
+    pub(super) fn usual_persistence(self) -> Persistence {
+        match self.reverse_map {
+            ReverseMapPart::Ideal => Persistence::BatteryRam,
+            ReverseMapPart::OobOnly => Persistence::OobScan,
+            ReverseMapPart::Segments { .. }
+            | ReverseMapPart::NvramLog { .. }
+            | ReverseMapPart::FlashLog { .. } => Persistence::NvramEntries,
+        }
+    }
+}
+
 /// Flat map with sharing. Data survives in flash and NVRAM, except where the reverse map itself is kept by a battery.
 pub fn remap(gc: GcOptions, sharing: SharingDesign) -> Parts {
-    let persistence = match sharing.reverse_map {
-        ReverseMapPart::Ideal => Persistence::BatteryRam,
-        ReverseMapPart::OobOnly => Persistence::OobScan,
-        ReverseMapPart::Segments { .. }
-        | ReverseMapPart::NvramLog { .. }
-        | ReverseMapPart::FlashLog { .. } => Persistence::NvramEntries,
-    };
     Parts {
         mapping: MappingPart::Flat,
         validity: ValidityPart::Ram,
         content: ContentParts { sharing: Some(sharing), ..ContentParts::default() },
         gc,
-        persistence,
+        persistence: sharing.usual_persistence(),
         survey: BlockSurvey::OobScan,
     }
 }

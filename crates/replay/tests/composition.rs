@@ -1,0 +1,187 @@
+//! Designs from parts: `docs/composition.md` says which mixtures of content, map and page validity the engine accepts, every one of
+//! them runs, and a named design is nothing but its parts.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use wearwell::nand::SimNand;
+use wearwell::{Device, DeviceOptions, Error};
+use wearwell_replay::config::Config;
+use wearwell_replay::record::RunRecord;
+
+use crate::common::{config, config_of, generated, measure};
+
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/composition.md");
+/// What follows this line is written by the test.
+const GENERATED: &str = "## The table";
+
+const MECHANISMS: [&str; 4] = ["recycle", "dedup", "delta", "compress"];
+const MAPS: [&str; 3] = ["flat", "cached", "lazy"];
+const STORES: [&str; 4] = ["ram", "bitmap", "log", "gecko"];
+
+/// Every subset of the mechanisms, as `parts.content` takes it.
+fn contents() -> Vec<String> {
+    let subset = |bits: usize| -> String {
+        let named = MECHANISMS.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1);
+        named.map(|(_, &name)| name).collect::<Vec<_>>().join("+")
+    };
+    (0..1 << MECHANISMS.len())
+        .map(subset)
+        .map(|name| if name.is_empty() { "none".into() } else { name })
+        .collect()
+}
+
+fn settings_of(content: &str, map: &str, validity: &str) -> Vec<String> {
+    vec![format!("parts.content={content}"), format!("parts.map={map}"), format!("parts.validity={validity}")]
+}
+
+/// Why the engine refuses such a device; `None` if it is built.
+fn refusal(settings: &[String]) -> Option<String> {
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let config = config(&settings);
+    let resolved = config.resolve(8000).unwrap();
+    let parts = config.parts("page-map", &resolved).unwrap();
+    let nvram_bytes = parts.nvram_bytes_with_map(resolved.geometry.page_bytes, resolved.logical_pages);
+    let nand = SimNand::new(resolved.geometry.clone(), parts.retain()).with_nvram(nvram_bytes);
+    match Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default()) {
+        Ok(_) => None,
+        Err(Error::Options(sentence)) => Some(sentence),
+        Err(other) => panic!("{settings:?}: {other}"),
+    }
+}
+
+/// The table, and its reasons by number.
+fn table() -> String {
+    let mut reasons: Vec<String> = Vec::new();
+    let mut accepted = 0;
+    let mut rows = String::new();
+    for content in contents() {
+        let _ = write!(rows, "| {content} ");
+        for (map, validity) in MAPS.iter().flat_map(|map| STORES.map(|store| (*map, store))) {
+            let cell = match refusal(&settings_of(&content, map, validity)) {
+                None => {
+                    accepted += 1;
+                    "yes".to_owned()
+                }
+                Some(reason) => {
+                    let known = reasons.iter().position(|other| *other == reason);
+                    let at = known.unwrap_or(reasons.len());
+                    if known.is_none() {
+                        reasons.push(reason);
+                    }
+                    format!("({})", at + 1)
+                }
+            };
+            let _ = write!(rows, "| {cell} ");
+        }
+        rows.push_str("|\n");
+    }
+    let columns =
+        MAPS.iter().flat_map(|map| STORES.map(|store| format!("| {map}, {store} "))).collect::<String>();
+    let all = contents().len() * MAPS.len() * STORES.len();
+    let mut text = format!(
+        "\n{accepted} of {all} mixtures are accepted.\n\n| content {columns}|\n|{}\n{rows}\n",
+        "---|".repeat(1 + MAPS.len() * STORES.len())
+    );
+    for (number, reason) in (1..).zip(reasons) {
+        let _ = writeln!(text, "{number}. {reason}");
+    }
+    text
+}
+
+/// Renewed by `WEARWELL_RENEW=1 cargo test -p wearwell-replay composition::`.
+#[test]
+fn the_table_of_mixtures_is_todays() {
+    let document = std::fs::read_to_string(DOCUMENT).expect("docs/composition.md is there");
+    let (head, written) = document.split_once(GENERATED).expect("it has a table");
+    let (written, table) = (written.trim_start_matches('\n'), table());
+    if std::env::var_os("WEARWELL_RENEW").is_some() {
+        std::fs::write(DOCUMENT, format!("{head}{GENERATED}\n{table}")).unwrap();
+        return;
+    }
+    assert!(written == table.trim_start_matches('\n'), "the engine accepts other mixtures now:\n{table}");
+}
+
+/// Writes of which some repeat, resemble or compress, with reads and trims, on a drive that collects all the time.
+const LOAD: &str =
+    "zipf:pages=12000,requests=40000,write=0.8,read=0.15,trim=0.05+dup:share=0.3,compress=0.5,delta=0.3";
+
+#[test]
+fn every_accepted_mixture_runs_and_collects() {
+    let mut mixtures = 0;
+    for content in contents() {
+        for (map, validity) in MAPS.iter().flat_map(|map| STORES.map(|store| (*map, store))) {
+            let settings = settings_of(&content, map, validity);
+            if refusal(&settings).is_some() {
+                continue;
+            }
+            let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+            let record = measure(&config(&settings), &generated(LOAD), "page-map");
+            assert!(!record.partial && record.erases > 0, "{settings:?}: {:?}", record.partial_reason);
+            mechanisms_worked(&record, &content);
+            mixtures += 1;
+        }
+    }
+    println!("{mixtures} mixtures");
+}
+
+/// Each mechanism of a mixture served some of the writes.
+fn mechanisms_worked(record: &RunRecord, content: &str) {
+    for (mechanism, form) in
+        [("recycle", "recycled"), ("dedup", "deduplicated"), ("delta", "delta"), ("compress", "packed")]
+    {
+        let writes = record.writes_by_form.get(form).copied().unwrap_or(0);
+        assert_eq!(writes > 0, content.contains(mechanism), "{content}: {writes} writes {form}");
+    }
+}
+
+/// What tells two runs apart that did the same.
+fn comparable(record: RunRecord) -> RunRecord {
+    RunRecord {
+        design: String::new(),
+        config: Config::default(),
+        cpu_seconds: 0.0,
+        precondition_cpu_seconds: 0.0,
+        peak_rss_bytes: 0,
+        ..record
+    }
+}
+
+#[test]
+fn a_named_design_is_its_parts() {
+    for design in wearwell::design::ALL {
+        let file = Config::file_of(design.name).unwrap();
+        let of_file =
+            Config::from_parts(Some(("design.toml", &file)), &["precondition.mode=none".into()]).unwrap();
+        let input = generated(LOAD);
+        let named = measure(&config_of(&[]), &input, design.name);
+        let by_parts = measure(&of_file, &input, "page-map");
+        assert!(named.erases > 0, "{}", design.name);
+        let [named, by_parts] = [named, by_parts].map(|run| serde_json::to_value(comparable(run)).unwrap());
+        assert_eq!(named, by_parts, "{}:\n{file}", design.name);
+    }
+}
+
+#[test]
+fn parts_chosen_twice_or_misspelt_are_refused() {
+    let refused = |settings: &[&str]| -> String {
+        let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
+        match Config::from_parts(None, &settings) {
+            Err(error) => error.to_string(),
+            Ok(config) => config
+                .parts("geckoftl", &config.resolve(8000).unwrap())
+                .expect_err("it is refused")
+                .to_string(),
+        }
+    };
+    let cases: BTreeMap<&str, &[&str]> = BTreeMap::from([
+        ("did you mean `dedup`", &["parts.content=dedupe+delta"][..]),
+        ("parts.validity and validity.kind", &["parts.validity=log", "validity.kind=log"]),
+        ("parts.survives and recovery.by", &["parts.survives=battery", "recovery.by=battery"]),
+        ("unknown variant", &["parts.map=flatt"]),
+    ]);
+    for (sentence, settings) in cases {
+        let said = refused(settings);
+        assert!(said.contains(sentence), "{settings:?}: {said}");
+    }
+}

@@ -889,7 +889,7 @@ impl<N: Nand> Ftl<N> {
         if self.is_pending(source) || self.is_pending(target) {
             self.commit_chunk()?;
         }
-        if self.delta.is_some() && !self.merge_source(source)? {
+        if self.sharing.is_some() && self.delta.is_some() && !self.merge_source(source)? {
             return self.remap_by_writing(target, source, mode);
         }
         if self.sharing.is_some() {

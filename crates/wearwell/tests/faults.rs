@@ -8,6 +8,7 @@ use common::{
     full_medium, roomy_device, worlds,
 };
 use wearwell::address::BlockId;
+use wearwell::content::chunk::CHUNK_MEMBERS;
 use wearwell::nand::{FaultPlan, Faulty, Nand, SimNand, WearFailure, WearLimit};
 use wearwell::store::BlockState;
 use wearwell::{Device, Error};
@@ -109,6 +110,11 @@ fn factory_bad_blocks_are_never_touched() {
     }
 }
 
+/// Whether all logical pages fit into the buffer of one chunk, where they replace each other without a program for ever.
+fn gathers_everything(device: &Device<SimNand>, design: &DesignUnderTest) -> bool {
+    design.parts.content.chunks.is_some() && device.ftl().logical_pages() <= CHUNK_MEMBERS as u32
+}
+
 /// Writes single pages until the device says that it is full.
 fn wear_out(device: &mut Device<SimNand>, oracle: &mut Oracle, random: &mut Random) -> (Error, u64) {
     let page = oracle.page_sectors();
@@ -137,6 +143,9 @@ fn a_worn_out_device_is_full_and_still_reads() {
         for world in worlds() {
             let nand = full_medium(&world).with_endurance(CYCLES);
             let mut device = roomy_device(&world, &design.parts, BUFFERS[0], nand);
+            if gathers_everything(&device, &design) {
+                continue;
+            }
             let mut oracle = Oracle::of(&device, MANY_CONTENTS as usize);
             let mut random = Random::new(number);
             let _scene = Scene { what: design.name, world: world.name, seed: number, operation: 0 };
@@ -167,6 +176,9 @@ fn a_device_of_unequal_blocks_dies_block_by_block_and_still_reads() {
             let kinds = [WearFailure::Erase, WearFailure::Program].into_iter().cycle();
             nand.set_limits(kinds.take(world.geometry.blocks() as usize).map(limit).collect());
             let mut device = roomy_device(&world, &design.parts, BUFFERS[0], nand);
+            if gathers_everything(&device, &design) {
+                continue;
+            }
             let mut oracle = Oracle::of(&device, MANY_CONTENTS as usize);
             let _scene = Scene { what: design.name, world: world.name, seed: number, operation: 0 };
             let (error, writes) = wear_out(&mut device, &mut oracle, &mut random);

@@ -641,12 +641,14 @@ mod tests {
 
     use super::*;
 
-    /// Lines of the examples in `--help`, as words.
+    /// Lines of the examples in `--help`, as words, up to where a shell sends the output to a file.
     fn examples(command: &clap::Command) -> Vec<Vec<String>> {
         let own = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         let lines = own.lines().filter(|line| line.starts_with("  wearwell "));
-        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
-        lines.map(words).chain(command.get_subcommands().flat_map(examples)).collect()
+        let command = |line: &str| {
+            line.split_whitespace().take_while(|word| *word != ">").map(str::to_owned).collect()
+        };
+        lines.map(command).chain(command.get_subcommands().flat_map(examples)).collect()
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub struct Config {
     pub wear: WearConfig,
     /// Write buffer.
     pub buffer: BufferConfig,
-    /// Options of the recyclable design.
+    /// Recycling of dead pages: `recyclable`, `parts.content=recycle`.
     pub recycle: RecycleConfig,
     /// Options of the DFTL design.
     pub dftl: DftlConfig,

@@ -645,9 +645,8 @@ mod tests {
     fn examples(command: &clap::Command) -> Vec<Vec<String>> {
         let own = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         let lines = own.lines().filter(|line| line.starts_with("  wearwell "));
-        let command = |line: &str| {
-            line.split_whitespace().take_while(|word| *word != ">").map(str::to_owned).collect()
-        };
+        let command =
+            |line: &str| line.split_whitespace().take_while(|word| *word != ">").map(str::to_owned).collect();
         lines.map(command).chain(command.get_subcommands().flat_map(examples)).collect()
     }
 

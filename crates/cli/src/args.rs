@@ -645,9 +645,9 @@ mod tests {
     fn examples(command: &clap::Command) -> Vec<Vec<String>> {
         let own = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         let lines = own.lines().filter(|line| line.starts_with("  wearwell "));
-        let command =
+        let words =
             |line: &str| line.split_whitespace().take_while(|word| *word != ">").map(str::to_owned).collect();
-        lines.map(command).chain(command.get_subcommands().flat_map(examples)).collect()
+        lines.map(words).chain(command.get_subcommands().flat_map(examples)).collect()
     }
 
     #[test]

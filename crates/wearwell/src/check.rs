@@ -8,6 +8,7 @@ use crate::design::Persistence;
 use crate::ftl::Ftl;
 use crate::mapping::AnyMapping;
 use crate::nand::{Nand, PageKind};
+use crate::page_set::PageSet;
 use crate::recovery::{Newest, apply_entries};
 use crate::reverse_map::ReverseMap;
 use crate::store::{BlockState, Stream};
@@ -24,12 +25,13 @@ impl<N: Nand> Ftl<N> {
         if self.learns_late() {
             self.check_lazily(&map)?;
         } else {
-            self.check_map(&map)?;
-            self.check_blocks(&map)?;
+            let valid = self.valid_pages()?;
+            self.check_map(&map, &valid)?;
+            self.check_blocks(&map, &valid)?;
+            self.check_sharing(&valid)?;
         }
         self.check_counters()?;
         self.store.check_ledger()?;
-        self.check_sharing()?;
         self.check_evidence(&map)?;
         self.chunks.as_ref().map_or(Ok(()), |stage| stage.check())?;
         self.delta.as_ref().map_or(Ok(()), |stage| stage.check(|lpn| map[lpn.index()].some().is_some()))?;
@@ -64,8 +66,29 @@ impl<N: Nand> Ftl<N> {
         Ok(map)
     }
 
+    /// The pages that page validity calls valid, those of data. Its queries cost no counted operation here.
+    fn valid_pages(&mut self) -> Result<PageSet, String> {
+        let geometry = self.store.geometry().clone();
+        let mut valid = PageSet::new(geometry.pages());
+        let (stats, ops) = (self.store.stats.clone(), self.store.ops.clone());
+        for block in (0..geometry.blocks()).map(BlockId) {
+            let in_use = matches!(self.store.blocks().state(block), BlockState::Open | BlockState::Closed);
+            // On flash nothing is kept of blocks that hold no data.
+            if self.validity.is_on_flash() && !(in_use && self.store.blocks().kind(block) == PageKind::Data) {
+                continue;
+            }
+            let mut found = Vec::new();
+            self.live_pages(block, &mut found).map_err(|error| error.to_string())?;
+            for ppn in found {
+                valid.insert(ppn);
+            }
+        }
+        (self.store.stats, self.store.ops) = (stats, ops);
+        Ok(valid)
+    }
+
     /// Mapped pages are valid and know their referrers; no other page is valid.
-    fn check_map(&self, map: &[Unit]) -> Result<(), String> {
+    fn check_map(&self, map: &[Unit], valid: &PageSet) -> Result<(), String> {
         let pages = self.store.geometry().pages();
         let mut referrers = vec![0u32; pages as usize];
         let mut of_members = std::collections::BTreeMap::<Unit, u32>::new();
@@ -77,7 +100,7 @@ impl<N: Nand> Ftl<N> {
             }
             let ppn = Ppn(unit.0);
             referrers[ppn.index()] += 1;
-            if !self.validity.is_valid(ppn) {
+            if !valid.contains(ppn) {
                 return Err(format!("page {ppn} of {lpn} is not valid"));
             }
             self.check_referrer(lpn, ppn)?;
@@ -91,13 +114,9 @@ impl<N: Nand> Ftl<N> {
                 ));
             }
         }
-        let chunk_pages: std::collections::BTreeSet<Ppn> =
-            self.chunks.iter().flat_map(|stage| stage.chunk_pages()).collect();
         for (ppn, &count) in (0..).map(Ppn).zip(&referrers) {
-            let of_deltas = self.delta.as_ref().is_some_and(|stage| stage.is_live(ppn));
-            let is_packed = of_deltas || chunk_pages.contains(&ppn);
             let extra = extra(ppn.into());
-            let expected = if self.validity.is_valid(ppn) && !is_packed { 1 + extra } else { extra };
+            let expected = if valid.contains(ppn) { 1 + extra } else { extra };
             if count != expected {
                 return Err(format!(
                     "{count} logical pages are mapped to page {ppn}, which counts {expected}"
@@ -134,11 +153,11 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Valid counts equal valid bits plus current metadata pages; free blocks are empty; states add up.
-    fn check_blocks(&self, map: &[Unit]) -> Result<(), String> {
+    fn check_blocks(&self, map: &[Unit], valid: &PageSet) -> Result<(), String> {
         let blocks = self.store.blocks();
         let mut total = 0;
         for block in (0..blocks.len()).map(BlockId) {
-            let counted = self.count_valid(block);
+            let counted = self.count_valid(block, valid);
             if counted != blocks.valid(block) {
                 return Err(format!(
                     "block {block} counts {} valid pages and has {counted}",
@@ -159,10 +178,13 @@ impl<N: Nand> Ftl<N> {
         let packed = self.delta.as_ref().map_or(0, |stage| stage.delta_pages())
             + self.chunks.as_ref().map_or(0, |stage| stage.chunk_pages().count() as u64);
         let metadata = total - mapped.min(total);
-        if total < mapped || metadata > self.metadata_pages() + packed {
+        // A log of invalid pages takes more than its bound where fewer pages than logical ones are stored: up to their number.
+        let not_stored = (self.logical_pages as u64).saturating_sub(mapped + packed);
+        let spared = if self.validity.is_on_flash() { not_stored } else { 0 };
+        let most = self.metadata_pages() + packed + spared;
+        if total < mapped || metadata > most {
             return Err(format!(
-                "{total} valid pages for {mapped} mapped ones and at most {} of metadata",
-                self.metadata_pages() + packed
+                "{total} valid pages for {mapped} mapped ones and at most {most} of metadata"
             ));
         }
         self.check_states()
@@ -192,11 +214,16 @@ impl<N: Nand> Ftl<N> {
         misplaced.map_or(Ok(()), |(block, _)| Err(format!("block {block} is being filled but not open")))
     }
 
-    fn count_valid(&self, block: BlockId) -> u32 {
+    fn count_valid(&self, block: BlockId, valid: &PageSet) -> u32 {
         let first = self.store.geometry().first_page(block);
         let pages = self.store.geometry().block_pages();
         match self.store.blocks().kind(block) {
-            PageKind::Data | PageKind::Delta | PageKind::Chunk => self.validity.count_valid(first, pages),
+            PageKind::Data => {
+                let mut found = Vec::new();
+                valid.collect(first, pages, &mut found);
+                found.len() as u32
+            }
+            PageKind::Delta | PageKind::Chunk => self.packed_pages(block).len() as u32,
             PageKind::Translation => self.count_metadata(Stream::Translation, first, pages),
             PageKind::RemapLog => self.count_metadata(Stream::RemapLog, first, pages),
             PageKind::Validity => self.count_metadata(Stream::Validity, first, pages),
@@ -231,7 +258,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Sharing: there are entries for all bound pages, and the index names valid pages with the content it says.
-    fn check_sharing(&self) -> Result<(), String> {
+    fn check_sharing(&self, valid_pages: &PageSet) -> Result<(), String> {
         let Some(sharing) = &self.sharing else { return Ok(()) };
         sharing.reverse.check()?;
         let bound = (0..self.logical_pages).filter(|&lpn| sharing.is_bound(Lpn(lpn))).count() as u64;
@@ -243,7 +270,7 @@ impl<N: Nand> Ftl<N> {
         for unit in index.units() {
             let is_live = match &self.chunks {
                 Some(stage) if !is_page(unit, self.store.geometry().pages()) => stage.is_live(unit),
-                _ => self.validity.is_valid(Ppn(unit.0)),
+                _ => valid_pages.contains(Ppn(unit.0)),
             };
             if !is_live || !index.knows(self.fingerprint_of_unit(unit), unit) {
                 return Err(format!(

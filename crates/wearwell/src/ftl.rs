@@ -176,7 +176,7 @@ impl<N: Nand> Ftl<N> {
     /// once, so what is left of an open block may be too little: that counts as one more.
     pub fn kept_blocks(&self) -> u64 {
         let open_blocks = 1
-            + u64::from(self.metadata_pages() > 0)
+            + u64::from(self.metadata_pages() > self.validity.metadata_pages())
             + u64::from(self.mapping.pages_per_update() > 1)
             + u64::from(self.delta.is_some())
             + 2 * u64::from(self.chunks.is_some())
@@ -494,16 +494,16 @@ impl<N: Nand> Ftl<N> {
         fingerprint: Fingerprint,
     ) -> Result<()> {
         let ppn = self.store.append(Stream::Host, pool, lpn.0, content, fingerprint, Cause::Host)?;
+        self.validity.set(ppn);
         let old = match self.mapping.update(&mut self.store, lpn, Some(ppn.into())) {
             Ok(old) => old,
             Err(error) => {
                 self.store.stats.wasted_programs += 1;
-                self.store.discard(ppn);
+                self.call_invalid(ppn);
                 return Err(error);
             }
         };
         self.store.stats.host_page_writes += 1;
-        self.validity.set(ppn);
         if let Some(stage) = &mut self.recycle {
             stage.part.programmed(lpn, ppn);
         }

@@ -254,7 +254,7 @@ fn scrub<N: Nand>(device: &mut Device<N>) {
 fn a_damaged_page_is_lost_alone() {
     for (number, design) in (0u64..).zip(designs()) {
         let mut total = Tally::default();
-        for (k, world) in (0u64..).zip(worlds()) {
+        for (k, world) in (0u64..).zip(design.worlds()) {
             let buffer = BUFFERS[((number + k) % BUFFERS.len() as u64) as usize];
             let tally = run(&design, &world, buffer, 1500, 100 * number + k);
             total.damaged += tally.damaged;

@@ -9,7 +9,7 @@
 use crate::common;
 
 use common::{BUFFERS, DesignUnderTest, Patterns, Random, SECTOR, Scene, World};
-use common::{audit, designs, device, full_medium, worlds};
+use common::{audit, designs, device, full_medium};
 use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::design::Persistence;
 use wearwell::device::HostData;
@@ -332,7 +332,7 @@ impl Scenario<'_> {
 fn lost_pages_stay_lost_at_cuts_and_nothing_else_does() {
     for (number, design) in (0u64..).zip(designs()) {
         let mut tally = Tally::default();
-        for (k, world) in (0u64..).zip(worlds()) {
+        for (k, world) in (0u64..).zip(design.worlds()) {
             // The worlds of several hundred pages take long to compare.
             if world.geometry.pages() > 200 && !(number + k).is_multiple_of(4) {
                 continue;

@@ -108,7 +108,7 @@ fn outcome_of(world: &World, design: &DesignUnderTest, reads_ahead: bool) -> (Ve
 #[test]
 fn reading_ahead_changes_nothing() {
     for design in designs() {
-        for world in worlds() {
+        for world in design.worlds() {
             let [with, without] = [true, false].map(|ahead| outcome_of(&world, &design, ahead));
             assert!(with == without, "{} on {}", design.name, world.name);
         }
@@ -146,7 +146,7 @@ fn outcome_of_bursts<N: Nand>(mut device: Device<N>, together: bool) -> Device<N
 fn writes_in_runs_are_writes_one_by_one() {
     let mut in_runs = 0;
     for design in designs() {
-        for world in worlds() {
+        for world in design.worlds() {
             let new = || device(&world, &design.parts, BUFFERS[0], Recording::new(full_medium(&world)));
             let runs = new().writes_in_runs();
             in_runs += u32::from(runs);
@@ -783,7 +783,7 @@ fn bytes_and_descriptors_give_the_same_counters() {
         let finds_equal = content.recycle.is_some() || content.sharing.is_some();
         let remaps = if sizes_matter { 0 } else { 10 };
         let [mut binds, mut sized] = [0; 2];
-        for world in worlds() {
+        for world in design.worlds() {
             for buffer in BUFFERS {
                 let mut twins = Twins::new(&world, &design.parts, buffer);
                 let mut random = Random::new(number);

@@ -54,7 +54,7 @@ fn survive(world: &World, design: &DesignUnderTest, seed: u64) -> (u64, u64) {
 fn failed_programs_and_erases_lose_no_data_and_retire_their_blocks() {
     let (mut failures, mut planned) = (0, 0);
     for (number, design) in (0..).zip(designs()) {
-        for world in worlds() {
+        for world in design.worlds() {
             let (struck, of) = survive(&world, &design, number);
             failures += struck;
             planned += of;
@@ -91,7 +91,7 @@ fn assert_every_failure_is_accounted_for(device: &Device<Faulty<SimNand>>) {
 #[test]
 fn factory_bad_blocks_are_never_touched() {
     for design in designs() {
-        for world in worlds().iter().map(|world| world.with_more_blocks(3)) {
+        for world in design.worlds().iter().map(|world| world.with_more_blocks(3)) {
             let pools = world.geometry.pools();
             // The first block of pool 0, the last of the last pool: the strict medium panics if one is used.
             let bad = [BlockId(0), BlockId(world.geometry.blocks() - 1)];
@@ -140,7 +140,7 @@ fn assert_retired_blocks_were_worn_out(device: &Device<SimNand>) {
 #[test]
 fn a_worn_out_device_is_full_and_still_reads() {
     for (number, design) in (0u64..).zip(designs()) {
-        for world in worlds() {
+        for world in design.worlds() {
             let nand = full_medium(&world).with_endurance(CYCLES);
             let mut device = roomy_device(&world, &design.parts, BUFFERS[0], nand);
             if gathers_everything(&device, &design) {
@@ -169,7 +169,7 @@ fn a_worn_out_device_is_full_and_still_reads() {
 #[test]
 fn a_device_of_unequal_blocks_dies_block_by_block_and_still_reads() {
     for (number, design) in (0u64..).zip(designs()) {
-        for world in worlds() {
+        for world in design.worlds() {
             let mut random = Random::new(number + 77);
             let mut nand = full_medium(&world);
             let limit = |ends_by| WearLimit { cycles: 4 + random.below(6) as u32, ends_by };

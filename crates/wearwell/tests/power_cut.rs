@@ -387,6 +387,9 @@ fn cuts_of(designs: &[DesignUnderTest], worlds: &[World], failing: Option<u64>) 
     let mut total = Tally::default();
     for (number, design) in (0u64..).zip(designs) {
         for (k, world) in worlds.iter().enumerate() {
+            if !design.has_room(world) {
+                continue;
+            }
             // Each pair of design and world meets one of the buffers; over the worlds a design meets all.
             let buffer = BUFFERS[(number as usize + k) % BUFFERS.len()];
             for outcome in CutOutcome::ALL {

@@ -7,15 +7,17 @@
 use rustc_hash::FxHashSet;
 
 use crate::address::{Address, BlockId, Lpn, Ppn, Unit};
+use crate::design::Persistence;
 use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, Mapping};
 use crate::nand::{Nand, PageKind};
 use crate::store::{BlockState, Stream};
 
 impl<N: Nand> Ftl<N> {
-    /// Whether counts of valid pages may lag behind the map.
+    /// Whether counts of valid pages may lag behind the map, for good or after a recovery.
     pub(super) fn learns_late(&self) -> bool {
-        self.validity.is_on_flash() || self.mapping.identifies_late()
+        let is_kept = self.persistence == Persistence::BatteryRam;
+        self.mapping.identifies_late() || self.validity.is_on_flash() && !is_kept
     }
 
     /// Counts and answers of the validity store against the map. Its queries cost no counted operation here.

@@ -341,6 +341,14 @@ impl ChunkStage {
         self.chunks.iter().flat_map(|chunk| chunk.pages().iter().copied())
     }
 
+    /// Which of these pages, given with the numbers of their chunks in their spare areas, belong to a chunk.
+    pub(crate) fn used_pages(&self, mut pages: Vec<(Ppn, u32)>) -> Vec<Ppn> {
+        pages.retain(|&(_, number)| (number as usize) < self.chunks.len());
+        read_all(pages.iter().map(|&(_, number)| self.chunks[number as usize].pages[0].0.into()));
+        pages.retain(|(ppn, number)| self.chunks[*number as usize].pages().contains(ppn));
+        pages.into_iter().map(|(ppn, _)| ppn).collect()
+    }
+
     /// Takes over the chunks whose members are mapped, as found on flash; nothing waits in the buffer.
     pub(crate) fn rebuild(
         &mut self,
@@ -630,10 +638,7 @@ impl<N: Nand> Ftl<N> {
             }
             let content = Content::of_page(&page, Fingerprint::default());
             match self.store.append(Stream::Chunk, pool, number, content, Fingerprint::default(), cause) {
-                Ok(ppn) => {
-                    self.validity.set(ppn);
-                    self.chunks.as_mut().expect("asked above").chunks[number as usize].pages[k] = ppn;
-                }
+                Ok(ppn) => self.chunks.as_mut().expect("asked above").chunks[number as usize].pages[k] = ppn,
                 Err(error) => {
                     self.free_chunk(number);
                     return Err(error);
@@ -645,7 +650,7 @@ impl<N: Nand> Ftl<N> {
 
     /// The pages of a chunk are not needed any more.
     fn free_chunk(&mut self, number: u32) {
-        let Self { chunks, validity, store, .. } = self;
+        let Self { chunks, store, .. } = self;
         let stage = chunks.as_mut().expect("only the chunk stage frees chunks");
         let chunk = std::mem::replace(&mut stage.chunks[number as usize], Chunk::EMPTY);
         if stage.keeps_numbers {
@@ -653,10 +658,7 @@ impl<N: Nand> Ftl<N> {
         } else {
             stage.vacant.push(number);
         }
-        for &ppn in chunk.pages() {
-            validity.clear(ppn);
-            store.discard(ppn);
-        }
+        chunk.pages().iter().for_each(|&ppn| store.discard(ppn));
     }
 
     /// Nobody refers to a member any more; the chunk goes with its last one.
@@ -784,26 +786,20 @@ impl<N: Nand> Ftl<N> {
     /// Empties a block of chunk pages. Chunks with all members live are copied as they are; the live members of others
     /// are packed anew where that cannot take more pages than it frees here.
     pub(crate) fn move_chunks(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
-        let first = self.store.geometry().first_page(victim);
-        let mut pages = Vec::new();
-        self.validity.collect_valid(first, self.store.geometry().block_pages(), &mut pages);
+        let pages = self.packed_pages(victim);
         let numbers = self.chunks_to_repack(&pages, pool);
         self.warm_members(&numbers);
         for number in numbers {
             self.repack(number, pool, cause)?;
         }
-        pages.retain(|&ppn| self.validity.is_valid(ppn));
-        let mut batch = Batch::default();
-        batch.owners.extend(pages.iter().map(|&ppn| self.store.owner(ppn)));
-        batch.from = pages;
+        let mut batch = Batch { from: self.packed_pages(victim), ..Batch::default() };
+        batch.owners.extend(batch.from.iter().map(|&ppn| self.store.owner(ppn)));
         let moves = Moves { from: &batch.from, owners: &batch.owners };
         let outcome = self.store.copy(moves, Stream::Chunk, pool, cause, &mut batch.to);
         for ((&from, &number), &to) in batch.from.iter().zip(&batch.owners).zip(&batch.to) {
             let stage = self.chunks.as_mut().expect("only the chunk stage has such pages");
             let page = stage.chunks[number.index()].pages.iter_mut().find(|page| **page == from);
-            *page.expect("a valid page belongs to its chunk") = to;
-            self.validity.clear(from);
-            self.validity.set(to);
+            *page.expect("a packed page belongs to its chunk") = to;
         }
         self.store.discard_many(victim, batch.to.len() as u32);
         outcome

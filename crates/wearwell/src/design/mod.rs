@@ -170,6 +170,10 @@ impl Parts {
     /// Delta-FTL) and for a bitmap on flash (u-FTL), and a battery that keeps the RAM for everything else.
     pub fn usual_persistence(&self) -> Persistence {
         let ContentParts { recycle, sharing, delta, chunks } = &self.content;
+        let looks_at_content = self.content != ContentParts::default();
+        if self.validity != ValidityPart::Ram && (looks_at_content || self.mapping == MappingPart::Flat) {
+            return Persistence::BatteryRam;
+        }
         match (self.mapping, [recycle.is_some(), sharing.is_some(), delta.is_some(), chunks.is_some()]) {
             (MappingPart::Flat, [false, false, false, false]) => Persistence::OobScan,
             (MappingPart::Flat, [false, true, false, false]) => {
@@ -191,18 +195,16 @@ impl Parts {
         self.content.checked(self.mapping)?;
         self.gc.wear.check()?;
         let is_lazy = matches!(self.mapping, MappingPart::Cached(options) if options.identification == Identification::AtSynchronisation);
-        let on_flash = self.validity != ValidityPart::Ram;
-        if (is_lazy || on_flash) && self.content != ContentParts::default() {
+        if is_lazy && self.content != ContentParts::default() {
             return Err(Error::Options(
-                "content mechanisms need page validity in RAM and a map that knows old places at once; choose the flat map or dftl's".into(),
+                "content mechanisms release the page that a write replaces at once, and a lazy map learns which one that was when it writes a translation page: choose parts.map=flat or cached".into(),
             ));
         }
         self.check_survival()?;
-        let needs_cache = on_flash || matches!(self.persistence, Persistence::BackwardScan { .. });
-        if needs_cache && !matches!(self.mapping, MappingPart::Cached(_)) {
-            return Err(Error::Options(
-                "validity on flash and recovery by a backward scan need a map on flash".into(),
-            ));
+        self.check_validity()?;
+        let is_backward = matches!(self.persistence, Persistence::BackwardScan { .. });
+        if is_backward && !matches!(self.mapping, MappingPart::Cached(_)) {
+            return Err(Error::Options("recovery by a backward scan needs a map on flash".into()));
         }
         if let MappingPart::Cached(options) = self.mapping
             && !is_lazy
@@ -255,6 +257,25 @@ impl Parts {
         }
         Err(Error::Options(
             "nothing on flash tells what these content mechanisms hold in RAM: keep RAM on a battery, or the map in NVRAM"
+                .into(),
+        ))
+    }
+
+    /// Page validity on flash goes with a recovery that keeps what was said of it, or finds it out from the map on flash.
+    fn check_validity(&self) -> Result<()> {
+        let is_followed = match self.persistence {
+            Persistence::BatteryRam => true,
+            Persistence::BatteryFlush | Persistence::BackwardScan { .. } => {
+                matches!(self.mapping, MappingPart::Cached(_)) && self.content == ContentParts::default()
+            }
+            Persistence::OobScan | Persistence::NvramEntries | Persistence::NvramMap => false,
+        };
+        if self.validity == ValidityPart::Ram || is_followed {
+            return Ok(());
+        }
+        Err(Error::Options(
+            "a recovery that finds out from spare areas or NVRAM where data is fills page validity in RAM: choose \
+             parts.validity=ram, or survives=battery"
                 .into(),
         ))
     }

@@ -13,7 +13,7 @@
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::error::Result;
 use crate::ftl::Ftl;
-use crate::gc::{Batch, MetadataGc, RESERVE_BLOCKS, VictimPolicy};
+use crate::gc::{Batch, MetadataGc, RESERVE_BLOCKS};
 use crate::mapping::Mapping;
 use crate::nand::{Nand, PageKind};
 use crate::reverse_map::ReverseMap;
@@ -149,7 +149,7 @@ impl<N: Nand> Ftl<N> {
 
     #[inline]
     fn require_metadata_pages(&mut self, of_map: u32, of_validity: u32) -> Result<()> {
-        let fits = self.store.fits_open_block(Stream::Translation, of_map)
+        let fits = (of_map == 0 || self.store.fits_open_block(Stream::Translation, of_map))
             && self.store.fits_open_block(Stream::Validity, of_validity);
         if fits { Ok(()) } else { self.make_room_for_both(of_map, of_validity) }
     }
@@ -167,6 +167,9 @@ impl<N: Nand> Ftl<N> {
     }
 
     pub(crate) fn require_metadata(&mut self, stream: Stream, pages: u32) -> Result<()> {
+        if pages == 0 {
+            return Ok(());
+        }
         while !self.store.has_room(stream, pages) {
             self.collect_anywhere()?;
         }
@@ -290,7 +293,7 @@ impl<N: Nand> Ftl<N> {
         if self.store.free_blocks(pool) == 0 {
             return self.fitting_victim(pool);
         }
-        let Self { store, validity, recycle, delta, collector, .. } = self;
+        let Self { store, recycle, delta, collector, .. } = self;
         let (recycle, delta) = (&*recycle, &*delta);
         if let MetadataGc::WhenEmpty { share } = collector.options.metadata {
             let blocks = store.blocks_mut();
@@ -300,27 +303,24 @@ impl<N: Nand> Ftl<N> {
                 .or_else(|| blocks.least_valid(pool))
                 .or_else(|| blocks.emptiest_metadata(pool)));
         }
-        // Single pages are not asked for on flash: what weighs dead pages weighs them all alike.
-        let weighs_pages =
-            matches!(collector.options.policy, VictimPolicy::RecycleAware | VictimPolicy::DeadBytes);
-        if store.free_blocks(pool) <= collector.options.urgent_blocks
-            || (weighs_pages && validity.is_on_flash())
-        {
+        if store.free_blocks(pool) <= collector.options.urgent_blocks {
             return Ok(store.blocks_mut().least_valid(pool));
         }
         let geometry = store.geometry().clone();
         let now = store.sequence();
-        // What a valid page wastes, and what a dead one is worth less if its content may come back.
-        let dirtiness = |block: BlockId| {
-            let first = geometry.first_page(block);
-            let pages = (first.0..first.0 + geometry.block_pages()).map(Ppn);
-            let weight = |ppn: Ppn| match (validity.is_valid(ppn), recycle, delta) {
-                (true, _, Some(stage)) => stage.dead_share(ppn),
-                (true, _, None) => 0.0,
-                (false, Some(stage), _) => 1.0 - stage.part.probability(ppn),
-                (false, None, _) => 1.0,
-            };
-            pages.map(weight).sum()
+        // Dead pages, less if their content may come back, and what packed ones waste. Page validity is not asked: that may
+        // cost reads of flash.
+        let dirtiness = |block: BlockId, invalid: u32| {
+            let (first, mut known_dead, mut sum) = (geometry.first_page(block), 0, 0.0);
+            for ppn in (first.0..first.0 + geometry.block_pages()).map(Ppn) {
+                if let Some(stage) = recycle.as_ref().filter(|stage| stage.part.is_dead(ppn)) {
+                    sum += 1.0 - stage.part.probability(ppn);
+                    known_dead += 1;
+                } else if let Some(stage) = delta {
+                    sum += stage.dead_share(ppn);
+                }
+            }
+            sum + f64::from(invalid - known_dead)
         };
         Ok(collector.chooser.choose(store.blocks_mut(), pool, now, dirtiness))
     }
@@ -444,6 +444,20 @@ impl<N: Nand> Ftl<N> {
         self.validity.live_pages(&mut self.store, victim, pages)?;
         // Pages that were never programmed, or were torn, are nobody's. The copy reads the spare area of the others anyway.
         Ok(self.store.nand_mut().retain_readable(pages)?)
+    }
+
+    /// The pages of a block of deltas or of chunks that are needed: the table of their mechanism says so, not page validity.
+    pub(crate) fn packed_pages(&self, block: BlockId) -> Vec<Ppn> {
+        let geometry = self.store.geometry();
+        let first = geometry.first_page(block);
+        let pages = (first.0..first.0 + geometry.block_pages()).map(Ppn);
+        match (self.store.blocks().kind(block), &self.delta, &self.chunks) {
+            (PageKind::Delta, Some(stage), _) => pages.filter(|&ppn| stage.is_live(ppn)).collect(),
+            (PageKind::Chunk, _, Some(stage)) => {
+                stage.used_pages(pages.map(|ppn| (ppn, self.store.owner(ppn).0)).collect())
+            }
+            (kind, ..) => unreachable!("block {block} holds {kind:?} pages, which nobody packs"),
+        }
     }
 
     /// Leaves out of a victim's pages what a lazy map knows to be superseded: moving it would bring back old data.

@@ -34,22 +34,21 @@ impl<N: Nand> Ftl<N> {
             return Ok(true);
         }
         sharing.load_entries(mapping, store, block)?;
-        Ok(sharing.recordable || self.pages_without_entries(block) <= most_pages)
+        Ok(sharing.recordable || self.pages_without_entries(block)? <= most_pages)
     }
 
     /// Pages that the block in hand takes if nothing can be recorded: one per referrer, one per logical page that only its
     /// entries bury.
-    fn pages_without_entries(&self, block: BlockId) -> u32 {
-        let Some(sharing) = &self.sharing else { return self.store.blocks().valid(block) };
-        let geometry = self.store.geometry();
+    fn pages_without_entries(&mut self, block: BlockId) -> Result<u32> {
         let mut valid = Vec::new();
-        self.validity.collect_valid(geometry.first_page(block), geometry.block_pages(), &mut valid);
+        self.live_pages(block, &mut valid)?;
+        let Some(sharing) = &self.sharing else { return Ok(valid.len() as u32) };
         let referrers: u32 = valid.iter().map(|&ppn| 1 + sharing.refs.extra(ppn.into())).sum();
         let needing = sharing.entries.iter().filter(|entry| sharing.need(&self.mapping, entry).tombstone);
         let mut buried: Vec<Lpn> = needing.flat_map(Entry::buried).collect();
         buried.sort_unstable_by_key(|lpn| lpn.0);
         buried.dedup();
-        referrers + buried.len() as u32
+        Ok(referrers + buried.len() as u32)
     }
 
     /// What sharing knows of moved pages: counts and index follow, the binder that the new OOB names needs no entry any

@@ -55,14 +55,14 @@ impl Chooser {
         self.policy
     }
 
-    /// A closed block of `pool`; `None` if no closed block has an invalid page. `dirtiness` is asked by
-    /// [`VictimPolicy::RecycleAware`], and by [`VictimPolicy::DeadBytes`] for blocks of deltas.
+    /// A closed block of `pool`; `None` if no closed block has an invalid page. `dirtiness`, told how many pages of the block
+    /// are invalid, is asked by [`VictimPolicy::RecycleAware`], and by [`VictimPolicy::DeadBytes`] for blocks of deltas.
     pub fn choose(
         &mut self,
         blocks: &mut BlockTable,
         pool: u32,
         now: u64,
-        dirtiness: impl Fn(BlockId) -> f64,
+        dirtiness: impl Fn(BlockId, u32) -> f64,
     ) -> Option<BlockId> {
         match self.policy {
             VictimPolicy::Greedy => blocks.least_valid(pool),
@@ -109,12 +109,17 @@ fn cost_benefit(blocks: &BlockTable, pool: u32, now: u64) -> Option<BlockId> {
 /// Candidates are blocks whose collection frees a page for certain: one with an invalid page, or one of deltas that are
 /// dead to a good half. Of pages packed anew, without splitting, two neighbours hold more than a page's worth, so `live`
 /// pages' worth take at most `2 live + 1` pages.
-fn most_dead_bytes(blocks: &BlockTable, pool: u32, dead_pages: impl Fn(BlockId) -> f64) -> Option<BlockId> {
+fn most_dead_bytes(
+    blocks: &BlockTable,
+    pool: u32,
+    dead_pages: impl Fn(BlockId, u32) -> f64,
+) -> Option<BlockId> {
     let pages = f64::from(blocks.block_pages());
     let gain = |block: BlockId| {
-        let invalid = f64::from(blocks.block_pages() - blocks.valid(block));
+        let invalid_pages = blocks.block_pages() - blocks.valid(block);
+        let invalid = f64::from(invalid_pages);
         let dead = match blocks.kind(block) {
-            PageKind::Delta => dead_pages(block),
+            PageKind::Delta => dead_pages(block, invalid_pages),
             PageKind::Data
             | PageKind::Translation
             | PageKind::Chunk
@@ -134,18 +139,20 @@ fn most_dead_bytes(blocks: &BlockTable, pool: u32, dead_pages: impl Fn(BlockId) 
 /// for block, whatever the weight.
 ///
 /// Blocks come with the most invalid pages first; no later one can beat a dirtiness that reaches its count.
-fn dirtiest(blocks: &mut BlockTable, pool: u32, dirtiness: impl Fn(BlockId) -> f64) -> Option<BlockId> {
-    let invalid = |blocks: &BlockTable, block| f64::from(blocks.block_pages() - blocks.valid(block));
+fn dirtiest(blocks: &mut BlockTable, pool: u32, dirtiness: impl Fn(BlockId, u32) -> f64) -> Option<BlockId> {
+    let invalid = |blocks: &BlockTable, block| blocks.block_pages() - blocks.valid(block);
     let greedy = blocks.least_valid(pool)?;
-    let mut best = (dirtiness(greedy), greedy);
-    if best.0 >= invalid(blocks, greedy) {
+    let of_greedy = invalid(blocks, greedy);
+    let mut best = (dirtiness(greedy, of_greedy), greedy);
+    if best.0 >= f64::from(of_greedy) {
         return Some(greedy);
     }
     for block in blocks.closed_by_valid(pool) {
-        if invalid(blocks, block) <= best.0 {
+        let of_block = invalid(blocks, block);
+        if f64::from(of_block) <= best.0 {
             break;
         }
-        let weight = dirtiness(block);
+        let weight = dirtiness(block, of_block);
         if weight > best.0 {
             best = (weight, block);
         }

@@ -123,6 +123,14 @@ impl<N: Nand> Ftl<N> {
     /// RAM survived: bring it in line with the flash, and load the best dead pages into the empty fingerprint store.
     fn resume(&mut self) -> Result<()> {
         self.store.reconcile()?;
+        if self.validity.is_on_flash() {
+            self.tell_opened();
+            for (kind, page) in self.store.take_interrupted() {
+                if kind == PageKind::Data {
+                    self.validity.invalidate(page);
+                }
+            }
+        }
         let Some(stage) = &mut self.recycle else { return Ok(()) };
         stage.part.power_failed();
         let mut candidates = stage.part.reload_candidates();

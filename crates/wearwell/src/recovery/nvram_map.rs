@@ -111,7 +111,6 @@ impl<N: Nand> Ftl<N> {
         stage.rebuild(places.filter(|&unit| !is_page(unit, self.store.geometry().pages())), found)?;
         let chunk_pages: Vec<Ppn> = stage.chunk_pages().collect();
         for ppn in chunk_pages {
-            self.validity.set(ppn);
             self.store.adopt_valid(ppn);
         }
         Ok(())

@@ -10,7 +10,9 @@
 //! were not called invalid since it was opened ([`Validity::live_pages`]).
 //!
 //! Invariant: between [`Validity::opened`] and the erase of a block a page is called invalid at most once by a device
-//! that was not cut; after a recovery it may be called so again, which changes nothing.
+//! that was not cut; after a recovery it may be called so again, which changes nothing. Pages that recycling makes valid again
+//! are kept apart ([`Revivable`]). Packed pages (of deltas, of chunks) are not noted at all: the table of their mechanism says
+//! whether it needs them.
 
 mod any;
 mod flash_bitmap;
@@ -18,12 +20,14 @@ mod gecko;
 mod log;
 mod log_page;
 mod ram_bitmap;
+mod revived;
 
 pub use any::{AnyValidity, ValidityPart};
 pub use flash_bitmap::{BitmapOptions, FlashBitmap};
 pub use gecko::{Gecko, GeckoCounts, GeckoOptions, MergeMode};
 pub use log::{LogCounts, LogOptions, ValidityLog};
 pub use ram_bitmap::RamBitmap;
+pub use revived::Revivable;
 
 use crate::address::{BlockId, Ppn};
 use crate::error::Result;

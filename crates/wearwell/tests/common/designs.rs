@@ -11,7 +11,9 @@ use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
 use wearwell::mapping::{CachedOptions, JournalOptions};
 use wearwell::refs::RefsPart;
 use wearwell::reverse_map::ReverseMapPart;
-use wearwell::validity::{GeckoOptions, MergeMode};
+use wearwell::validity::{BitmapOptions, GeckoOptions, MergeMode, ValidityPart};
+
+use super::worlds::{World, accepts, worlds};
 
 /// A named list of parts.
 #[derive(Clone)]
@@ -26,6 +28,16 @@ impl DesignUnderTest {
     pub fn contents(&self, few: u16) -> u16 {
         let deduplicates = self.parts.content.sharing.is_some_and(|sharing| sharing.dedup.is_some());
         if deduplicates { 16 * few } else { few }
+    }
+
+    /// Whether a world has a page for the host beside what the design keeps: the smallest have no room for some mixtures.
+    pub fn has_room(&self, world: &World) -> bool {
+        !self.name.starts_with("mixture") || accepts(&world.geometry, &self.parts, 1)
+    }
+
+    /// The worlds that have room for the design.
+    pub fn worlds(&self) -> Vec<World> {
+        worlds().into_iter().filter(|world| self.has_room(world)).collect()
     }
 
     /// Whether a page that was acknowledged may wait in volatile RAM for others, beside the write buffer.
@@ -154,8 +166,9 @@ const MECHANISMS: [Mechanism; 4] = [
     ("compress", |parts| parts.content.chunks = integrated(GcOptions::default(), None, true).content.chunks),
 ];
 
-/// Mixtures in which every two mechanisms meet, with and without a third, and every mechanism meets every map.
-const COVER: [&str; 8] = [
+/// Mixtures in which every two mechanisms meet, with and without a third, and every mechanism meets every map and every kind
+/// of page validity.
+const COVER: [&str; 15] = [
     "mixture flat recycle+share",
     "mixture flat delta+compress",
     "mixture flat recycle+share+delta+compress",
@@ -164,6 +177,13 @@ const COVER: [&str; 8] = [
     "mixture cached recycle+share+delta+compress",
     "mixture nvram recycle+share+compress",
     "mixture nvram delta+compress",
+    "mixture flat+bitmap recycle+share+delta",
+    "mixture flat+log share+compress",
+    "mixture flat+gecko recycle",
+    "mixture cached+bitmap delta+compress",
+    "mixture cached+log recycle+share+delta",
+    "mixture cached+gecko recycle+share+compress",
+    "mixture cached+gecko recycle+share+delta",
 ];
 
 /// Those of [`COVER`]; with `WEARWELL_DESIGN=mixture` all of them.
@@ -172,14 +192,35 @@ fn mixtures_under_test() -> impl Iterator<Item = (&'static str, Parts)> {
     mixtures().into_iter().filter(move |(name, _)| asked_for || COVER.contains(name))
 }
 
-/// Two content mechanisms or more, on each kind of map, with RAM on a battery; without one, where that is possible.
+/// Page validity on flash, by name.
+fn validity_on_flash() -> [(&'static str, ValidityPart); 3] {
+    let gecko = GeckoOptions { size_ratio: 2, parts: 1, merge: MergeMode::MultiWay };
+    [
+        ("bitmap", ValidityPart::Bitmap(BitmapOptions::default())),
+        ("log", ValidityPart::Log),
+        ("gecko", ValidityPart::Gecko(gecko)),
+    ]
+}
+
+/// Two content mechanisms or more, on each kind of map, with RAM on a battery; without one, where that is possible. One or
+/// more, or none on a flat map, where page validity is on flash.
 fn mixtures() -> Vec<(&'static str, Parts)> {
     let mut mixtures = Vec::new();
-    for chosen in (0..16_u32).filter(|chosen| chosen.count_ones() > 1) {
+    for chosen in 0..16_u32 {
         let names = MECHANISMS.iter().enumerate().filter(|(k, _)| chosen >> k & 1 == 1);
         let mut parts = Parts { persistence: Persistence::BatteryRam, ..page_map(GcOptions::default()) };
         let name: Vec<&str> = names.map(|(_, (name, add))| (add(&mut parts), *name).1).collect();
         let named = |map: &str| -> &'static str { format!("mixture {map} {}", name.join("+")).leak() };
+        for (store, validity) in validity_on_flash() {
+            let parts = Parts { validity, ..parts.clone() };
+            mixtures.push((named(&format!("flat+{store}")), parts.clone()));
+            if chosen > 0 {
+                mixtures.push((named(&format!("cached+{store}")), on_flash(6, parts)));
+            }
+        }
+        if chosen.count_ones() < 2 {
+            continue;
+        }
         mixtures.push((named("flat"), parts.clone()));
         mixtures.push((named("cached"), on_flash(6, parts.clone())));
         let has_binds = parts.content.recycle.is_some() || parts.content.sharing.is_some();

@@ -22,6 +22,9 @@ impl World {
     }
 
     /// Logical pages of a device of this world under a design.
+    ///
+    /// # Panics
+    /// If the design takes more blocks for itself than there are: see `DesignUnderTest::has_room`.
     pub fn logical_pages(&self, parts: &Parts) -> u32 {
         let most = largest_logical(&self.geometry, parts);
         (most * self.fill_percent / 100).max(1)

@@ -31,6 +31,7 @@ impl<N: Nand> Ftl<N> {
         if self.delta.as_ref().is_none_or(|stage| stage.places.is_empty()) {
             return Ok(());
         }
+        let mut merged = Vec::new();
         for &ppn in pages.iter() {
             // A page that others share stays where it is needed, and is copied.
             let lpn = self.referrer(ppn);
@@ -38,9 +39,10 @@ impl<N: Nand> Ftl<N> {
             if !is_shared && self.delta.as_ref().is_some_and(|stage| stage.wants_merge(lpn)) {
                 self.rewrite_merged(lpn, ppn.into(), stream, pool, None, cause)?;
                 self.delta.as_mut().expect("asked above").statistics.gc_merges += 1;
+                merged.push(ppn);
             }
         }
-        pages.retain(|&ppn| self.validity.is_valid(ppn));
+        pages.retain(|ppn| merged.binary_search(ppn).is_err());
         Ok(())
     }
 
@@ -53,9 +55,7 @@ impl<N: Nand> Ftl<N> {
         {
             self.commit_deltas_in(at, pool, cause)?;
         }
-        let first = self.store.geometry().first_page(victim);
-        let mut pages = Vec::new();
-        self.validity.collect_valid(first, self.store.geometry().block_pages(), &mut pages);
+        let pages = self.packed_pages(victim);
         let mut packer = self.packer_for(&pages);
         for ppn in pages {
             let deltas = match self.load_deltas(ppn, cause) {
@@ -95,7 +95,6 @@ impl<N: Nand> Ftl<N> {
         let (spare, count) = (self.members_for_spare(&lpns), lpns.len() as u32);
         let fingerprint = Fingerprint::default();
         let to = self.store.append_lost(Stream::Delta, pool, count, &spare, fingerprint, cause)?;
-        self.validity.set(to);
         for lpn in lpns {
             self.move_delta(lpn, to);
         }

@@ -544,9 +544,7 @@ impl<N: Nand> Ftl<N> {
         self.mapping.store_moves(&mut self.store)?;
         page.extend(self.members_for_spare(lpns));
         let (content, count) = (Content::Bytes(&page), lpns.len() as u32);
-        let ppn = self.store.append(Stream::Delta, pool, count, content, Fingerprint::default(), cause)?;
-        self.validity.set(ppn);
-        Ok(ppn)
+        self.store.append(Stream::Delta, pool, count, content, Fingerprint::default(), cause)
     }
 
     /// What the spare area of a page with deltas of `lpns` says.
@@ -557,7 +555,7 @@ impl<N: Nand> Ftl<N> {
 
     /// The delta of `lpn`, if it has one, is not current any more.
     pub(crate) fn drop_delta(&mut self, lpn: Lpn) {
-        let Self { delta, validity, store, .. } = self;
+        let Self { delta, store, .. } = self;
         let Some(stage) = delta else { return };
         let Some(place) = stage.places.remove(&lpn) else { return };
         let Some(ppn) = place.page else {
@@ -569,7 +567,6 @@ impl<N: Nand> Ftl<N> {
         page.dead_bytes += place.bytes as u32;
         if page.live == 0 {
             stage.pages.remove(&ppn);
-            validity.clear(ppn);
             store.discard(ppn);
         }
     }
@@ -759,7 +756,6 @@ impl<N: Nand> Ftl<N> {
                 stage.settle(lpn, ppn);
             }
             if self.delta.as_ref().is_some_and(|stage| stage.is_live(ppn)) {
-                self.validity.set(ppn);
                 self.store.adopt_valid(ppn);
             }
         }

@@ -150,7 +150,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn call_valid_again(&mut self, dead: Ppn) {
-        self.validity.set(dead);
+        self.validity.revive(dead);
         self.store.revive(dead);
     }
 

@@ -1,0 +1,130 @@
+//! Pages whose content was written again while they were dead: valid once more, though flash says that they are invalid.
+//!
+//! A store on flash hears of a page once between the opening of its block and the erase. What is said of it afterwards, valid
+//! again and invalid again, is said here, in RAM: the store's answer stays as it is and is corrected by this set. Price: eight
+//! bytes for every revived page that is valid, counted in [`Validity::ram_bytes`] at its highest; nothing is written, and it
+//! survives a loss of power as the recycling tables do, on a battery.
+//!
+//! Invariant: a page of the set was called invalid in the store below since its block was opened.
+
+use std::collections::BTreeSet;
+use std::ops::{Deref, DerefMut};
+
+use super::Validity;
+use crate::address::{BlockId, Ppn};
+use crate::error::Result;
+use crate::nand::{Geometry, Nand};
+use crate::store::Store;
+
+/// Bytes of an entry in a hash table half full of page numbers.
+const ENTRY_BYTES: u64 = 8;
+
+/// A store of validity on flash whose pages may become valid again.
+#[derive(Clone, Debug)]
+pub struct Revivable<V> {
+    store: V,
+    revived: BTreeSet<Ppn>,
+    /// Pages of the set at its highest.
+    most: usize,
+    block_pages: u32,
+}
+
+impl<V> Revivable<V> {
+    pub(super) fn new(store: V, geometry: &Geometry) -> Self {
+        Self { store, revived: BTreeSet::new(), most: 0, block_pages: geometry.block_pages() }
+    }
+
+    /// The data of a page that was called invalid is needed again.
+    pub(super) fn revive(&mut self, ppn: Ppn) {
+        let is_new = self.revived.insert(ppn);
+        assert!(is_new, "page {ppn} is revived though it is valid");
+        self.most = self.most.max(self.revived.len());
+    }
+
+    /// RAM is lost.
+    pub(super) fn forget_revived(&mut self) {
+        self.revived.clear();
+    }
+
+    fn first_page(&self, block: BlockId) -> Ppn {
+        Ppn(block.0 * self.block_pages)
+    }
+
+    /// The revived pages of a block, ascending.
+    fn revived_in(&self, block: BlockId) -> impl Iterator<Item = Ppn> {
+        let first = self.first_page(block);
+        self.revived.range(first..=Ppn(first.0 + (self.block_pages - 1))).copied()
+    }
+}
+
+impl<V> Deref for Revivable<V> {
+    type Target = V;
+
+    fn deref(&self) -> &V {
+        &self.store
+    }
+}
+
+impl<V> DerefMut for Revivable<V> {
+    fn deref_mut(&mut self) -> &mut V {
+        &mut self.store
+    }
+}
+
+impl<V: Validity> Validity for Revivable<V> {
+    /// As the store's; O(log revived pages) for a page that was revived.
+    #[inline]
+    fn invalidate(&mut self, ppn: Ppn) {
+        if self.revived.is_empty() || !self.revived.remove(&ppn) {
+            self.store.invalidate(ppn);
+        }
+    }
+
+    fn opened(&mut self, block: BlockId) {
+        if !self.revived.is_empty() {
+            let gone: Vec<Ppn> = self.revived_in(block).collect();
+            for ppn in gone {
+                self.revived.remove(&ppn);
+            }
+        }
+        self.store.opened(block);
+    }
+
+    fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()> {
+        let before = out.len();
+        self.store.live_pages(io, block, out)?;
+        out.extend(self.revived_in(block));
+        out[before..].sort_unstable();
+        Ok(())
+    }
+
+    #[inline]
+    fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+        self.store.settle(io)
+    }
+
+    fn owns(&self, id: u32, ppn: Ppn) -> bool {
+        self.store.owns(id, ppn)
+    }
+
+    fn relocate_own(&mut self, id: u32, from: Ppn, to: Ppn) {
+        self.store.relocate_own(id, from, to);
+    }
+
+    #[inline]
+    fn pages_per_settle(&self) -> u32 {
+        self.store.pages_per_settle()
+    }
+
+    fn metadata_pages(&self) -> u64 {
+        self.store.metadata_pages()
+    }
+
+    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+        let mut parts = self.store.ram_bytes();
+        if self.most > 0 {
+            parts.push(("revived pages", self.most as u64 * ENTRY_BYTES));
+        }
+        parts
+    }
+}

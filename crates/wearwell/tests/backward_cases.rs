@@ -74,7 +74,7 @@ impl Rig {
     fn patient() -> Self {
         let MappingPart::Cached(options) = parts().mapping else { panic!("the map is on flash") };
         let mapping = MappingPart::Cached(CachedOptions { checkpoints: false, ..options });
-        Self::new(&Parts { mapping, persistence: Persistence::BatteryFlush, ..parts() }, 4)
+        Self::new(&Parts { mapping, persistence: Persistence::BatteryRam, ..parts() }, 4)
     }
 
     fn write(&mut self, lpn: u32) {

@@ -185,7 +185,11 @@ impl Parts {
             {
                 Persistence::BackwardScan { synchronises: false }
             }
-            (MappingPart::Cached(_), [false, false, _, false]) => Persistence::BatteryFlush,
+            (MappingPart::Cached(_), [false, false, _, false])
+                if !matches!(self.validity, ValidityPart::Log | ValidityPart::Gecko(_)) =>
+            {
+                Persistence::BatteryFlush
+            }
             _ => Persistence::BatteryRam,
         }
     }
@@ -263,19 +267,22 @@ impl Parts {
 
     /// Page validity on flash goes with a recovery that keeps what was said of it, or finds it out from the map on flash.
     fn check_validity(&self) -> Result<()> {
+        let has_map_alone =
+            matches!(self.mapping, MappingPart::Cached(_)) && self.content == ContentParts::default();
         let is_followed = match self.persistence {
             Persistence::BatteryRam => true,
-            Persistence::BatteryFlush | Persistence::BackwardScan { .. } => {
-                matches!(self.mapping, MappingPart::Cached(_)) && self.content == ContentParts::default()
-            }
+            // A cut may have left a log or a tree of invalid pages half merged, and only RAM knows how far.
+            Persistence::BatteryFlush => has_map_alone && matches!(self.validity, ValidityPart::Bitmap(_)),
+            Persistence::BackwardScan { .. } => has_map_alone,
             Persistence::OobScan | Persistence::NvramEntries | Persistence::NvramMap => false,
         };
         if self.validity == ValidityPart::Ram || is_followed {
             return Ok(());
         }
         Err(Error::Options(
-            "a recovery that finds out from spare areas or NVRAM where data is fills page validity in RAM: choose \
-             parts.validity=ram, or survives=battery"
+            "page validity on flash survives a loss of power with survives=battery, backward where the map is on flash \
+             and no mechanism looks at content, or battery-flush for a bitmap with such a map; other recoveries fill \
+             parts.validity=ram"
                 .into(),
         ))
     }

@@ -41,7 +41,7 @@ fn refusal(settings: &[String]) -> Option<String> {
     let config = config(&settings);
     let resolved = config.resolve(8000).unwrap();
     let parts = config.parts("page-map", &resolved).unwrap();
-    let nvram_bytes = parts.nvram_bytes_with_map(resolved.geometry.page_bytes, resolved.logical_pages);
+    let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
     let nand = SimNand::new(resolved.geometry.clone(), parts.retain()).with_nvram(nvram_bytes);
     match Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default()) {
         Ok(_) => None,

@@ -36,7 +36,7 @@ impl Specification {
         let invalid = |error: ConfigError| DeviceError::Invalid(error.to_string());
         let resolved = self.config.resolve(1).map_err(invalid)?;
         let parts = self.config.parts(&self.design, &resolved).map_err(invalid)?;
-        let nvram_bytes = parts.nvram_bytes_with_map(resolved.geometry.page_bytes, resolved.logical_pages);
+        let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
         let nand = SimNand::new(resolved.geometry, Retain::ALL).with_nvram(nvram_bytes);
         let options = DeviceOptions { buffer: self.config.buffer() };
         let device = Device::new(nand, resolved.logical_pages, &parts, options)?;

@@ -37,7 +37,7 @@ fn simulated(specification: &Specification) -> Device<SimNand> {
     let resolved = config.resolve(1).expect("it was resolved before");
     let parts: Parts = config.parts(&superblock.design, &resolved).expect("a known design");
     let parts = parts.without_battery().expect("it was served");
-    let nvram_bytes = parts.nvram_bytes_with_map(superblock.geometry.page_bytes, superblock.logical_pages);
+    let nvram_bytes = parts.nvram_bytes_with_map(&superblock.geometry, superblock.logical_pages);
     let nand = SimNand::new(superblock.geometry, Retain::ALL).with_nvram(nvram_bytes);
     Device::new(nand, superblock.logical_pages, &parts, DeviceOptions::default()).expect("the device fits")
 }
@@ -302,10 +302,11 @@ fn designs_and_settings_without_meaning_are_refused() {
     let refused = |specification: Specification| {
         specification.superblock(7).expect_err("it has no meaning for an image").to_string()
     };
-    let dftl = refused(specification("dftl", 4096));
-    assert!(dftl.contains("there is no battery here"), "{dftl}");
-    let cached = refused(with_settings("delta", 4096, &["delta.cache_entries=100"]));
-    assert!(cached.contains("there is no battery here"), "{cached}");
+    let lazy = refused(specification("u-ftl", 4096));
+    assert!(lazy.contains("choose parts.map=flat or cached"), "{lazy}");
+    let journal =
+        refused(with_settings("delta", 4096, &["delta.cache_entries=100", "delta.journal_pages=4"]));
+    assert!(journal.contains("leave delta.journal_pages out"), "{journal}");
     let buffers = refused(with_settings("delta", 4096, &["delta.open_pages=2"]));
     assert!(buffers.contains("set delta.open_pages to 1"), "{buffers}");
     let spare = refused(with_settings("integrated", 4096, &["device.spare_bytes=16"]));

@@ -33,6 +33,7 @@ impl<N: Nand> Ftl<N> {
         self.check_counters()?;
         self.store.check_ledger()?;
         self.check_evidence(&map)?;
+        self.mapping.on_flash().map_or(Ok(()), |cached| cached.check_nvram(&self.store))?;
         self.chunks.as_ref().map_or(Ok(()), |stage| stage.check())?;
         self.delta.as_ref().map_or(Ok(()), |stage| stage.check(|lpn| map[lpn.index()].some().is_some()))?;
         match &self.recycle {

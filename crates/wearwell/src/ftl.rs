@@ -79,8 +79,8 @@ impl<N: Nand> Ftl<N> {
             BlockSurvey::OobScan => Store::new(nand, order),
             BlockSurvey::HeadTail => Store::with_heads_and_tails(nand, order)?,
         };
-        let mapping = Self::new_mapping(&store, logical_pages, parts)?;
         parts.checked()?;
+        let mapping = Self::new_mapping(&store, logical_pages, parts)?;
         if parts.persistence.compares_versions() && store.geometry().spare_bytes < 8 {
             return Err(Error::Options(
                 "recovery by a backward scan keeps eight bytes in the spare area of translation pages: set geometry.spare_bytes to at least 8".into(),
@@ -127,6 +127,10 @@ impl<N: Nand> Ftl<N> {
             if parts.persistence != Persistence::BatteryRam {
                 stage.list_members(ftl.store.geometry().spare_bytes);
             }
+            if parts.persistence == Persistence::NvramMap && (ftl.sharing.is_some() || ftl.recycle.is_some())
+            {
+                stage.keep_from_binds();
+            }
         }
         if let Some(stage) = &mut ftl.chunks {
             stage.limit_pages(spare_pages);
@@ -146,6 +150,17 @@ impl<N: Nand> Ftl<N> {
                 AnyMapping::Flat(Flat::mirrored(store, logical_pages, first_word)?)
             }
             MappingPart::Flat => AnyMapping::Flat(Flat::new(logical_pages)),
+            MappingPart::Cached(options) if parts.persistence == Persistence::NvramMap => {
+                let first_word = parts.nvram_bytes(page_bytes).div_ceil(8) as usize;
+                let most = parts.entries_per_page();
+                AnyMapping::Cached(Box::new(Cached::with_nvram(
+                    store,
+                    logical_pages,
+                    options,
+                    first_word,
+                    most,
+                )?))
+            }
             MappingPart::Cached(options) => {
                 AnyMapping::Cached(Box::new(Cached::new(logical_pages, page_bytes, options)))
             }
@@ -940,12 +955,10 @@ fn require_what_nvram_map_needs(parts: &Parts, spare_bytes: u32) -> Result<()> {
     let content = &parts.content;
     let refusal = if parts.persistence != Persistence::NvramMap {
         None
-    } else if parts.mapping != MappingPart::Flat {
-        Some("a map in NVRAM is a flat map: choose the flat mapping")
-    } else if content.delta.is_some() && (content.sharing.is_some() || content.recycle.is_some()) {
+    } else if content.delta.is_some() && content.sharing.is_some_and(|sharing| sharing.atomic_commands) {
         Some(
-            "a map in NVRAM does not say which of two writes of one logical page was newer, a delta or a bind of its former \
-             base: keep RAM on a battery where deltas meet recycling or sharing",
+            "a page of which flash holds a delta is not bound where the map is in NVRAM, and an atomic command binds all of its \
+             pages: leave remap.atomic_commands or deltas out",
         )
     } else if content.delta.is_some_and(|delta| delta.open_pages > 1) {
         Some("without a battery one page of deltas is filled at a time: set delta.open_pages to 1")

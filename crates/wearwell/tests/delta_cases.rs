@@ -577,6 +577,40 @@ fn a_delta_over_a_shared_base_is_of_one_logical_page() {
     audit(&mut drive.device);
 }
 
+/// A bind leaves nothing on flash that is newer than a delta. Where only the map is durable, a page that is bound to its former base
+/// would get the delta back that it had there.
+#[test]
+fn a_delta_that_a_bind_ended_does_not_come_back() {
+    let mut parts = delta(GcOptions::default(), unscanned(), None);
+    let reverse_map = ReverseMapPart::Ideal;
+    parts.content.sharing =
+        Some(SharingDesign { reverse_map, refs: RefsPart::Sparse, dedup: None, atomic_commands: false });
+    let parts = parts.without_battery().expect("the map is flat");
+    let geometry = flat_geometry([1, 16, 8, PAGE as u32]);
+    let nand = SimNand::new(geometry.clone(), Retain::ALL);
+    let nand = nand.with_nvram(parts.nvram_bytes_with_map(&geometry, LOGICAL));
+    let device = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).expect("they go together");
+    let mut drive = Drive { device };
+    let bytes = PAGE as u64;
+    let remap = |drive: &mut Drive, target: u64, source: u64| {
+        drive.device.remap(target * bytes, source * bytes, bytes, RemapMode::Copy).expect("there is room");
+        audit(&mut drive.device);
+    };
+    drive.write(0, 0);
+    remap(&mut drive, 1, 0);
+    drive.write(2, 0);
+    (1..4).for_each(|version| drive.write(0, version));
+    remap(&mut drive, 3, 0);
+    assert!(drive.delta_writes() > 0 && drive.valid_pages(PageKind::Delta) == 0, "the delta is staged");
+    (4..6).for_each(|version| drive.write(0, version));
+    drive.device.flush().expect("there is room");
+    assert_eq!(drive.valid_pages(PageKind::Delta), 1, "and stored by a flush");
+    remap(&mut drive, 0, 2);
+    remap(&mut drive, 0, 3);
+    drive.lose_power();
+    assert!(drive.read_bytes(0) == page(0, 3, 200), "the content of the base, and not that of the delta");
+}
+
 /// D31: with tables on flash, entries come and go while their pages are in delta form.
 #[test]
 fn deltas_outlive_their_cached_entries() {

@@ -49,8 +49,11 @@ pub struct RemapConfig {
     pub segment_bytes: u32,
     /// Deduplicate host writes.
     pub dedup: bool,
-    /// Entries of the content index; absent = one for every stored page.
+    /// Entries of the content index; absent = by `index_share`.
     pub index_entries: Option<u32>,
+    /// Entries of the content index per exported page, above 0 to 1; absent = one for every stored page, on the design wearwell
+    /// one for 64 exported pages.
+    pub index_share: Option<f64>,
     /// Read and compare before binding.
     pub verify_on_hit: bool,
     /// Keep counts only of shared pages instead of four bits per page.
@@ -67,6 +70,7 @@ impl Default for RemapConfig {
             segment_bytes: SEGMENT_BYTES,
             dedup: true,
             index_entries: None,
+            index_share: None,
             verify_on_hit: false,
             sparse_counts: false,
             atomic_commands: false,
@@ -83,11 +87,11 @@ impl RemapConfig {
     }
 
     /// The parts for a device.
-    pub fn sharing(&self, geometry: &Geometry) -> SharingDesign {
+    pub fn sharing(&self, geometry: &Geometry, logical_pages: u32) -> SharingDesign {
         SharingDesign {
             reverse_map: self.reverse_map_part(self.reverse_map, geometry),
             refs: if self.sparse_counts { RefsPart::Sparse } else { RefsPart::Dense },
-            dedup: self.dedup.then(|| self.dedup_options()),
+            dedup: self.dedup.then(|| self.dedup_options(logical_pages)),
             atomic_commands: self.atomic_commands,
         }
     }
@@ -114,8 +118,10 @@ impl RemapConfig {
     }
 
     /// The content index.
-    pub(super) fn dedup_options(&self) -> DedupOptions {
-        DedupOptions { capacity_entries: self.index_entries, verify_on_hit: self.verify_on_hit }
+    pub(super) fn dedup_options(&self, logical_pages: u32) -> DedupOptions {
+        let by_share = self.index_share.map(|share| ((f64::from(logical_pages) * share) as u32).max(1));
+        let capacity_entries = self.index_entries.or(by_share);
+        DedupOptions { capacity_entries, verify_on_hit: self.verify_on_hit }
     }
 }
 

@@ -36,7 +36,7 @@ const fn rule(key: &'static str, is_used: fn(&Config, &Chosen<'_>) -> bool, when
 }
 
 const FOR_MAPS_ON_FLASH: &str =
-    "the design has a map on flash: dftl, lazyftl, u-ftl, ib-ftl, geckoftl, or any with parts.map";
+    "the design has a map on flash: dftl, lazyftl, u-ftl, ib-ftl, geckoftl, wearwell, or any with parts.map";
 const FOR_SHARING: &str = "pages are shared: remap, or parts.content with remap or dedup";
 const FOR_TIMING: &str = "there is a time model: timing.mode is timeline or event";
 
@@ -91,7 +91,7 @@ const RULES: &[Rule] = &[
     rule(
         "gecko.",
         |_, chosen| matches!(chosen.parts.validity, ValidityPart::Gecko(_)),
-        "the design is geckoftl, or has a map on flash and validity.kind or parts.validity is gecko",
+        "the design is geckoftl or wearwell, or has a map on flash and validity.kind or parts.validity is gecko",
     ),
     rule("recovery.by", has_map_on_flash, FOR_MAPS_ON_FLASH),
     rule("gc.metadata", has_map_on_flash, FOR_MAPS_ON_FLASH),

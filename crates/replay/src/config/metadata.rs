@@ -2,21 +2,21 @@
 //!
 //! A design brings its own parts; what a section says replaces one of them, so that every variant of the comparison in
 //! `GeckoFTL` (its Figure 14, and garbage collection of metadata switched on and off) is a configuration and no design. The
-//! sections concern designs with a map on flash, and of these `dftl`, `lazyftl`, `u-ftl`, `ib-ftl` and `geckoftl`. Which
+//! sections concern designs with a map on flash: `dftl`, `lazyftl`, `u-ftl`, `ib-ftl`, `geckoftl` and `wearwell`. Which
 //! parts go together is the engine's business: its refusal is passed on as it is.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wearwell::design::{
     self, BlockSurvey, DftlOptions, GeckoFtlOptions, METADATA_SHARE, MappingPart, Parts, Persistence,
-    UFtlOptions,
+    UFtlOptions, WearwellOptions,
 };
 use wearwell::gc::{GcOptions, MetadataGc};
 use wearwell::mapping::{CachedOptions, DirectoryPart, Identification};
 use wearwell::nand::Geometry;
 use wearwell::validity::{BitmapOptions, GeckoOptions, MergeMode, ValidityPart};
 
-use super::{Config, Resolved};
+use super::{Config, RemapConfig, Resolved};
 
 /// Cached entries where nothing is said: this share of the logical pages.
 const CACHED_SHARE: u32 = 32;
@@ -231,6 +231,9 @@ impl MappingConfig {
     }
 }
 
+/// Entries of the content index per exported page on the design wearwell: a sixteenth of a page map's RAM.
+const WEARWELL_INDEX_SHARE: f64 = 1.0 / 64.0;
+
 impl Config {
     /// Entries of the cache of a map on flash.
     pub(super) fn cache_entries(&self, resolved: &Resolved) -> u32 {
@@ -259,6 +262,7 @@ impl Config {
             "u-ftl" => design::uftl(gc, tree),
             "ib-ftl" => design::ibftl(gc, tree),
             "geckoftl" => design::geckoftl(gc, GeckoFtlOptions { cache_entries, gecko }),
+            "wearwell" => self.wearwell_parts(gc, cache_entries, gecko, resolved),
             _ => return None,
         };
         if let MappingPart::Cached(own) = parts.mapping {
@@ -272,6 +276,26 @@ impl Config {
             Some(RecoveryName::BackwardSynchronising) => Persistence::BackwardScan { synchronises: true },
         };
         Some(parts)
+    }
+
+    /// The composed design: every mechanism as its section says, and a content index of a part of the drive.
+    fn wearwell_parts(
+        &self,
+        gc: GcOptions,
+        cache_entries: u32,
+        gecko: GeckoOptions,
+        resolved: &Resolved,
+    ) -> Parts {
+        let index_share = self.remap.index_share.or(Some(WEARWELL_INDEX_SHARE));
+        let remap = RemapConfig { index_share, ..self.remap.clone() };
+        let options = WearwellOptions {
+            cache_entries,
+            gecko,
+            recycle: self.recycle_design(resolved),
+            dedup: remap.dedup_options(resolved.logical_pages),
+            delta: self.delta_design(resolved),
+        };
+        design::wearwell(gc, options)
     }
 
     /// Garbage collection of metadata: the design's own, or what the configuration says.

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use wearwell::design::{self, ChunkDesign, ContentParts, MappingPart, Parts, Persistence, SharingDesign};
 use wearwell::gc::MetadataGc;
 use wearwell::mapping::{CachedOptions, DirectoryPart, Identification};
-use wearwell::nand::Geometry;
 use wearwell::refs::RefsPart;
 use wearwell::reverse_map::ReverseMapPart;
 use wearwell::validity::ValidityPart;
@@ -253,7 +252,7 @@ impl Config {
         let shares = deduplicates || list.has(ContentName::Remap);
         ContentParts {
             recycle: list.has(ContentName::Recycle).then(|| self.recycle_design(resolved)),
-            sharing: shares.then(|| self.sharing_part(deduplicates, own.sharing, &resolved.geometry)),
+            sharing: shares.then(|| self.sharing_part(deduplicates, own.sharing, resolved)),
             delta: list.has(ContentName::Delta).then(|| self.delta_design(resolved)),
             chunks: list.has(ContentName::Compress).then(ChunkDesign::default),
         }
@@ -263,11 +262,11 @@ impl Config {
         &self,
         deduplicates: bool,
         own: Option<SharingDesign>,
-        geometry: &Geometry,
+        resolved: &Resolved,
     ) -> SharingDesign {
-        let configured = self.remap.sharing(geometry);
+        let configured = self.remap.sharing(&resolved.geometry, resolved.logical_pages);
         let base = own.unwrap_or(SharingDesign { reverse_map: ReverseMapPart::Ideal, ..configured });
-        let dedup = base.dedup.unwrap_or_else(|| self.remap.dedup_options());
+        let dedup = base.dedup.unwrap_or_else(|| self.remap.dedup_options(resolved.logical_pages));
         SharingDesign { dedup: deduplicates.then_some(dedup), ..base }
     }
 
@@ -294,13 +293,14 @@ impl Config {
     /// [`ConfigError::UnknownName`].
     pub fn file_of(design: &str) -> Result<String, ConfigError> {
         let config = Self::default();
-        let parts = config.parts(design, &config.resolve(1 << 16)?)?;
+        let resolved = config.resolve(1 << 16)?;
+        let parts = config.parts(design, &resolved)?;
         let known = design::ALL.iter().find(|known| known.name == design);
         let source = known.map_or("", |known| known.source);
         let head = format!(
             "# {design}: {source}\n# Save it as {design}.toml, and: wearwell replay TRACE --config {design}.toml\n\n"
         );
-        Ok(head + &table_of(&parts).to_string())
+        Ok(head + &table_of(&parts, resolved.logical_pages).to_string())
     }
 }
 
@@ -333,7 +333,7 @@ fn reverse_map_name(part: ReverseMapPart) -> ReverseMapName {
 }
 
 /// The parts as sections of a file.
-fn table_of(parts: &Parts) -> toml::Table {
+fn table_of(parts: &Parts, logical_pages: u32) -> toml::Table {
     let mut file = toml::Table::new();
     let mut set = |section: &str, key: &str, value: toml::Value| {
         let entry = file.entry(section).or_insert_with(|| toml::Table::new().into());
@@ -347,6 +347,10 @@ fn table_of(parts: &Parts) -> toml::Table {
         set("parts", "reverse_map", name_of(reverse_map_name(sharing.reverse_map)));
         if sharing.refs == RefsPart::Sparse {
             set("remap", "sparse_counts", true.into());
+        }
+        if let Some(entries) = sharing.dedup.and_then(|dedup| dedup.capacity_entries) {
+            let pages_per_entry = (f64::from(logical_pages) / f64::from(entries)).floor();
+            set("remap", "index_share", (1.0 / pages_per_entry).into());
         }
     }
     let validity = match parts.validity {

@@ -119,6 +119,7 @@ impl Config {
             ("device.endurance_cycles", count(device.endurance_cycles), 1.0, any),
             ("gc.d", count(self.gc.d), 1.0, any),
             ("remap.size_mib", self.remap.size_mib, 0.0, 1e6),
+            ("remap.index_share", self.remap.index_share, 1e-6, 1.0),
             ("remap.segment_bytes", Some(f64::from(self.remap.segment_bytes)), 32.0, 1e6),
             ("delta.hot_accesses", Some(f64::from(self.delta.hot_accesses)), 1.0, 255.0),
             ("delta.open_pages", Some(f64::from(self.delta.open_pages)), 1.0, 64.0),
@@ -298,7 +299,7 @@ impl Config {
         let mut parts = match design {
             "page-map" => design::page_map(gc),
             "recyclable" => design::recyclable(gc, self.recycle_design(resolved)),
-            "remap" => design::remap(gc, self.remap.sharing(&resolved.geometry)),
+            "remap" => design::remap(gc, self.remap.sharing(&resolved.geometry, resolved.logical_pages)),
             "delta" => self.delta.parts(gc, self.delta_design(resolved)),
             "integrated" => {
                 let (dedup, compresses) = self.lifetime.stages();

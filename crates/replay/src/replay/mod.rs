@@ -176,7 +176,7 @@ impl<'a> Run<'a> {
         let generation = sequence && parts.content.delta.is_some();
         let retain = Retain { bytes: carries_bytes, sequence, generation, ..parts.retain() };
         let mut nand = SimNand::new(resolved.geometry.clone(), retain)
-            .with_nvram(parts.nvram_bytes_with_map(resolved.geometry.page_bytes, resolved.logical_pages))
+            .with_nvram(parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages))
             .with_factory_bad(plan.factory_bad());
         if plan.config.device.wear_out == Some(true) {
             nand = nand.with_endurance(resolved.endurance_cycles);

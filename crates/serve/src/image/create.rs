@@ -50,7 +50,7 @@ impl Specification {
         };
         let (parts, _) = parts_of(&config, &superblock)?;
         let geometry = superblock.geometry.clone();
-        let nvram_bytes = parts.nvram_bytes_with_map(geometry.page_bytes, superblock.logical_pages);
+        let nvram_bytes = parts.nvram_bytes_with_map(&geometry, superblock.logical_pages);
         superblock.nvram_words = nvram_bytes / 8;
         // Built once in RAM: a design that does not fit is refused before there are files.
         let trial = SimNand::new(geometry, Retain::default()).with_nvram(nvram_bytes);

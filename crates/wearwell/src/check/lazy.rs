@@ -16,7 +16,7 @@ use crate::store::{BlockState, Stream};
 impl<N: Nand> Ftl<N> {
     /// Whether counts of valid pages may lag behind the map, for good or after a recovery.
     pub(super) fn learns_late(&self) -> bool {
-        let is_kept = self.persistence == Persistence::BatteryRam;
+        let is_kept = matches!(self.persistence, Persistence::BatteryRam | Persistence::NvramMap);
         self.mapping.identifies_late() || self.validity.is_on_flash() && !is_kept
     }
 

@@ -322,6 +322,9 @@ impl<N: Nand> Ftl<N> {
     /// # Errors
     /// Power loss.
     pub(crate) fn bind(&mut self, lpn: Lpn, unit: Unit, source: Option<Lpn>) -> Result<bool> {
+        if self.delta.as_ref().is_some_and(|stage| stage.keeps_from_bind(lpn)) {
+            return Ok(false);
+        }
         let Self { sharing, mapping, store, .. } = self;
         let Some(sharing) = sharing.as_mut().filter(|sharing| sharing.binds()) else { return Ok(false) };
         if mapping.on_flash().is_some() {

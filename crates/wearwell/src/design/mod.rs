@@ -13,6 +13,7 @@ mod page_map;
 mod recyclable;
 mod remap;
 mod uftl;
+mod wearwell;
 
 pub use crate::content::chunk::ChunkDesign;
 pub use crate::content::delta::DeltaDesign;
@@ -27,11 +28,14 @@ pub use page_map::page_map;
 pub use recyclable::{RecycleDesign, recyclable};
 pub use remap::remap;
 pub use uftl::{UFtlOptions, uftl};
+pub use wearwell::{WearwellOptions, wearwell};
 
+use crate::content::chunk::CHUNK_MEMBERS;
 use crate::error::{Error, Result};
 use crate::gc::{GcOptions, MetadataGc, VictimPolicy};
-use crate::mapping::{CachedOptions, Identification, JournalOptions};
-use crate::nand::Retain;
+use crate::mapping::{CachedOptions, Identification, JournalOptions, nvram_words};
+use crate::nand::{Geometry, Retain};
+use crate::refs::MAX_REFERRERS;
 use crate::reverse_map::ReverseMapPart;
 use crate::validity::ValidityPart;
 
@@ -119,8 +123,9 @@ pub enum Persistence {
     /// Flash and NVRAM: as [`Persistence::OobScan`], with the entries of the reverse map, newest sequence number first.
     /// Trims and remaps are durable.
     NvramEntries,
-    /// Flash and NVRAM: every change of the map is an 8-byte store to a copy of it in NVRAM; all else is rebuilt from
-    /// flash, or starts anew. Trims and remaps are durable; what waits in RAM for company is durable with a flush.
+    /// Flash and NVRAM: every change of the map is an 8-byte store to a copy of it in NVRAM, for a map on flash to a copy of its
+    /// dirty entries; all else is rebuilt from flash, or starts anew. Trims and remaps are durable; what waits in RAM for company
+    /// is durable with a flush.
     NvramMap,
 }
 
@@ -210,12 +215,15 @@ impl Parts {
         if is_backward && !matches!(self.mapping, MappingPart::Cached(_)) {
             return Err(Error::Options("recovery by a backward scan needs a map on flash".into()));
         }
+        let is_in_nvram = self.persistence == Persistence::NvramMap;
         if let MappingPart::Cached(options) = self.mapping
             && !is_lazy
-            && (options.checkpoints || options.dirty_entries.is_some())
+            && (options.checkpoints || options.dirty_entries.is_some() && !is_in_nvram)
         {
             return Err(Error::Options(
-                "checkpoints and a bound on dirty entries need identification at synchronisation".into(),
+                "checkpoints need a lazy map, and a bound on dirty entries a lazy map or one whose dirty entries are in NVRAM: choose \
+                 parts.map=lazy, or parts.survives=nvram-map for the bound"
+                    .into(),
             ));
         }
         let finds_changes =
@@ -234,6 +242,7 @@ impl Parts {
                     .into(),
             ));
         }
+        self.check_nvram_map()?;
         self.check_journal()?;
         self.check_survey()?;
         if self.gc.metadata != MetadataGc::Greedy && self.gc.policy != VictimPolicy::Greedy {
@@ -274,15 +283,33 @@ impl Parts {
             // A cut may have left a log or a tree of invalid pages half merged, and only RAM knows how far.
             Persistence::BatteryFlush => has_map_alone && matches!(self.validity, ValidityPart::Bitmap(_)),
             Persistence::BackwardScan { .. } => has_map_alone,
-            Persistence::OobScan | Persistence::NvramEntries | Persistence::NvramMap => false,
+            Persistence::NvramMap => !matches!(self.validity, ValidityPart::Bitmap(_)),
+            Persistence::OobScan | Persistence::NvramEntries => false,
         };
         if self.validity == ValidityPart::Ram || is_followed {
             return Ok(());
         }
         Err(Error::Options(
-            "page validity on flash survives a loss of power with survives=battery, backward where the map is on flash \
-             and no mechanism looks at content, or battery-flush for a bitmap with such a map; other recoveries fill \
-             parts.validity=ram"
+            "page validity on flash survives a loss of power with survives=battery, nvram-map (but for a bitmap), backward where \
+             the map is on flash and no mechanism looks at content, or battery-flush for a bitmap with such a map; other \
+             recoveries fill parts.validity=ram"
+                .into(),
+        ))
+    }
+
+    /// A map in NVRAM is complete after every change: no place is found later, and no journal says more.
+    fn check_nvram_map(&self) -> Result<()> {
+        let is_complete = match self.mapping {
+            MappingPart::Flat => true,
+            MappingPart::Cached(options) => options.identification == Identification::OnUpdate,
+            MappingPart::Journalled { .. } => false,
+        };
+        if is_complete || self.persistence != Persistence::NvramMap {
+            return Ok(());
+        }
+        Err(Error::Options(
+            "a map in NVRAM is flat, or on flash with its dirty entries in NVRAM; a lazy map or one with a journal needs its own \
+             recovery: choose parts.map=flat or cached, and leave delta.journal_pages out"
                 .into(),
         ))
     }
@@ -330,30 +357,40 @@ impl Parts {
         self.content.sharing.map_or(0, |sharing| sharing.reverse_map.nvram_bytes(page_bytes))
     }
 
-    /// The same, with the copy of the map of `logical_pages` where the design keeps one: 8 bytes per logical page.
-    pub fn nvram_bytes_with_map(&self, page_bytes: u32, logical_pages: u32) -> u64 {
-        let map = if self.persistence == Persistence::NvramMap { 8 * logical_pages as u64 } else { 0 };
-        self.nvram_bytes(page_bytes).next_multiple_of(8) + map
+    /// The same, with the copy of the map of `logical_pages` where the design keeps one: 8 bytes per logical page, or per dirty
+    /// entry of a map on flash.
+    pub fn nvram_bytes_with_map(&self, geometry: &Geometry, logical_pages: u32) -> u64 {
+        let words = match self.mapping {
+            _ if self.persistence != Persistence::NvramMap => 0,
+            MappingPart::Cached(options) => {
+                nvram_words(&options, geometry, logical_pages, self.entries_per_page())
+            }
+            MappingPart::Flat | MappingPart::Journalled { .. } => logical_pages.into(),
+        };
+        self.nvram_bytes(geometry.page_bytes).next_multiple_of(8) + 8 * words
     }
 
-    /// The design for a device with real bytes that loses its RAM at any moment: the map goes to NVRAM where the design
-    /// assumed a battery, or could not make trims durable; and contents are compared before they are shared, because
-    /// 64-bit fingerprints are no proof.
+    /// Logical pages that one page of flash holds data of, at the most.
+    pub(crate) fn entries_per_page(&self) -> u32 {
+        let members = if self.content.chunks.is_some() { CHUNK_MEMBERS as u32 } else { 1 };
+        let referrers = if self.content.sharing.is_some() { MAX_REFERRERS } else { 1 };
+        members * referrers
+    }
+
+    /// The design for a device with real bytes that loses its RAM at any moment: the map (its dirty entries, if it is on flash)
+    /// goes to NVRAM where the design assumed a battery, or could not make trims durable; and contents are compared before
+    /// they are shared, because 64-bit fingerprints are no proof.
     ///
     /// # Errors
-    /// [`Error::Options`] for designs whose battery is to write the map to flash: there is no battery.
+    /// [`Error::Options`] for maps that are lazy or have a journal, and rest on a battery.
     pub fn without_battery(mut self) -> Result<Self> {
         match self.persistence {
-            Persistence::OobScan | Persistence::BatteryRam => self.persistence = Persistence::NvramMap,
-            Persistence::NvramEntries | Persistence::NvramMap | Persistence::BackwardScan { .. } => {}
-            Persistence::BatteryFlush => {
-                return Err(Error::Options(
-                    "a cached map is written to flash on battery power, and there is no battery here: choose page-map, \
-                     recyclable, remap, delta without delta.cache_entries, or integrated"
-                        .into(),
-                ));
+            Persistence::OobScan | Persistence::BatteryRam | Persistence::BatteryFlush => {
+                self.persistence = Persistence::NvramMap;
             }
+            Persistence::NvramEntries | Persistence::NvramMap | Persistence::BackwardScan { .. } => {}
         }
+        self.check_nvram_map()?;
         if let Some(recycle) = &mut self.content.recycle {
             recycle.verify_on_hit = true;
         }
@@ -378,7 +415,7 @@ pub struct Design {
 }
 
 /// All designs, baseline first.
-pub const ALL: [Design; 10] = [
+pub const ALL: [Design; 11] = [
     page_map::DESIGN,
     recyclable::DESIGN,
     dftl::DESIGN,
@@ -389,4 +426,5 @@ pub const ALL: [Design; 10] = [
     uftl::DESIGN,
     ibftl::DESIGN,
     geckoftl::DESIGN,
+    wearwell::DESIGN,
 ];

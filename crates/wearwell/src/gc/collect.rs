@@ -224,6 +224,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Collects one victim of `pool`, and what wear leveling wants moved; `false` if nothing can be gained.
     fn collect(&mut self, pool: u32) -> Result<bool> {
+        self.relieve_map()?;
         let Some(victim) = self.take_victim(pool)? else { return Ok(false) };
         self.store.stats.gc_victims += 1;
         let holds_deltas = self.store.blocks().kind(victim) == PageKind::Delta;
@@ -241,6 +242,17 @@ impl<N: Nand> Ftl<N> {
             self.swap_dirty(victim, cold, pool)?;
         }
         Ok(true)
+    }
+
+    /// What a collection moves needs room in NVRAM, where a map on flash keeps its changes there: translation pages are written
+    /// first if that is short, as far as they have room beside the reserve.
+    #[inline]
+    fn relieve_map(&mut self) -> Result<()> {
+        let pages = self.mapping.pages_per_update();
+        while self.mapping.is_crowded() && self.store.has_room(Stream::Translation, pages) {
+            self.mapping.settle(&mut self.store)?;
+        }
+        Ok(())
     }
 
     /// Whether wear leveling may move a block now: collection keeps its reserve, and the referrers can be recorded anew.
@@ -389,6 +401,9 @@ impl<N: Nand> Ftl<N> {
         self.store.erase(victim, cause)?;
         if let Some(stage) = &mut self.chunks {
             stage.synced();
+        }
+        if let Some(stage) = &mut self.delta {
+            stage.erased(victim);
         }
         match &mut self.sharing {
             Some(sharing) => sharing.reverse.erased(&mut self.store, victim),

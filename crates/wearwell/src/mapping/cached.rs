@@ -34,9 +34,10 @@ use arrayvec::ArrayVec;
 use super::Mapping;
 use super::construction::Construction;
 use super::entry_cache::{Entry, EntryCache, Slot};
+use super::nvram_entries::{self, NvramEntries};
 use super::translation_table::{DirectoryPart, NOTE_BYTES, TranslationTable, entry_at, note_in};
 use crate::address::{Address, Lpn, Ppn, Unit};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::nand::{Nand, PageKind};
 use crate::store::Store;
 use crate::timing::Cause;
@@ -65,7 +66,7 @@ pub struct CachedOptions {
     pub entries: u32,
     /// When the page that a write replaces is called invalid.
     pub identification: Identification,
-    /// The most entries that may be dirty; `None` = all. Needs [`Identification::AtSynchronisation`].
+    /// The most entries that may be dirty; `None` = all. Needs [`Identification::AtSynchronisation`], or NVRAM for them.
     pub dirty_entries: Option<u32>,
     /// Whether dirty entries that were not changed for a while are written out of turn, so that a recovery finds all
     /// changes in the newest pages. Needs [`Identification::AtSynchronisation`].
@@ -137,6 +138,8 @@ pub struct Cached {
     under_construction: Option<Construction>,
     /// Evictions until the next ones are read ahead.
     warmed_evictions: u32,
+    /// The dirty entries again, where they survive a loss of power.
+    in_nvram: Option<NvramEntries>,
     counts: FetchCounts,
 }
 
@@ -163,9 +166,31 @@ impl Cached {
             clean_until: 0,
             under_construction: None,
             warmed_evictions: 0,
+            in_nvram: None,
             counts: FetchCounts::default(),
             options,
         }
+    }
+
+    /// The same, with its dirty entries in NVRAM from `first_word` on; `entries_per_page` logical pages at the most refer to
+    /// one page of flash.
+    ///
+    /// # Errors
+    /// [`Error::Options`] if the medium has too little NVRAM.
+    pub(crate) fn with_nvram<N: Nand>(
+        io: &Store<N>,
+        logical_pages: u32,
+        options: CachedOptions,
+        first_word: usize,
+        entries_per_page: u32,
+    ) -> Result<Self> {
+        let map = Self::new(logical_pages, io.geometry().page_bytes, options);
+        let words = nvram_entries::words(&options, io.geometry(), logical_pages, entries_per_page);
+        let in_nvram = NvramEntries::new(io, first_word, words, logical_pages, entries_per_page)?;
+        // With fewer words than logical pages, moves may have to be written although every entry has room in the cache.
+        let writes = words < logical_pages.into() || map.pages_per_update > 0;
+        let pages_per_update = if writes { map.table.pages_per_write() } else { 0 };
+        Ok(Self { in_nvram: Some(in_nvram), pages_per_update, ..map })
     }
 
     /// What the map is made of.
@@ -237,7 +262,61 @@ impl Cached {
     /// Forgets cache and directory: RAM is lost.
     pub(crate) fn forget(&mut self) {
         let (logical_pages, hidden_limit) = (self.logical_pages(), self.hidden_limit);
-        *self = Self { hidden_limit, ..Self::new(logical_pages, self.table.page_bytes(), self.options) };
+        let (pages_per_update, mut in_nvram) = (self.pages_per_update, self.in_nvram.take());
+        if let Some(in_nvram) = &mut in_nvram {
+            in_nvram.forget();
+        }
+        let new = Self::new(logical_pages, self.table.page_bytes(), self.options);
+        *self = Self { hidden_limit, pages_per_update, in_nvram, ..new };
+    }
+
+    /// Takes the dirty entries over from NVRAM, after [`Cached::forget`].
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] for a word that names no logical page, or one that another word names.
+    pub(crate) fn reload_dirty<N: Nand>(&mut self, io: &Store<N>) -> Result<()> {
+        let logical_pages = self.logical_pages();
+        let Some(in_nvram) = &mut self.in_nvram else { unreachable!("only what is in NVRAM is reloaded") };
+        for (word, entry) in in_nvram.stored(io) {
+            let Some((lpn, unit)) = entry else { continue };
+            if lpn.0 >= logical_pages || self.cache.find(lpn).is_some() {
+                return Err(Error::Damaged(format!(
+                    "word {word} of the map in NVRAM is an entry of logical page {lpn}, which is none or has another"
+                )));
+            }
+            in_nvram.adopt(self.cache.insert_dirty(lpn, unit, false), word);
+        }
+        in_nvram.adopted();
+        Ok(())
+    }
+
+    /// Whether NVRAM says of every dirty entry what RAM says, and nothing else.
+    pub(crate) fn check_nvram<N: Nand>(&self, io: &Store<N>) -> std::result::Result<(), String> {
+        let Some(in_nvram) = &self.in_nvram else { return Ok(()) };
+        let dirty = (0..self.table.pages()).flat_map(|id| self.cache.dirty_of(id));
+        for slot in dirty {
+            let Entry { lpn, unit, .. } = *self.cache.entry(slot);
+            if in_nvram.said(io, slot) != Some((lpn, unit)) {
+                return Err(format!("NVRAM does not say that logical page {lpn} is at {unit}"));
+            }
+        }
+        let (words, entries) = (in_nvram.taken(), self.cache.dirty_entries());
+        if words == entries {
+            return Ok(());
+        }
+        Err(format!("{words} words of NVRAM hold entries of the map, of which {entries} are dirty"))
+    }
+
+    /// Makes the change of an entry durable, where NVRAM holds dirty entries: before RAM learns it.
+    fn commit<N: Nand>(&mut self, io: &mut Store<N>, slot: Slot, unit: Unit) -> Result<()> {
+        let Some(in_nvram) = &mut self.in_nvram else { return Ok(()) };
+        in_nvram.store(io, slot, self.cache.entry(slot).lpn, unit)
+    }
+
+    /// The entries of translation page `id` are about to become clean.
+    fn vacate<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
+        let Some(in_nvram) = &mut self.in_nvram else { return Ok(()) };
+        self.cache.dirty_of(id).try_for_each(|slot| in_nvram.clear(io, slot))
     }
 
     fn logical_pages(&self) -> u32 {
@@ -387,6 +466,10 @@ impl Cached {
 
     /// Writes translation page `id` with all its dirty entries, which are clean afterwards.
     fn synchronise<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
+        if self.in_nvram.is_some() {
+            // A medium of files may keep NVRAM as of its last sync: the page must not name what that does not cover.
+            io.nand_mut().sync()?;
+        }
         let dirty = self.cache.dirty_of(id).map(|slot| self.cache.entry(slot).lpn);
         self.table.load(io, id, dirty, cause)?;
         let mut changes = 0;
@@ -411,6 +494,7 @@ impl Cached {
             return Err(error);
         }
         self.noted |= changes > 0;
+        self.vacate(io, id)?;
         self.cache.clean_page(id);
         Ok(())
     }
@@ -499,7 +583,7 @@ impl Cached {
     /// Whether a lazy map has to write even if it has no entry too many.
     #[inline]
     fn must_write(&self) -> bool {
-        self.is_lazy() && (self.is_checkpoint_due() || self.is_bound_exceeded())
+        (self.is_lazy() || self.in_nvram.is_some()) && (self.is_checkpoint_due() || self.is_bound_exceeded())
     }
 
     #[inline]
@@ -511,7 +595,9 @@ impl Cached {
     #[inline]
     fn is_bound_exceeded(&self) -> bool {
         let dirty_limit = self.options.dirty_entries.unwrap_or(u32::MAX);
-        self.cache.dirty_entries() > dirty_limit || self.cache.hidden_pages() > self.hidden_limit
+        self.cache.dirty_entries() > dirty_limit
+            || self.cache.hidden_pages() > self.hidden_limit
+            || self.is_crowded()
     }
 
     /// One page of a checkpoint, or one because a bound is exceeded; `false` if that came to nothing.
@@ -576,8 +662,14 @@ impl Mapping for Cached {
             let new = new.expect("a lazy map is trimmed by trim_page_range");
             return Ok(self.update_lazily(lpn, new));
         }
-        let slot = self.bring_in(io, lpn)?;
-        Ok(self.assign(slot, new.unwrap_or(Unit::NONE)).some())
+        let (slot, new) = (self.bring_in(io, lpn)?, new.unwrap_or(Unit::NONE));
+        if self.in_nvram.is_some() {
+            if self.cache.entry(slot).unit == new {
+                return Ok(new.some());
+            }
+            self.commit(io, slot, new)?;
+        }
+        Ok(self.assign(slot, new).some())
     }
 
     fn identifies_late(&self) -> bool {
@@ -621,6 +713,26 @@ impl Mapping for Cached {
             // The table names the page that was moved, which is about to be erased: there is nothing to call invalid.
             self.insert_dirty(lpn, new, false);
         }
+        if let Some(in_nvram) = &mut self.in_nvram {
+            in_nvram.moved.push(lpn);
+        }
+    }
+
+    fn store_moves<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        let Self { in_nvram: Some(in_nvram), cache, .. } = self else { return Ok(()) };
+        while let Some(&lpn) = in_nvram.moved.last() {
+            // What is clean again, or left the cache, is on flash.
+            if let Some(slot) = cache.find(lpn).filter(|&slot| cache.entry(slot).is_dirty) {
+                in_nvram.store(io, slot, lpn, cache.entry(slot).unit)?;
+            }
+            in_nvram.moved.pop();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn is_crowded(&self) -> bool {
+        self.in_nvram.as_ref().is_some_and(NvramEntries::is_crowded)
     }
 
     fn warm(&self, lpns: &[Lpn]) {

@@ -14,6 +14,7 @@ mod construction;
 mod entry_cache;
 mod flat;
 mod journal;
+mod nvram_entries;
 mod translation_table;
 
 pub use cached::{Cached, CachedOptions, FetchCounts, Identification};
@@ -22,6 +23,7 @@ pub use journal::{JournalCounts, JournalOptions, Journalled};
 pub use translation_table::DirectoryPart;
 
 pub(crate) use cached::{Identified, still_names};
+pub(crate) use nvram_entries::words as nvram_words;
 
 use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::error::Result;
@@ -92,6 +94,11 @@ pub trait Mapping {
     /// Power loss.
     fn store_moves<N: Nand>(&mut self, _: &mut Store<N>) -> Result<()> {
         Ok(())
+    }
+
+    /// Whether NVRAM has room for few more moves: translation pages should be written before the next collection.
+    fn is_crowded(&self) -> bool {
+        false
     }
 
     /// Reads the entries of pages that are about to be relocated, so that the memory accesses overlap.
@@ -201,6 +208,10 @@ impl Mapping for AnyMapping {
     #[inline]
     fn store_moves<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         delegate!(self, m => m.store_moves(io))
+    }
+    #[inline]
+    fn is_crowded(&self) -> bool {
+        delegate!(self, m => m.is_crowded())
     }
     #[inline]
     fn warm(&self, lpns: &[Lpn]) {

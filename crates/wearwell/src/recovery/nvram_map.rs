@@ -1,37 +1,58 @@
 //! Recovery of a device whose map is copied to NVRAM: the map is read, everything else is rebuilt around it.
 //!
-//! The map says where every logical page is. The OOB of the pages gives block states and sequence numbers; who refers to a
+//! Page validity follows from the map. Where it is kept on flash, what is stored there is compared with that, block by block, and
+//! told what it does not know: what was in its buffer, and which pages were revived. The price is a bit per page while recovery runs.
+//!
+//! The map says where every logical page is; of a map on flash, NVRAM has the entries that are newer than the translation pages,
+//! of each of which the newest version counts. The OOB of the pages gives block states and sequence numbers; who refers to a
 //! page that another logical page wrote follows from the map; deltas and chunk directories are read from their pages. Of
 //! what only serves the future (history of dead pages, access counts, content index) nothing is left.
 //!
 //! What is found on the medium is judged, not trusted: a map that names a place without data is [`Error::Damaged`].
+//!
+//! A map on flash is read page by page, once, and once more where chunks have to be known before their members are adopted.
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
 
 use super::RecoverySteps;
-use crate::address::{Lpn, Ppn, Unit, is_page};
+use crate::address::{Address, BlockId, Lpn, Ppn, Unit, is_page};
 use crate::content::chunk::CHUNK_MEMBERS;
 use crate::content::chunk_directory::{DIRECTORY_BYTES, Directory, FoundChunks};
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
-use crate::mapping::AnyMapping;
+use crate::mapping::{AnyMapping, Cached};
 use crate::nand::{Nand, PageKind};
 use crate::page_set::PageSet;
+use crate::store::BlockState;
 use crate::timing::Cause;
-use crate::validity::{AnyValidity, RamBitmap};
+use crate::validity::{AnyValidity, RamBitmap, Validity};
 
 /// What the scan of the OOB met.
 struct Scanned {
     data: PageSet,
+    /// The newest version of each translation page: sequence number and place.
+    translation: BTreeMap<u32, (u64, Ppn)>,
+    /// Pages of the validity store.
+    validity: Vec<Ppn>,
     /// Pages of deltas: sequence number and place.
     deltas: Vec<(u64, Ppn)>,
     /// Pages of chunks: sequence number, place, number of the chunk.
     chunks: Vec<(u64, Ppn, u32)>,
 }
 
+/// Pages by logical page.
+type Places = HashMap<Lpn, Ppn, FxBuildHasher>;
+
 impl<N: Nand> Ftl<N> {
     pub(crate) fn rebuild_from_nvram_map(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
         let scanned = self.scan_kinds(steps)?;
-        self.reload_map(&scanned.data)?;
-        self.validity = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
+        self.reload_map(&scanned)?;
+        self.metered(&mut steps.validity, |ftl| ftl.reload_validity(&scanned.validity))?;
+        let bitmap = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
+        let on_flash = Some(std::mem::replace(&mut self.validity, bitmap)).filter(AnyValidity::is_on_flash);
         if let Some(stage) = &mut self.recycle {
             stage.part.forget();
         }
@@ -40,44 +61,150 @@ impl<N: Nand> Ftl<N> {
             sharing.forget_binders(&self.store)?;
         }
         self.rebuild_chunks(&scanned.chunks)?;
-        let mapped = self.adopt_mapped()?;
+        let (mapped, bases) = self.adopt_mapped(&scanned.data)?;
         if let Some(stage) = &mut self.delta {
             stage.forget(&self.store);
-            let AnyMapping::Flat(flat) = &self.mapping else { unreachable!("a mirrored map is flat") };
-            let pages = self.store.geometry().pages();
-            let page = |lpn: Lpn| flat.get(lpn).filter(|&unit| is_page(unit, pages));
-            let place = |lpn: Lpn| Some((lpn, Ppn(page(lpn)?.0)));
-            let places = (0..self.logical_pages).map(Lpn).filter_map(place).collect();
-            self.rebuild_deltas(scanned.deltas, &places)?;
+            self.rebuild_deltas(scanned.deltas, &bases)?;
+        }
+        if let Some(on_flash) = on_flash {
+            let derived = std::mem::replace(&mut self.validity, on_flash);
+            self.metered(&mut steps.buffer, |ftl| ftl.correct_validity(&derived))?;
         }
         Ok(mapped)
     }
 
+    /// Takes over what flash knows of page validity.
+    fn reload_validity(&mut self, pages: &[Ppn]) -> Result<()> {
+        let mut found = Vec::with_capacity(pages.len());
+        for &ppn in pages {
+            found.extend(self.store.probe(ppn)?.map(|oob| (ppn, oob)));
+        }
+        let opened_at = self.opened_for_data();
+        let of_block = |block: BlockId| opened_at[block.index()];
+        self.validity.recover(&mut self.store, &found, of_block)?;
+        for (ppn, oob) in found {
+            if self.validity.owns(oob.owner, ppn) {
+                self.store.adopt_valid(ppn);
+            }
+        }
+        Ok(())
+    }
+
+    /// Per block the number of the last program before it was opened for data, `u64::MAX` if it was not.
+    fn opened_for_data(&self) -> Vec<u64> {
+        let blocks = self.store.blocks();
+        let is_in_use = |block| matches!(blocks.state(block), BlockState::Open | BlockState::Closed);
+        let is_data = |block| is_in_use(block) && blocks.kind(block) == PageKind::Data;
+        let opened_at = |block| if is_data(block) { blocks.opened_at(block) } else { u64::MAX };
+        (0..blocks.len()).map(BlockId).map(opened_at).collect()
+    }
+
+    /// Tells the store on flash what follows from the map and is not known there.
+    fn correct_validity(&mut self, derived: &AnyValidity) -> Result<()> {
+        let since = self.validity.durable_since();
+        for (block, opened_at) in (0..).map(BlockId).zip(self.opened_for_data()) {
+            if opened_at != u64::MAX && opened_at >= since {
+                self.validity.opened(block);
+            }
+        }
+        let mut invalid = HashMap::<BlockId, Vec<u64>, FxBuildHasher>::default();
+        let Self { validity, store, .. } = self;
+        validity.scan(store, |block, pages| {
+            invalid.insert(block, pages.to_vec());
+        })?;
+        for (block, (programmed, _)) in self.store.programmed_pages_of_data() {
+            let (first, known) =
+                (self.store.geometry().first_page(BlockId(block)), invalid.get(&BlockId(block)));
+            for k in 0..programmed {
+                let (ppn, is_invalid) =
+                    (Ppn(first.0 + k), known.is_some_and(|bits| bits[k as usize / 64] >> (k % 64) & 1 == 1));
+                match (is_invalid, derived.is_valid(ppn)) {
+                    (true, true) => self.validity.revive(ppn),
+                    (false, false) => self.validity.invalidate(ppn),
+                    (true, false) | (false, true) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn scan_kinds(&mut self, steps: &mut RecoverySteps) -> Result<Scanned> {
-        let pages = self.store.geometry().pages();
-        let mut scanned = Scanned { data: PageSet::new(pages), deltas: Vec::new(), chunks: Vec::new() };
+        let data = PageSet::new(self.store.geometry().pages());
+        let mut scanned = Scanned {
+            data,
+            translation: BTreeMap::new(),
+            validity: Vec::new(),
+            deltas: Vec::new(),
+            chunks: Vec::new(),
+        };
         self.survey_pages(steps, |ppn, page| match page.kind {
             PageKind::Data => scanned.data.insert(ppn),
             PageKind::Delta => scanned.deltas.push((page.sequence, ppn)),
             PageKind::Chunk => scanned.chunks.push((page.sequence, ppn, page.owner)),
+            PageKind::Translation => {
+                let newest = scanned.translation.entry(page.owner).or_insert((0, ppn));
+                *newest = (*newest).max((page.sequence, ppn));
+            }
+            PageKind::Validity => scanned.validity.push(ppn),
             // No part of such a design; garbage collection takes them away.
-            PageKind::Translation
-            | PageKind::RemapLog
-            | PageKind::Validity
-            | PageKind::Head
-            | PageKind::Tail => {}
+            PageKind::RemapLog | PageKind::Head | PageKind::Tail => {}
         })?;
         Ok(scanned)
     }
 
-    fn reload_map(&mut self, data: &PageSet) -> Result<()> {
+    fn reload_map(&mut self, scanned: &Scanned) -> Result<()> {
         let Self { mapping, store, chunks, .. } = self;
-        let AnyMapping::Flat(flat) = mapping else { unreachable!("a mirrored map is flat") };
         let pages = store.geometry().pages();
         let units = if chunks.is_some() { pages * (1 + CHUNK_MEMBERS as u64) } else { pages };
-        flat.reload(store, |unit| {
-            if is_page(unit, pages) { data.contains(Ppn(unit.0)) } else { (unit.0 as u64) < units }
-        })
+        match mapping {
+            AnyMapping::Flat(flat) => flat.reload(store, |unit| {
+                if is_page(unit, pages) {
+                    scanned.data.contains(Ppn(unit.0))
+                } else {
+                    (unit.0 as u64) < units
+                }
+            }),
+            AnyMapping::Cached(cached) => {
+                cached.forget();
+                for (&id, &(_, ppn)) in &scanned.translation {
+                    if id < cached.translation_pages() {
+                        cached.set_directory(id, ppn);
+                        store.adopt_valid(ppn);
+                    }
+                }
+                cached.reload_dirty(store)
+            }
+            AnyMapping::Journalled(_) => unreachable!("a journal is no part of such a design"),
+        }
+    }
+
+    /// Visits all mapped logical pages in order. A map on flash is read for it.
+    fn for_each_mapped(&mut self, mut visit: impl FnMut(&mut Self, Lpn, Unit) -> Result<()>) -> Result<()> {
+        if let AnyMapping::Flat(_) = &self.mapping {
+            return (0..self.logical_pages).map(Lpn).try_for_each(|lpn| {
+                let place = self.mapping.in_ram(lpn);
+                place.map_or(Ok(()), |unit| visit(self, lpn, unit))
+            });
+        }
+        for id in 0..self.mapping.on_flash().map_or(0, Cached::translation_pages) {
+            for (lpn, unit) in self.mapped_in(id)? {
+                visit(self, lpn, unit)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The logical pages of a translation page that are mapped, as flash says or, where they are newer, the entries in RAM.
+    fn mapped_in(&mut self, id: u32) -> Result<Vec<(Lpn, Unit)>> {
+        let Self { mapping, store, .. } = self;
+        let cached = mapping.on_flash().expect("only a map on flash has translation pages");
+        let mut page = vec![0xff; store.geometry().page_bytes as usize];
+        if let Some(place) = cached.directory(id) {
+            store.read(place, &mut page, Cause::Recovery)?;
+        }
+        let newest = |(lpn, unit)| (lpn, cached.cached(lpn).unwrap_or(unit));
+        let mapped = cached.all_entries(id, &page).map(newest);
+        Ok(mapped.filter(|(_, unit)| unit.some().is_some()).collect())
     }
 
     /// The chunks that the map names, from the spare areas of their pages.
@@ -105,10 +232,13 @@ impl<N: Nand> Ftl<N> {
                 None => found.add_unreadable(number, sequence),
             }
         }
-        let Self { mapping, chunks: Some(stage), .. } = self else { return Ok(()) };
-        let AnyMapping::Flat(flat) = mapping else { unreachable!("a mirrored map is flat") };
-        let places = (0..self.logical_pages).filter_map(|lpn| flat.get(Lpn(lpn)));
-        stage.rebuild(places.filter(|&unit| !is_page(unit, self.store.geometry().pages())), found)?;
+        let (mut members, pages) = (Vec::new(), self.store.geometry().pages());
+        self.for_each_mapped(|_, _, unit| {
+            members.extend(Some(unit).filter(|&unit| !is_page(unit, pages)));
+            Ok(())
+        })?;
+        let Some(stage) = &mut self.chunks else { return Ok(()) };
+        stage.rebuild(members.into_iter(), found)?;
         let chunk_pages: Vec<Ppn> = stage.chunk_pages().collect();
         for ppn in chunk_pages {
             self.store.adopt_valid(ppn);
@@ -116,22 +246,32 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Validity, reference counts and binders of everything mapped; returns the number of mapped logical pages.
-    fn adopt_mapped(&mut self) -> Result<u64> {
-        let mut mapped = 0;
+    /// Validity, reference counts and binders of everything mapped; returns the number of mapped logical pages, and where
+    /// deltas may have their bases.
+    fn adopt_mapped(&mut self, data: &PageSet) -> Result<(u64, Places)> {
+        let (mut mapped, mut bases) = (0, Places::default());
         let mut members = std::collections::BTreeSet::new();
-        for lpn in (0..self.logical_pages).map(Lpn) {
-            let AnyMapping::Flat(flat) = &self.mapping else { unreachable!("a mirrored map is flat") };
-            let Some(unit) = flat.get(lpn) else { continue };
+        self.for_each_mapped(|ftl, lpn, unit| {
             mapped += 1;
-            let is_first = if is_page(unit, self.store.geometry().pages()) {
-                self.adopt_page(Ppn(unit.0))
+            let is_first = if is_page(unit, ftl.store.geometry().pages()) {
+                ftl.require_data(lpn, unit, data)?;
+                if ftl.delta.is_some() {
+                    bases.insert(lpn, Ppn(unit.0));
+                }
+                ftl.adopt_page(Ppn(unit.0))
             } else {
                 members.insert(unit)
             };
-            self.adopt_referrer(lpn, unit, is_first)?;
+            ftl.adopt_referrer(lpn, unit, is_first)
+        })?;
+        Ok((mapped, bases))
+    }
+
+    fn require_data(&self, lpn: Lpn, unit: Unit, data: &PageSet) -> Result<()> {
+        if data.contains(Ppn(unit.0)) {
+            return Ok(());
         }
-        Ok(mapped)
+        Err(Error::Damaged(format!("the map gives logical page {lpn} the place {unit}, which holds no data")))
     }
 
     /// `false` if another logical page had the page already.

@@ -162,7 +162,12 @@ fn gecko(cache_entries: u32, size_ratio: u32, parts: u32, merge: MergeMode) -> P
 
 /// The design as a device without a battery runs it.
 fn unpowered(parts: Parts) -> Parts {
-    parts.without_battery().expect("its map is flat")
+    parts.without_battery().expect("its map can be in NVRAM")
+}
+
+/// The same, also where the parts of a design have a recovery from flash of their own.
+fn in_nvram(parts: Parts) -> Parts {
+    Parts { persistence: Persistence::NvramMap, ..unpowered(parts) }
 }
 
 /// Content mechanisms of which a mixture has some: name and what adds it to the parts.
@@ -180,7 +185,7 @@ const MECHANISMS: [Mechanism; 4] = [
 
 /// Mixtures in which every two mechanisms meet, with and without a third, and every mechanism meets every map and every kind
 /// of page validity.
-const COVER: [&str; 18] = [
+const COVER: [&str; 24] = [
     "mixture flat recycle+share",
     "mixture flat delta+compress",
     "mixture flat recycle+share+delta+compress",
@@ -189,6 +194,12 @@ const COVER: [&str; 18] = [
     "mixture cached recycle+share+delta+compress",
     "mixture nvram recycle+share+compress",
     "mixture nvram delta+compress",
+    "mixture nvram recycle+share+delta",
+    "mixture nvram cached recycle+delta",
+    "mixture nvram cached share+compress",
+    "mixture nvram cached recycle+share+delta+compress",
+    "mixture nvram cached+log share+delta",
+    "mixture nvram cached+gecko recycle+share+delta+compress",
     "mixture flat+bitmap recycle+share+delta",
     "mixture flat+log share+compress",
     "mixture flat+gecko recycle",
@@ -236,17 +247,18 @@ fn mixtures() -> Vec<(&'static str, Parts)> {
             if chosen == 0 {
                 cached.persistence = cached.usual_persistence();
             }
-            mixtures.push((named(&format!("cached+{store}")), cached));
+            mixtures.push((named(&format!("cached+{store}")), cached.clone()));
+            if !matches!(validity, ValidityPart::Bitmap(_)) {
+                mixtures.push((named(&format!("nvram cached+{store}")), in_nvram(cached)));
+            }
         }
         if chosen.count_ones() < 2 {
             continue;
         }
         mixtures.push((named("flat"), parts.clone()));
         mixtures.push((named("cached"), on_flash(6, parts.clone())));
-        let has_binds = parts.content.recycle.is_some() || parts.content.sharing.is_some();
-        if parts.content.delta.is_none() || !has_binds {
-            mixtures.push((named("nvram"), unpowered(parts)));
-        }
+        mixtures.push((named("nvram"), unpowered(parts.clone())));
+        mixtures.push((named("nvram cached"), unpowered(on_flash(6, parts))));
     }
     mixtures
 }
@@ -334,6 +346,13 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("remap segments dual-pool", leveled(remapping(SEGMENTS, RefsPart::Dense, None), BY_POOLS)),
         ("remap flash log atomic heads and tails dual-pool", leveled(head_tail(atomic(FLASH_LOG)), BY_POOLS)),
         ("nvram page-map dual-pool", unpowered(page_map(leveled_by(BY_POOLS_AND_ORDER)))),
+        ("nvram dftl 4 entries", unpowered(demand_paged(4))),
+        ("nvram dftl all entries", unpowered(demand_paged(u32::MAX))),
+        ("nvram delta map on flash", unpowered(delta_encoding(1, Some(6)))),
+        (
+            "nvram recyclable map on flash",
+            unpowered(on_flash(6, recycling(RC_GC, FAST_LOADING, Some(6), true))),
+        ),
     ]
     .into_iter()
     .chain(mixtures_under_test())

@@ -95,6 +95,7 @@ impl<N: Nand> Ftl<N> {
         let (spare, count) = (self.members_for_spare(&lpns), lpns.len() as u32);
         let fingerprint = Fingerprint::default();
         let to = self.store.append_lost(Stream::Delta, pool, count, &spare, fingerprint, cause)?;
+        self.note_written_deltas(to, &lpns);
         for lpn in lpns {
             self.move_delta(lpn, to);
         }

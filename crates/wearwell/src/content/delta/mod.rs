@@ -24,13 +24,14 @@
 mod collect;
 pub mod heat;
 pub mod packing;
+mod written;
 
 use std::collections::VecDeque;
 
 use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
-use crate::address::{Lpn, Ppn, Unit, is_page};
+use crate::address::{BlockId, Lpn, Ppn, Unit, is_page};
 use crate::content::{Content, Descriptor, Fingerprint, apply_delta, delta_of};
 use crate::design::{MappingPart, Persistence};
 use crate::error::{Error, Result};
@@ -41,6 +42,7 @@ use crate::store::{Store, Stream};
 use crate::timing::Cause;
 use heat::{Access, Heat, HeatTable};
 use packing::{StagedDelta, TempBuffer, decode_members, directory, encode_members, most_members};
+use written::WrittenDeltas;
 
 /// Parameters of delta encoding; the default follows the paper where it says something.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -128,6 +130,8 @@ pub(crate) struct DeltaStage {
     buffer: TempBuffer,
     places: HashMap<Lpn, DeltaPlace, FxBuildHasher>,
     pages: HashMap<Ppn, DeltaPage, FxBuildHasher>,
+    /// Where binds have to know.
+    written: Option<WrittenDeltas>,
     /// Pages of deltas, oldest first; some of them died.
     log: VecDeque<Ppn>,
     /// Moving average of the deltas in a committed page; its inverse is the share of a page that a delta takes.
@@ -177,6 +181,7 @@ impl DeltaStage {
             buffer: TempBuffer::new(design.open_pages, store.geometry().page_bytes),
             places: HashMap::default(),
             pages: HashMap::default(),
+            written: None,
             log: VecDeque::new(),
             mean_deltas: 0.0,
             averaged_pages: 0,
@@ -200,6 +205,30 @@ impl DeltaStage {
     pub(crate) fn list_members(&mut self, spare_bytes: u32) {
         if most_members(spare_bytes) > 0 {
             self.set_most_deltas(most_members(spare_bytes));
+        }
+    }
+
+    /// Logical pages may be bound, and a recovery knows nothing but the map: a page of which flash holds a delta is not.
+    pub(crate) fn keep_from_binds(&mut self) {
+        self.written = Some(WrittenDeltas::default());
+    }
+
+    /// Whether `lpn` must not be bound, because a recovery might take a delta on flash for current.
+    pub(crate) fn keeps_from_bind(&self, lpn: Lpn) -> bool {
+        self.written.as_ref().is_some_and(|written| written.has(lpn))
+    }
+
+    /// A page of `block` holds deltas of these logical pages.
+    fn note_written(&mut self, block: BlockId, lpns: &[Lpn]) {
+        if let Some(written) = &mut self.written {
+            written.note(block, lpns);
+        }
+    }
+
+    /// A block, perhaps one of deltas, was erased.
+    pub(crate) fn erased(&mut self, block: BlockId) {
+        if let Some(written) = &mut self.written {
+            written.erased(block);
         }
     }
 
@@ -339,17 +368,20 @@ impl DeltaStage {
     /// RAM is lost.
     pub(crate) fn forget<N: Nand>(&mut self, store: &Store<N>) {
         let (page_limit, most_deltas, statistics) = (self.page_limit, self.most_deltas, self.statistics);
-        *self = Self { page_limit, statistics, ..Self::new(store, self.design, self.heat_entries) };
+        let written = self.written.as_ref().map(|_| WrittenDeltas::default());
+        *self = Self { page_limit, statistics, written, ..Self::new(store, self.design, self.heat_entries) };
         self.set_most_deltas(most_deltas);
     }
 
     pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         // An entry of the delta table: logical page and delta page.
-        vec![
+        let mut parts = vec![
             ("delta table", 8 * self.places.len() as u64),
             ("access counts", self.heat.ram_bytes()),
             ("delta temp buffer", self.buffer.ram_bytes()),
-        ]
+        ];
+        parts.extend(self.written.as_ref().map(|written| ("deltas on flash", written.ram_bytes())));
+        parts
     }
 
     /// The delta of `lpn` was written to `ppn`.
@@ -544,7 +576,14 @@ impl<N: Nand> Ftl<N> {
         self.mapping.store_moves(&mut self.store)?;
         page.extend(self.members_for_spare(lpns));
         let (content, count) = (Content::Bytes(&page), lpns.len() as u32);
-        self.store.append(Stream::Delta, pool, count, content, Fingerprint::default(), cause)
+        let ppn = self.store.append(Stream::Delta, pool, count, content, Fingerprint::default(), cause)?;
+        self.note_written_deltas(ppn, lpns);
+        Ok(ppn)
+    }
+
+    fn note_written_deltas(&mut self, ppn: Ppn, lpns: &[Lpn]) {
+        let block = self.store.block_of(ppn);
+        self.delta.as_mut().expect("only the delta stage has deltas").note_written(block, lpns);
     }
 
     /// What the spare area of a page with deltas of `lpns` says.
@@ -738,6 +777,7 @@ impl<N: Nand> Ftl<N> {
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         for (sequence, ppn) in found {
             let (lines, is_lost) = self.read_directory(ppn, &mut page)?;
+            self.note_written_deltas(ppn, &lines.iter().map(|&(lpn, _)| lpn).collect::<Vec<_>>());
             for (lpn, range) in lines {
                 let Some(&base) = places.get(&lpn) else { continue };
                 let known = self.delta.as_ref().is_some_and(|stage| stage.places.contains_key(&lpn));

@@ -120,6 +120,8 @@ impl<N: Nand> Ftl<N> {
             if !self.bind(lpn, dead.into(), None)? {
                 return Ok(false);
             }
+        } else if self.delta.as_ref().is_some_and(|stage| stage.keeps_from_bind(lpn)) {
+            return Ok(false);
         } else {
             // The map may have to read and write translation pages; nothing has changed yet if that fails.
             let old = self.mapping.update(&mut self.store, lpn, Some(dead.into()))?;

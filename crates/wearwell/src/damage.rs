@@ -24,8 +24,8 @@ pub struct Scrubbed {
 impl<N: Nand> Ftl<N> {
     /// Reads the pages in use from `first` on, `most_pages` at the most. What cannot be read is counted in
     /// [`Stats::media_errors`](crate::stats::Stats) and known to
-    /// [`Store::unreadable_pages`](crate::store::Store::unreadable_pages). Where page validity is on flash, dead pages of
-    /// open and closed blocks are read as well.
+    /// [`Store::unreadable_pages`](crate::store::Store::unreadable_pages). Where page validity is on flash, dead pages of data
+    /// in open and closed blocks are read as well.
     ///
     /// # Errors
     /// Power loss.
@@ -46,7 +46,7 @@ impl<N: Nand> Ftl<N> {
         Ok(Scrubbed { next: (next < end).then_some(Ppn(next)), read_pages })
     }
 
-    /// Whether a page may hold something that is needed. Where page validity is on flash, dead pages count as well.
+    /// Whether a page may hold something that is needed. Where page validity is on flash, dead pages of data count as well.
     ///
     /// # Errors
     /// Power loss.
@@ -56,10 +56,13 @@ impl<N: Nand> Ftl<N> {
             return Ok(false);
         }
         let stream = match self.store.blocks().kind(block) {
-            PageKind::Data | PageKind::Delta | PageKind::Chunk if self.validity.is_on_flash() => {
-                return self.is_programmed(block, ppn);
+            PageKind::Data if self.validity.is_on_flash() => return self.is_programmed(block, ppn),
+            PageKind::Data => return Ok(self.validity.is_valid(ppn)),
+            PageKind::Delta => return Ok(self.delta.as_ref().is_some_and(|stage| stage.is_live(ppn))),
+            PageKind::Chunk => {
+                let page = vec![(ppn, self.store.owner(ppn).0)];
+                return Ok(self.chunks.as_ref().is_some_and(|stage| !stage.used_pages(page).is_empty()));
             }
-            PageKind::Data | PageKind::Delta | PageKind::Chunk => return Ok(self.validity.is_valid(ppn)),
             PageKind::Translation => Stream::Translation,
             PageKind::RemapLog => Stream::RemapLog,
             PageKind::Validity => Stream::Validity,

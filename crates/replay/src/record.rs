@@ -235,7 +235,6 @@ pub struct BytesRecord {
     pub completed_page_writes: u64,
     /// RAM of a controller whose map places 4 KiB, bytes, beside [`RunRecord::ram_bytes`]; absent where the device's pages are not
     /// larger.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ram_of_4k_map: Option<u64>,
 }
 

@@ -556,7 +556,7 @@ fn the_write_buffer_absorbs_overwrites() {
         let record = measure_generated(&["buffer.pages=500", &policy], mixed, "page-map");
         assert!(record.buffer_absorbed_writes > 5000);
         assert_eq!(record.buffer_absorbed_writes + record.host_page_writes, 50_000);
-        let kept = [&policy, "buffer.pages=500", "buffer.keep_at_end=true"];
+        let kept = ["buffer.pages=500", "buffer.keep_at_end=true", &policy];
         let kept = measure_generated(&kept, mixed, "page-map");
         // What is neither absorbed nor handed on is in the buffer.
         assert_eq!(kept.buffer_absorbed_writes + kept.host_page_writes + 500, 50_000);

@@ -256,8 +256,13 @@ fn tables_need_no_footnote_that_is_not_printed() {
     assert!(!deallocated.contains("never written"), "{deallocated}");
     let small = "uniform:pages=1000,requests=200";
     let buffered = table_of(small, &["--buffer-pages", "4096"]);
-    assert!(buffered.contains("those of preconditioning among them"), "{buffered}");
+    assert!(buffered.contains("write buffer of 4096 pages (16,384 KiB)"), "{buffered}");
     assert_ne!(line(&buffered, "absorbed by the write buffer"), "0", "{buffered}");
+    assert_ne!(line(&buffered, "page programs"), "0", "what is left in the buffer is programmed: {buffered}");
+    let kept = table_of(small, &["--buffer-pages", "4096", "--set", "buffer.keep_at_end=true"]);
+    assert!(kept.contains("in the write buffer at the end and not programmed"), "{kept}");
+    let slow = table_of(&format!("{load},rate=0.05"), &["--timing", "event"]);
+    assert_eq!(line(&slow, "requests answered per second"), "0.0500", "and not 0: {slow}");
 }
 
 /// `7` stood where the same table said 7.74 MiB, and 30 where four times as much was meant.
@@ -267,6 +272,10 @@ fn ram_of_a_finer_map_is_not_cut_off() {
     let drive = ["--device", "tlc-1t", "--set", "device.blocks_per_plane=64"];
     let table = ends_with(DONE, &[&["replay", "--workload", load][..], &drive].concat());
     assert!(table.contains("takes 7.48 MiB") && table.contains("would take 29.91"), "{table}");
+    assert!(table.contains("write buffer of 256 pages (4,096 KiB)"), "{table}");
+    for title in ["written by the host, MiB", "  of parts of pages", "  if the map placed 4 KiB"] {
+        assert!(table.contains(title), "{title}: {table}");
+    }
 }
 
 /// What an extrapolation assumes stood in a document, and not beside its figure.
@@ -294,6 +303,37 @@ fn tables_of_seven_designs_fit_a_terminal() {
     let too_wide = |line: &&str| line.starts_with(' ') && line.len() > 80;
     assert_eq!(table.lines().filter(too_wide).count(), 0, "{table}");
     assert!(designs.split(',').all(|design| table.contains(design)), "{table}");
+}
+
+/// `--designs page-map:gc.policy=fifo,..` over several shares had tables of 140 columns.
+#[test]
+fn tables_of_a_sweep_fit_a_terminal() {
+    let designs = "page-map:gc.policy=fifo,page-map,page-map:gc.policy=d-choices";
+    let load = "uniform:write=1.0,pages=3000,requests=2000";
+    let sweep = ["compare", "--workload", load, "--designs", designs, "--over-provisioning", "0.07,0.28"];
+    let table = ends_with(DONE, &sweep);
+    let too_wide = |line: &&str| line.starts_with(' ') && line.len() > 80;
+    assert_eq!(table.lines().filter(too_wide).count(), 0, "{table}");
+    let titles: Vec<&str> = table.lines().filter(|line| line.contains("gc.policy=fifo  ")).collect();
+    assert!(titles.len() >= 2 && titles.iter().all(|line| line.starts_with(' ')), "{table}");
+    assert!(
+        table.contains("7.0 % over-provisioning") && table.contains("28.0 % over-provisioning"),
+        "{table}"
+    );
+}
+
+/// 32,029 pages stood under "compressed in chunks" where every page was unique: they were written again while they waited.
+#[test]
+fn pages_replaced_in_the_chunk_buffer_are_not_called_compressed() {
+    let fixture = Fixture::new(0);
+    let header = fs::read_to_string(fixture.file("trace.csv")).unwrap();
+    let rows: String = (0..9).map(|k| format!("{k},W,0,4096,0,,\n")).collect();
+    fs::write(fixture.file("again.csv"), header + &rows).unwrap();
+    let table = ends_with(DONE, &["replay", &fixture.path("again.csv"), "--design", "integrated"]);
+    assert!(table.contains("in chunks, or replaced waiting") && !table.contains("compressed"), "{table}");
+    for said in ["costs no program, whatever its content", "pages in the chunk buffer at the end: 1;"] {
+        assert!(table.contains(said), "{said}: {table}");
+    }
 }
 
 #[test]

@@ -69,6 +69,12 @@ fn unsorted_times_empty_requests_and_parts_of_sectors_are_counted() {
     assert_eq!(info["unsorted_times"], 2);
     assert_eq!(info["empty_requests"], 1);
     assert_eq!(info["sub_sector_requests"], 1);
+    // A time before that of the first request is before the one in front of it, although it is delivered as 0.
+    let file =
+        Fixture::new("first.csv", &format!("{HEADER}5,W,0,4096,0,,\n1,W,4096,4096,0,,\n9,W,0,4096,0,,\n"));
+    assert_eq!(info_of(&[&file.1])["unsorted_times"], 1);
+    let replayed = String::from_utf8(wearwell(&["replay", &file.1]).stdout).unwrap();
+    assert!(replayed.contains("times run backwards at 1 requests of the trace"), "{replayed}");
 }
 
 #[test]

@@ -171,6 +171,14 @@ impl Requests {
         }
     }
 
+    /// Requests with a time before that of the request in front of them, where the file's times are not those that are delivered.
+    fn unsorted_times(&self) -> u64 {
+        match self {
+            Self::Trace(reader) => reader.unsorted_times(),
+            Self::Workload(_) | Self::Host(_) => 0,
+        }
+    }
+
     /// Lines that were refused and skipped.
     pub fn rejected(&self) -> u64 {
         match self {
@@ -197,8 +205,12 @@ pub struct Survey {
     pub lacks_content: bool,
     /// Whether the requests come at different times.
     pub is_timed: bool,
+    /// Requests of a trace with a time before that of the request in front of them.
+    pub unsorted_times: u64,
     /// Time of the first request, nanoseconds.
     first_ns: Option<u64>,
+    /// Time of the last request, nanoseconds.
+    before_ns: u64,
     /// Dense page numbers, for traces.
     pub footprint: Option<Arc<Footprint>>,
     /// The device number seen last.
@@ -237,7 +249,10 @@ impl Survey {
         loop {
             match requests.next(&mut request) {
                 Ok(true) => self.count(&request),
-                Ok(false) => return Ok(()),
+                Ok(false) => {
+                    self.unsorted_times = self.unsorted_times.max(requests.unsorted_times());
+                    return Ok(());
+                }
                 Err(error) if error.requests_before().is_some_and(|before| before > 0) => return Ok(()),
                 Err(error) => return Err(error),
             }
@@ -249,6 +264,8 @@ impl Survey {
 
     fn count(&mut self, request: &Request) {
         self.requests += 1;
+        self.unsorted_times += u64::from(request.time_ns < self.before_ns);
+        self.before_ns = request.time_ns;
         self.is_timed |= *self.first_ns.get_or_insert(request.time_ns) != request.time_ns;
         if request.len_bytes > 0 {
             let before = self.device.replace(request.device);

@@ -226,8 +226,16 @@ pub struct BytesRecord {
     pub write_amplification: Option<f64>,
     /// The smallest piece that the map can place, bytes: the device's page.
     pub mapping_unit: u32,
-    /// Bytes still in the write buffer at the end: written by the host, and not programmed.
+    /// Bytes still in the write buffer at the end: written by the host, and not programmed. 0 unless `buffer.keep_at_end`, or the
+    /// loss of power behind the last request, leaves them there.
     pub buffered: u64,
+    /// Page writes that left the write buffer, or came without one, with a part of their page: each programs a whole page.
+    pub partial_page_writes: u64,
+    /// Those of them whose page held data: it was read first (read-modify-write).
+    pub completed_page_writes: u64,
+    /// RAM of a controller whose map places 4 KiB, bytes, beside [`RunRecord::ram_bytes`]; absent where the device's pages are not
+    /// larger.
+    pub ram_of_4k_map: Option<u64>,
 }
 
 /// The device of a run.

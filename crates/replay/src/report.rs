@@ -55,7 +55,9 @@ impl Comparison {
     /// beside it. Runs that do not fit [`LINE_WIDTH`] follow in another part, beside the first run again.
     pub fn to_table(&self) -> String {
         let table = |runs: &[RunRecord]| {
-            let parts: Vec<String> = pages_of(runs).iter().map(|page| aligned(&rows_of(page))).collect();
+            let said = said_above(runs);
+            let parts: Vec<String> =
+                pages_of(runs, &said).iter().map(|page| aligned(&stacked_rows(page, &said))).collect();
             preamble(&runs[0]) + &parts.concat() + &postscript(runs)
         };
         self.groups().map(table).collect::<Vec<_>>().join("\n")
@@ -65,7 +67,7 @@ impl Comparison {
     pub fn to_markdown(&self) -> String {
         let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
         let table = |runs: &[RunRecord]| {
-            let rows = rows_of(&runs.iter().collect::<Vec<_>>());
+            let rows = rows_of(&runs.iter().collect::<Vec<_>>(), &said_above(runs));
             let rule: Vec<String> =
                 (0..rows[0].len()).map(|k| if k == 0 { "---" } else { "---:" }.to_owned()).collect();
             let body: String = rows[1..].iter().map(|row| line(row)).collect();
@@ -86,13 +88,13 @@ impl Comparison {
 pub const LINE_WIDTH: usize = 80;
 
 /// The first run with as many others as fit.
-fn pages_of(runs: &[RunRecord]) -> Vec<Vec<&RunRecord>> {
+fn pages_of<'a>(runs: &'a [RunRecord], said: &[&str]) -> Vec<Vec<&'a RunRecord>> {
     let baseline = &runs[0];
     let mut pages = vec![vec![baseline]];
     for run in &runs[1..] {
         let page = pages.last_mut().expect("there is one");
         page.push(run);
-        let width = aligned(&rows_of(page)).lines().map(str::len).max().unwrap_or(0);
+        let width = aligned(&stacked_rows(page, said)).lines().map(str::len).max().unwrap_or(0);
         if width > LINE_WIDTH && page.len() > 2 {
             page.pop();
             pages.push(vec![baseline, run]);
@@ -133,7 +135,7 @@ const FACTS: &[Fact] = &[
     ("reserve_blocks", |run| run.device.reserve_blocks.to_string()),
     ("gc_policy", |run| name_of(&run.config.gc.policy)),
     ("gc_low_blocks", |run| run.device.gc_low_blocks.to_string()),
-    ("buffer_pages", |run| run.config.buffer.pages.to_string()),
+    ("buffer_pages", |run| run.config.buffer.pages.unwrap_or_default().to_string()),
     ("precondition", |run| name_of(&run.config.precondition.mode)),
     ("timing", |run| run.timing.mode.clone()),
     ("arrival", |run| name_of(&run.service.arrival)),
@@ -164,7 +166,7 @@ struct Column {
 
 impl Column {
     fn write(&self, value: f64) -> String {
-        grouped(value, if self.digits == 0 { 0 } else { self.digits.max(digits_of(value)) })
+        grouped(value, self.digits.max(digits_of(value)))
     }
 
     /// The figure of a run as the table shows it.
@@ -216,6 +218,11 @@ const fn extrapolated(
     Column { digits: 2, is_extrapolated: true, ..count(key, title, value) }
 }
 
+/// MiB, in a table where they say something that pages do not.
+const fn mib(title: &'static str, value: fn(&RunRecord) -> Option<f64>) -> Column {
+    Column { digits: 1, shown: Shown::OnlyTable(counts_differ), ..count("", title, value) }
+}
+
 const fn only_csv(key: &'static str, value: fn(&RunRecord) -> Option<f64>) -> Column {
     Column { shown: Shown::OnlyCsv, ..count(key, key, value) }
 }
@@ -223,7 +230,21 @@ const fn only_csv(key: &'static str, value: fn(&RunRecord) -> Option<f64>) -> Co
 const COLUMNS: &[Column] = &[
     only_csv("host_bytes", |run| Some(run.bytes.host_written as f64)),
     only_csv("programmed_bytes", |run| Some(run.bytes.programmed as f64)),
+    mib("written by the host, MiB", |run| Some(run.bytes.host_written as f64 / 1_048_576.0)),
+    mib("programmed, MiB", |run| Some(run.bytes.programmed as f64 / 1_048_576.0)),
     count("host_page_writes", "host page writes", |run| Some(run.host_page_writes as f64)),
+    Column {
+        shown: Shown::If(|run| run.bytes.partial_page_writes > 0),
+        ..count("partial_page_writes", "  of parts of pages", |run| {
+            Some(run.bytes.partial_page_writes as f64)
+        })
+    },
+    Column {
+        shown: Shown::If(|run| run.bytes.partial_page_writes > 0),
+        ..count("completed_page_writes", "    that read the rest first", |run| {
+            Some(run.bytes.completed_page_writes as f64)
+        })
+    },
     count("host_page_reads", "host page reads", |run| Some(run.host_page_reads as f64)),
     Column {
         shown: Shown::If(|run| run.host_page_trims > 0),
@@ -253,7 +274,7 @@ const COLUMNS: &[Column] = &[
     },
     Column {
         shown: Shown::If(|run| form(run, "packed") > 0.0),
-        ..count("packed_writes", "  compressed in chunks", |run| Some(form(run, "packed")))
+        ..count("packed_writes", "  in chunks, or replaced waiting", |run| Some(form(run, "packed")))
     },
     count("programs", "page programs", |run| Some(run.programs as f64)),
     count("programs_host", "  for the host", |run| Some(programs(run, "host"))),
@@ -371,6 +392,13 @@ const COLUMNS: &[Column] = &[
         ..count("ram_mib", "controller RAM, MiB", |run| Some(run.ram_bytes as f64 / 1_048_576.0))
     },
     Column {
+        digits: 2,
+        shown: Shown::If(|run| run.bytes.ram_of_4k_map.is_some()),
+        ..count("ram_of_4k_map_mib", "  if the map placed 4 KiB", |run| {
+            run.bytes.ram_of_4k_map.map(|bytes| bytes as f64 / 1_048_576.0)
+        })
+    },
+    Column {
         digits: 3,
         ratio: false,
         ..count("cpu_seconds", "simulation, CPU s", |run| Some(run.cpu_seconds))
@@ -424,8 +452,28 @@ fn percentile(run: &RunRecord, latency: &Latency, samples: u64, figure: fn(&Late
     (latency.count >= samples && !run.service.is_overloaded).then(|| figure(latency))
 }
 
-fn rows_of(runs: &[&RunRecord]) -> Vec<Vec<String>> {
-    let mut rows = vec![header(runs)];
+/// Settings of all runs that the lines above the table say.
+fn said_above(runs: &[RunRecord]) -> Vec<&str> {
+    let of_all =
+        |setting: &&str| runs.iter().all(|run| run.variant.split(' ').any(|other| other == *setting));
+    let shown = runs[0].variant.split(' ').filter(|setting| setting.starts_with("device.over_provisioning="));
+    shown.filter(of_all).collect()
+}
+
+/// Rows whose titles stand on as many lines as they have words: settings would make columns wider than a terminal.
+fn stacked_rows(runs: &[&RunRecord], said: &[&str]) -> Vec<Vec<String>> {
+    let mut rows = rows_of(runs, said);
+    let titles = rows.remove(0);
+    let words: Vec<Vec<&str>> = titles.iter().map(|title| title.split(' ').collect()).collect();
+    let lines = words.iter().map(Vec::len).max().unwrap_or(1);
+    let line = |k: usize| {
+        words.iter().map(|of_title| of_title.get(k).copied().unwrap_or_default().to_owned()).collect()
+    };
+    (0..lines).map(line).chain(rows).collect()
+}
+
+fn rows_of(runs: &[&RunRecord], said: &[&str]) -> Vec<Vec<String>> {
+    let mut rows = vec![header(runs, said)];
     for column in table_columns(runs) {
         let mut row = vec![column.title.to_owned()];
         for (k, run) in runs.iter().enumerate() {
@@ -439,10 +487,11 @@ fn rows_of(runs: &[&RunRecord]) -> Vec<Vec<String>> {
     rows
 }
 
-fn header(runs: &[&RunRecord]) -> Vec<String> {
+fn header(runs: &[&RunRecord], said: &[&str]) -> Vec<String> {
     let mut header = vec![String::new()];
     for (k, run) in runs.iter().enumerate() {
-        header.push(run.label());
+        let label = run.label();
+        header.push(label.split(' ').filter(|word| !said.contains(word)).collect::<Vec<_>>().join(" "));
         if k > 0 {
             header.push("ratio".to_owned());
         }
@@ -463,6 +512,13 @@ fn ratio(column: &Column, run: &RunRecord, baseline: &RunRecord) -> String {
 fn preamble(run: &RunRecord) -> String {
     let device = &run.device;
     let mib = |pages: u64| grouped(pages as f64 * f64::from(device.page_bytes) / 1_048_576.0, 0);
+    let buffer_pages = run.config.buffer.pages.unwrap_or_default();
+    let buffer = match u64::from(buffer_pages) * u64::from(device.page_bytes) {
+        0 => String::new(),
+        bytes => {
+            format!(", write buffer of {buffer_pages} pages ({} KiB)", grouped(bytes as f64 / 1024.0, 0))
+        }
+    };
     let aging = if run.trace.aging_requests > 0 {
         format!(" after {} for aging", grouped(run.trace.aging_requests as f64, 0))
     } else {
@@ -474,13 +530,14 @@ fn preamble(run: &RunRecord) -> String {
         String::new()
     };
     format!(
-        "{}: {} requests{aging}\n{}: {} MiB flash in {} dies, blocks of {} pages of {} bytes\n{} MiB exported: {:.1} % \
-         over-provisioning{reserve}\n{}\n{}\n",
+        "{}: {} requests{aging}\n{}: {} MiB flash in {} {}, blocks of {} pages of {} bytes\n{} MiB exported: {:.1} % \
+         over-provisioning{reserve}{buffer}\n{}\n{}\n",
         run.trace.path,
         grouped(run.trace.requests as f64, 0),
         device.preset,
         mib(device.physical_pages),
         device.dies(),
+        if device.dies() == 1 { "die" } else { "dies" },
         device.block_pages(),
         device.page_bytes,
         mib(device.logical_pages),

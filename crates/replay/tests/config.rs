@@ -381,6 +381,7 @@ fn over_provisioning_leaves_out_what_collection_keeps_free() {
 fn a_fit_that_no_drive_reaches_is_refused() {
     let refused = sentence(resolve_with(&["device.fit=0.9", "device.preset=tlc-1t"], 50_000));
     assert_says(&refused, &["device.fit is 0.9", "tlc-1t", "MiB"]);
+    assert!(!refused.contains("  "), "{refused}");
     assert!(
         resolve_with(&["device.fit=0.9", "device.preset=lab-8g", "device.channels=1"], 5_000_000).is_ok()
     );

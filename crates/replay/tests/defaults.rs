@@ -126,7 +126,7 @@ fn without_an_erase_there_is_no_lifetime() {
 /// A write of 4 KiB to pages of 16 KiB programs four times what was written.
 #[test]
 fn write_amplification_in_bytes_counts_what_the_host_wrote() {
-    let drive = ["device.page_bytes=16384", "precondition.mode=none", "device.fit=0.2"];
+    let drive = ["device.page_bytes=16384", "precondition.mode=none", "device.fit=0.2", "buffer.pages=0"];
     let record = run(&drive, "uniform:write=1.0,pages=40000,requests=3000", "page-map");
     assert_eq!((record.bytes.host_written, record.bytes.mapping_unit), (3_000 * 4_096, 16_384));
     assert_eq!(record.bytes.programmed, record.programs * 16_384);

@@ -181,6 +181,29 @@ fn years_are_passes_at_the_rate_of_the_input() {
     assert_eq!(untimed.lives[0].years, None, "requests that all come at once have no rate");
 }
 
+/// An interrupted life stood in the table as a short one, and what collection keeps free as over-provisioning.
+#[test]
+fn an_interrupted_life_has_no_end_to_tell_of() {
+    let config = config_of(&["device.over_provisioning=0.15"]);
+    let input = generated("uniform:write=1.0,pages=20000,requests=200000");
+    let plan = Plan::new(&config, &input).expect("the drive can be built");
+    let mut record = plan.life_record("page-map", Leveling::Configured, EQUAL);
+    let mut looks = 0;
+    let lived = plan.live(&mut record, &mut |_| {
+        looks += 1;
+        if looks > 5 { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }
+    });
+    lived.expect("the drive lives");
+    assert_eq!(record.lives[0].end, End::Interrupted);
+    let table = wearwell_replay::life::table(&[record]);
+    for title in ["TB written until the end", "  lived / extrapolated", "drive writes until the end"] {
+        let line = table.lines().find(|line| line.starts_with(title)).expect("the figure has a line");
+        assert!(line.ends_with('-'), "{line}");
+    }
+    assert!(table.contains("page-map, seed 1: interrupted after 0."), "{table}");
+    assert!(table.contains("(15.0 % over-provisioning)"), "{table}");
+}
+
 /// Limits have the stated mean and spread; a share of the early ones lies anywhere below.
 #[test]
 fn limits_are_drawn_from_the_stated_distribution() {

@@ -542,14 +542,24 @@ fn an_input_larger_than_the_device_is_refused_before_it_runs() {
 fn the_write_buffer_absorbs_overwrites() {
     let hot = "uniform:pages=10,requests=10000";
     let record = measure_generated(&["buffer.pages=100"], hot, "page-map");
-    assert_eq!((record.buffer_absorbed_writes, record.host_page_writes), (9990, 0));
+    assert_eq!((record.buffer_absorbed_writes, record.host_page_writes), (9990, 10));
+    assert_eq!(
+        (record.programs, record.bytes.buffered),
+        (10, 0),
+        "what is left at the end is written out and counted"
+    );
+    let record = measure_generated(&["buffer.pages=100", "buffer.keep_at_end=true"], hot, "page-map");
+    assert_eq!((record.host_page_writes, record.bytes.buffered), (0, 10 * 4096));
     let mixed = "zipf:theta=0.9,pages=12000,requests=50000";
     for policy in ["fifo", "slru"] {
         let policy = format!("buffer.policy={policy}");
         let record = measure_generated(&["buffer.pages=500", &policy], mixed, "page-map");
         assert!(record.buffer_absorbed_writes > 5000);
+        assert_eq!(record.buffer_absorbed_writes + record.host_page_writes, 50_000);
+        let kept = ["buffer.pages=500", "buffer.keep_at_end=true", &policy];
+        let kept = measure_generated(&kept, mixed, "page-map");
         // What is neither absorbed nor handed on is in the buffer.
-        assert_eq!(record.buffer_absorbed_writes + record.host_page_writes + 500, 50_000);
+        assert_eq!(kept.buffer_absorbed_writes + kept.host_page_writes + 500, 50_000);
     }
 }
 
@@ -558,7 +568,8 @@ fn the_write_buffer_absorbs_overwrites() {
 fn absorbed_writes_are_those_of_the_measured_part() {
     let settings = ["buffer.pages=100", "precondition.mode=aged", "precondition.share=0.5"];
     let record = measure_generated(&settings, "uniform:pages=10,requests=10000", "page-map");
-    assert_eq!(record.buffer_absorbed_writes, 5000);
+    // The buffer is written out before the measured part: the first write to each of the ten pages is not absorbed.
+    assert_eq!((record.buffer_absorbed_writes, record.host_page_writes), (4990, 10));
 }
 
 /// Without a collection there was no end.
@@ -586,9 +597,11 @@ const SMALL_TLC: [&str; 6] = [
 fn small_writes_to_large_pages_read_the_rest() {
     // 25,600 pages of 4 KiB are 6,400 of 16 KiB.
     let small = "uniform:pages=25600,requests=20000";
-    let settings = [&SMALL_TLC[..], &["precondition.mode=fill"]].concat();
+    let settings = [&SMALL_TLC[..], &["precondition.mode=fill", "buffer.pages=0"]].concat();
     for design in DESIGNS {
         let record = run(&settings, small, design);
+        let partial = (record.bytes.partial_page_writes, record.bytes.completed_page_writes);
+        assert_eq!(partial, (20_000, 20_000), "the record says what small writes cost");
         assert_eq!((record.device.page_bytes, record.host_page_writes), (16_384, 20_000));
         assert_eq!(count(&record.reads_by_cause, "host"), 20_000, "each write completes its page");
         assert_eq!(record.host_page_reads, 0, "and the host did not ask for it");
@@ -597,6 +610,25 @@ fn small_writes_to_large_pages_read_the_rest() {
     let whole = "sequential:pages=25600,size=4,requests=6400";
     let record = run(&settings, whole, "page-map");
     assert_eq!((record.host_page_writes, count(&record.reads_by_cause, "host")), (6400, 0));
+    assert_eq!(record.bytes.partial_page_writes, 0);
+}
+
+/// Four writes of 4 KiB in a row programmed four pages of 16 KiB.
+#[test]
+fn small_writes_in_a_row_are_joined_by_the_write_buffer_of_large_pages() {
+    let row = "sequential:pages=25600,requests=25600";
+    let settings = [&SMALL_TLC[..], &["precondition.mode=fill"]].concat();
+    let joined = run(&settings, row, "page-map");
+    assert_eq!(joined.config.buffer.pages, Some(4 * 8), "four pages for each of eight planes");
+    assert_eq!((joined.host_page_writes, joined.bytes.partial_page_writes), (6_400, 0));
+    assert_eq!(joined.buffer_absorbed_writes, 25_600 - 6_400);
+    let apart = run(&[&settings[..], &["buffer.pages=0"]].concat(), row, "page-map");
+    assert_eq!((apart.host_page_writes, apart.bytes.partial_page_writes), (25_600, 25_600));
+    // The map in RAM and page validity, of units four times as many; the block table stays.
+    let maps = ["l2p table", "page validity bitmap"].map(|name| apart.ram_bytes_by_structure[name]);
+    assert_eq!(apart.bytes.ram_of_4k_map, Some(apart.ram_bytes + 3 * maps.iter().sum::<u64>()));
+    let small_pages = run(&[], "sequential:pages=3000,requests=100", "page-map");
+    assert_eq!((small_pages.config.buffer.pages, small_pages.bytes.ram_of_4k_map), (Some(0), None));
 }
 
 #[test]
@@ -609,7 +641,8 @@ fn equal_content_of_large_pages_is_recognised() {
     // The first content dies and comes back elsewhere; a page with another order of parts is another page.
     let requests = [write(0, 1..5), write(0, 11..15), write(8, 2..6), write(16, 1..5)];
     let input = native_trace(folder.path(), "large.wwt", &requests);
-    let record = measure(&common::config_of(&SMALL_TLC), &input, "recyclable");
+    let settings = [&SMALL_TLC[..], &["buffer.pages=0"]].concat();
+    let record = measure(&common::config_of(&settings), &input, "recyclable");
     assert_eq!((record.host_page_writes, record.recycled_writes), (4, 1));
 }
 
@@ -618,7 +651,8 @@ fn compaction_fills_large_pages_with_neighbours() {
     let folder = tempfile::tempdir().unwrap();
     let requests: Vec<Request> = (0..1000).map(|k| write_at(k * 1_000_000, 1)).collect();
     let input = csv_trace(folder.path(), "far.csv", &requests);
-    let record = measure(&common::config_of(&SMALL_TLC), &input, "page-map");
+    let settings = [&SMALL_TLC[..], &["buffer.pages=0"]].concat();
+    let record = measure(&common::config_of(&settings), &input, "page-map");
     assert_eq!((record.partial, record.host_page_writes), (false, 1000));
     // Four neighbours share a page: three of them rewrite it.
     assert_eq!(count(&record.reads_by_cause, "host"), 750);
@@ -818,6 +852,7 @@ fn successive_writes_go_to_different_dies() {
             "timing.mode=event",
             "replay.queue_depth=4",
             "precondition.mode=none",
+            "buffer.pages=0",
             striping,
         ];
         let spec = "sequential:pages=20000,requests=2000,size=4";

@@ -38,7 +38,7 @@ impl Specification {
         let parts = self.config.parts(&self.design, &resolved).map_err(invalid)?;
         let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
         let nand = SimNand::new(resolved.geometry, Retain::ALL).with_nvram(nvram_bytes);
-        let options = DeviceOptions { buffer: self.config.buffer() };
+        let options = DeviceOptions { buffer: self.config.named_buffer() };
         let device = Device::new(nand, resolved.logical_pages, &parts, options)?;
         let identity = Identity {
             design: self.design.clone(),

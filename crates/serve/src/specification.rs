@@ -99,7 +99,8 @@ pub fn size_bytes(text: &str) -> Result<u64, String> {
         "M" | "MiB" => 20,
         "G" | "GiB" => 30,
         "T" | "TiB" => 40,
-        unit => return Err(format!("unknown unit `{unit}`; one of KiB, MiB, GiB, TiB")),
+        "P" | "PiB" => 50,
+        unit => return Err(format!("unknown unit `{unit}`; one of KiB, MiB, GiB, TiB, PiB")),
     };
     let count: u64 = digits.parse().map_err(|_| "a number of bytes is expected, as 4GiB".to_owned())?;
     count.checked_mul(1 << shift).ok_or_else(|| "that is more than 2^64 bytes".to_owned())

@@ -54,6 +54,24 @@ pub struct Device<N> {
     buffer: WriteBuffer,
     page_bytes: u64,
     page: Box<[u8]>,
+    partial: PartialWrites,
+}
+
+/// Page writes that covered only a part of their page when they reached the FTL: each programs a whole page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PartialWrites {
+    /// Such page writes.
+    pub pages: u64,
+    /// Those of them whose page held data, which was read first (read-modify-write).
+    pub completed: u64,
+}
+
+impl PartialWrites {
+    /// Those since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self { pages: self.pages - earlier.pages, completed: self.completed - earlier.completed }
+    }
 }
 
 impl<N: Nand> Device<N> {
@@ -68,6 +86,7 @@ impl<N: Nand> Device<N> {
             buffer: WriteBuffer::new(options.buffer, (page_bytes / SECTOR_BYTES) as u32),
             page_bytes,
             page: vec![0; page_bytes as usize].into(),
+            partial: PartialWrites::default(),
         })
     }
 
@@ -94,6 +113,11 @@ impl<N: Nand> Device<N> {
     /// Page writes that the buffer absorbed.
     pub fn absorbed_writes(&self) -> u64 {
         self.buffer.absorbed()
+    }
+
+    /// Page writes of parts of pages since the device was built.
+    pub fn partial_writes(&self) -> PartialWrites {
+        self.partial
     }
 
     /// Pages in the buffer.
@@ -225,13 +249,14 @@ impl<N: Nand> Device<N> {
             return self.ftl.write(lpn, data.content());
         }
         let whole = self.complete(lpn, data, mask)?;
+        self.partial.pages += 1;
         self.ftl.write(lpn, whole.content())
     }
 
     /// The page as the FTL holds it, with the written sectors laid over it.
     fn complete(&mut self, lpn: Lpn, data: &PageData, mask: SectorMask) -> Result<PageData> {
-        let Self { ftl, page, .. } = self;
-        ftl.read_for_modify(lpn, page)?;
+        let Self { ftl, page, partial, .. } = self;
+        partial.completed += u64::from(ftl.read_for_modify(lpn, page)?);
         let mut whole = match data {
             PageData::Bytes(_) => PageData::Bytes(page.clone()),
             PageData::Descriptor(_) => {
@@ -340,10 +365,19 @@ impl<N: Nand> Device<N> {
     /// # Errors
     /// What [`Ftl::write`] says.
     pub fn flush(&mut self) -> Result<()> {
+        self.empty_buffer()?;
+        self.ftl.flush()
+    }
+
+    /// Writes out what is in the write buffer, and nothing else.
+    ///
+    /// # Errors
+    /// What [`Ftl::write`] says.
+    pub fn empty_buffer(&mut self) -> Result<()> {
         while self.buffer.len() > 0 {
             self.evict()?;
         }
-        self.ftl.flush()
+        Ok(())
     }
 
     /// Power was lost and is back: the buffer is empty, the FTL recovers. May be repeated after another loss.

@@ -434,6 +434,25 @@ fn a_write_buffer_acknowledges_until_it_is_full() {
     assert_eq!(found, [100, 100, X + P + 100, 2 * (X + P) + 100]);
 }
 
+/// A flush was answered at once, while what it makes durable was still to be programmed.
+#[test]
+fn a_flush_waits_for_the_writes_that_were_answered_before_it() {
+    let flush_ns = |buffered_writes: usize| {
+        let options = TimingOptions { buffered_writes, ..keeping() };
+        let mut timing = Timing::new(TimingMode::Event, &geometry(1, 1, 1), FLASH, options);
+        for kind in [RequestKind::Write, RequestKind::Write, RequestKind::Flush, RequestKind::Write] {
+            let ops: &[FlashOp] = if kind == RequestKind::Flush { &[] } else { &[program(0)] };
+            timing.submit(kind, 0, ops);
+        }
+        timing.drain();
+        assert_eq!(timing.outstanding(), 0);
+        timing.latency_summary(RequestKind::Flush).max_ns
+    };
+    // Of one write in the buffer, the second waits for its place; the third comes behind the flush.
+    assert_eq!([1, 2, 9].map(flush_ns), [2 * (X + P); 3]);
+    assert_eq!(flush_ns(0), 0, "writes that wait for their program leave nothing to a flush");
+}
+
 #[test]
 fn background_submissions_belong_to_no_request() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {

@@ -38,6 +38,7 @@ const fn rule(key: &'static str, is_used: fn(&Config, &Chosen<'_>) -> bool, when
 const FOR_MAPS_ON_FLASH: &str =
     "the design has a map on flash: dftl, lazyftl, u-ftl, ib-ftl, geckoftl, wearwell, or any with parts.map";
 const FOR_SHARING: &str = "pages are shared: remap, or parts.content with remap or dedup";
+const FOR_BUFFER: &str = "buffer.pages is above 0, or unset on a drive whose pages are larger than 4 KiB";
 const FOR_TIMING: &str = "there is a time model: timing.mode is timeline or event";
 
 const FOR_MANAGEMENT: &str = "writes are held back: lifetime.schemes is throttling, or integrated on the design integrated or with parts.content";
@@ -55,6 +56,10 @@ fn has_map_on_flash(config: &Config, chosen: &Chosen<'_>) -> bool {
 
 fn shares_as_configured(_: &Config, chosen: &Chosen<'_>) -> bool {
     chosen.parts.content.sharing.is_some() && chosen.design != "integrated"
+}
+
+fn has_buffer(config: &Config, _: &Chosen<'_>) -> bool {
+    config.has_buffer()
 }
 
 fn has_timing(config: &Config, _: &Chosen<'_>) -> bool {
@@ -104,7 +109,8 @@ const RULES: &[Rule] = &[
     ),
     rule("gc.background_share", has_timing, FOR_TIMING),
     rule("wear.scan", |config, _| config.wear.static_gap > 0, "wear.static_gap is above 0"),
-    rule("buffer.policy", |config, _| config.buffer.pages > 0, "buffer.pages is above 0"),
+    rule("buffer.policy", has_buffer, FOR_BUFFER),
+    rule("buffer.keep_at_end", has_buffer, FOR_BUFFER),
     Rule { key: "timing.", except: &["timing.mode"], is_used: has_timing, when: FOR_TIMING },
     rule("timing.read_priority", has_events, "timing.mode is event"),
     rule("timing.gc_yields", has_events, "timing.mode is event"),
@@ -286,6 +292,8 @@ mod tests {
         assert_eq!(ignored(&["timing.mode=event", "timing.suspend=true"], &["page-map"]), []);
         let closed = ["timing.mode=timeline", "replay.arrival=closed", "replay.queue_depth=4"];
         assert_eq!(ignored(&closed, &["page-map"]), []);
+        assert_eq!(ignored(&["buffer.policy=slru"], &["page-map"]), [("buffer.policy".into(), true)]);
+        assert_eq!(ignored(&["buffer.policy=slru", "device.preset=tlc-1t"], &["page-map"]), []);
         let suspended = ["timing.mode=timeline", "timing.suspend=true"];
         assert_eq!(ignored(&suspended, &["page-map"]), [("timing.suspend".into(), true)]);
     }

@@ -19,6 +19,7 @@ impl Config {
         config.device = self.device.effective(resolved);
         config.device.striping = Some(self.striping_name());
         config.replay.arrival = arrival;
+        config.buffer.pages = Some(self.buffer(&resolved.geometry).pages);
         config.gc.low_blocks = Some(resolved.gc.low_blocks);
         // A share would raise the threshold that it was worked out from.
         config.gc.free_share = None;

@@ -240,10 +240,13 @@ pub struct WearConfig {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BufferConfig {
-    /// Pages; 0 = none.
-    pub pages: u32,
+    /// Pages; 0 = none. Absent: four for each plane where a page is larger than 4 KiB, which joins small writes to neighbours;
+    /// else none.
+    pub pages: Option<u32>,
     /// Order of eviction.
     pub policy: BufferOrder,
+    /// What is in the buffer behind the last request stays there: it is neither programmed nor counted.
+    pub keep_at_end: bool,
 }
 
 /// Orders of eviction by name.

@@ -6,6 +6,8 @@ use wearwell::gc::{GcOptions, MetadataGc, RESERVE_BLOCKS, VictimPolicy, WearOpti
 use wearwell::nand::{FlashTiming, Geometry, preset};
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 
+use crate::trace::PAGE_BYTES;
+
 use super::{
     Arrival, BufferOrder, Config, ConfigError, GcConfig, Mode, Policy, RecyclePolicy, SpareOf, StripingName,
 };
@@ -340,15 +342,35 @@ impl Config {
         RecycleDesign { options, verify_on_hit: config.verify_on_hit }
     }
 
-    /// The write buffer.
-    pub fn buffer(&self) -> BufferOptions {
+    /// The write buffer that the configuration names; none if it names none. A live device asks for this one: it completes
+    /// parts of pages itself.
+    pub fn named_buffer(&self) -> BufferOptions {
         let policy = match self.buffer.policy {
             BufferOrder::Fifo => BufferPolicy::Fifo,
             BufferOrder::Slru => BufferPolicy::Slru,
         };
-        BufferOptions { pages: self.buffer.pages, policy }
+        BufferOptions { pages: self.buffer.pages.unwrap_or(0), policy }
+    }
+
+    /// The write buffer of a replay on a device of this layout.
+    pub fn buffer(&self, geometry: &Geometry) -> BufferOptions {
+        let joins_small_writes = u64::from(geometry.page_bytes) > PAGE_BYTES;
+        let default = if joins_small_writes { BUFFER_PAGES_PER_PLANE * geometry.planes() } else { 0 };
+        BufferOptions { pages: self.buffer.pages.unwrap_or(default), ..self.named_buffer() }
+    }
+
+    /// Whether there is a write buffer, as far as this can be told without the input.
+    pub(super) fn has_buffer(&self) -> bool {
+        let preset = self.device.preset.as_deref().and_then(preset::by_name);
+        let of_preset = preset.map_or(PAGE_BYTES as u32, |device| device.geometry.page_bytes);
+        let page_bytes = self.device.page_bytes.unwrap_or(of_preset);
+        self.buffer.pages.map_or(u64::from(page_bytes) > PAGE_BYTES, |pages| pages > 0)
     }
 }
+
+/// Pages of the default write buffer for each plane: a wordline of a TLC die is three pages, and one more gathers meanwhile.
+/// 4 MiB on `tlc-1t`.
+const BUFFER_PAGES_PER_PLANE: u32 = 4;
 
 impl GcConfig {
     /// Blocks that `d-choices` looks at.
@@ -441,7 +463,8 @@ fn require_fit(preset: &str, fit: f64, footprint_pages: u64, exported_4k: u64) -
         return Ok(());
     }
     Err(ConfigError::Value(format!(
-        "device.fit is {fit}, but the smallest {preset} that can collect garbage exports {} MiB, of which the input touches          {:.2} %; set fewer channels, dies, planes or pages per block, or leave device.fit out",
+        "device.fit is {fit}, but the smallest {preset} that can collect garbage exports {} MiB, of which the input touches \
+         {:.2} %; set fewer channels, dies, planes or pages per block, or leave device.fit out",
         exported_4k / 256,
         100.0 * reached
     )))

@@ -52,7 +52,7 @@ const COLUMNS: &[Column] = &[
     ("wear_static_gap", |record, _| record.config.wear.static_gap.to_string()),
     ("wear_dual_pool_gap", |record, _| record.config.wear.dual_pool_gap.to_string()),
     ("wear_scan", |record, _| record.config.wear.scan.to_string()),
-    ("buffer_pages", |record, _| record.config.buffer.pages.to_string()),
+    ("buffer_pages", |record, _| record.config.buffer.pages.unwrap_or_default().to_string()),
     ("time_scale", |record, _| text_of(record.config.replay.time_scale)),
     ("scale_to_bytes", |record, _| text_of(record.scale_to_bytes)),
     ("leveling_ram_bytes", |record, _| record.leveling_ram_bytes.to_string()),

@@ -38,7 +38,10 @@ fn row(title: &str, records: &[&LifeRecord], cell: impl Fn(&LifeRecord) -> Strin
 
 /// What a drive takes over what the first one takes.
 fn ratio(record: &LifeRecord, first: &LifeRecord) -> String {
-    let bytes = |record: &LifeRecord| record.host_bytes().map(|estimate| estimate.mean);
+    let bytes = |record: &LifeRecord| {
+        let has_ended = record.lives.iter().all(|life| life.end != End::Interrupted);
+        record.host_bytes().filter(|_| has_ended).map(|estimate| estimate.mean)
+    };
     match (bytes(record), bytes(first)) {
         (Some(bytes), Some(of_first)) => grouped(bytes / of_first, 3),
         _ => "-".to_owned(),
@@ -65,17 +68,27 @@ fn estimate(record: &LifeRecord, figure: &Figure) -> Option<Estimate> {
 
 const TB: f64 = 1e12;
 
+/// A figure of a whole life; an interrupted one has none.
+fn ended(life: &Life, value: f64) -> Option<f64> {
+    (life.end != End::Interrupted).then_some(value)
+}
+
 const FIGURES: &[Figure] = &[
-    figure("TB written until the end", 3, |_, life| Some(life.host_bytes as f64 / TB)),
+    figure("TB written until the end", 3, |_, life| ended(life, life.host_bytes as f64 / TB)),
     figure("  extrapolated from the beginning", 3, |_, life| Some(life.extrapolated_bytes? / TB)),
-    figure("  lived / extrapolated", 3, |_, life| Some(life.host_bytes as f64 / life.extrapolated_bytes?)),
+    figure("  lived / extrapolated", 3, |_, life| {
+        ended(life, life.host_bytes as f64 / life.extrapolated_bytes?)
+    }),
     figure("  left by the spread of endurance", 3, |_, life| Some(life.usable_endurance)),
     figure("  at the first failed block", 3, |_, life| Some(life.first_failure_bytes? as f64 / TB)),
     figure("drive writes until the end", 1, |record, life| {
-        Some(life.host_bytes as f64 / record.exported_bytes as f64)
+        ended(life, life.host_bytes as f64 / record.exported_bytes as f64)
     }),
-    figure("years at the input's rate", 2, |_, life| life.years),
-    Figure { is_always: false, ..figure("  on the larger drive", 2, LifeRecord::scaled_years) },
+    figure("years at the input's rate", 2, |_, life| ended(life, life.years?)),
+    Figure {
+        is_always: false,
+        ..figure("  on the larger drive", 2, |record, life| ended(life, record.scaled_years(life)?))
+    },
     Figure { is_always: false, ..figure("drive writes a day", 2, LifeRecord::drive_writes_per_day) },
     figure("write amplification, bytes", 3, |_, life| Some(life.write_amplification())),
     figure("failed blocks", 0, |_, life| Some(life.failed_blocks as f64)),
@@ -136,12 +149,28 @@ fn preamble(record: &LifeRecord) -> String {
         if record.is_filled { "filled first" } else { "empty: what the input never writes is spare space" },
         mib(record.physical_bytes),
         mib(record.exported_bytes),
-        (record.physical_bytes as f64 / record.exported_bytes as f64 - 1.0) * 100.0,
+        over_provisioning(record) * 100.0,
         record.rated_cycles,
         endurance.spread * 100.0,
         endurance.early_share * 100.0,
         endurance.spare_minimum * 100.0,
     )
+}
+
+/// Spare over exported bytes, as it was asked for: without what collection keeps free on a drive that is sized to the input.
+fn over_provisioning(record: &LifeRecord) -> f64 {
+    let device = &record.config.device;
+    let counts = [
+        device.channels,
+        device.dies_per_channel,
+        device.planes_per_die,
+        device.pages_per_block,
+        device.page_bytes,
+    ];
+    let bytes_of_a_block_of_each_plane: f64 =
+        counts.into_iter().map(|count| f64::from(count.unwrap_or(1))).product();
+    let reserve_bytes = device.reserve_blocks.unwrap_or(0.0) * bytes_of_a_block_of_each_plane;
+    (record.physical_bytes as f64 - reserve_bytes) / record.exported_bytes as f64 - 1.0
 }
 
 /// What the figures rest on.
@@ -168,8 +197,16 @@ fn notes(records: &[&LifeRecord]) -> String {
     if records.iter().any(|record| record.lives.len() > 1) {
         text += "note: mean over the seeds +- half of its 95 % interval\n";
     }
-    if records.iter().any(|record| record.lives.iter().any(|life| life.end == End::Interrupted)) {
-        text += "PARTIAL: interrupted drives still lived\n";
+    for record in records {
+        for life in record.lives.iter().filter(|life| life.end == End::Interrupted) {
+            let written = grouped(life.host_bytes as f64 / TB, digits_of(life.host_bytes as f64 / TB).max(3));
+            writeln!(
+                text,
+                "PARTIAL: {}, seed {}: interrupted after {written} TB, and still lived",
+                record.design, life.seed
+            )
+            .expect("a string takes everything");
+        }
     }
     text
 }

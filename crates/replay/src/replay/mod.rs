@@ -33,6 +33,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 
 use wearwell::address::Lpn;
 use wearwell::content::{Descriptor, Fingerprint, mix};
+use wearwell::device::PartialWrites;
 use wearwell::nand::{Retain, SimNand};
 use wearwell::stats::Work;
 use wearwell::timing::{ControllerWork, RequestKind, Timing, TimingMode, TimingOptions};
@@ -162,6 +163,8 @@ struct Run<'a> {
     work_before: Work,
     /// Writes that the buffer absorbed before the measured part.
     absorbed_before: u64,
+    /// Page writes of parts of pages before the measured part.
+    partial_before: PartialWrites,
     measured: u64,
     aged: u64,
     first_ns: Option<u64>,
@@ -181,7 +184,7 @@ impl<'a> Run<'a> {
         if plan.config.device.wear_out == Some(true) {
             nand = nand.with_endurance(resolved.endurance_cycles);
         }
-        let options = DeviceOptions { buffer: plan.config.buffer() };
+        let options = DeviceOptions { buffer: plan.config.buffer(&resolved.geometry) };
         let mut device = Device::new(nand, resolved.logical_pages, &parts, options).map_err(refused)?;
         device.ftl_mut().store_mut().stripe(plan.config.striping_name().into());
         Ok(Self {
@@ -213,6 +216,7 @@ impl<'a> Run<'a> {
             answered_ns: 0,
             work_before: Work::default(),
             absorbed_before: 0,
+            partial_before: PartialWrites::default(),
             measured: 0,
             aged: 0,
             first_ns: None,
@@ -254,9 +258,13 @@ impl<'a> Run<'a> {
             self.bind_pages(on_progress)?;
         }
         precondition::write_gathered(&mut self.device)?;
+        if !self.plan.config.buffer.keep_at_end {
+            self.device.empty_buffer()?;
+        }
         self.device.ftl_mut().clear_stats();
         self.work_before = Work::default();
         self.absorbed_before = self.device.absorbed_writes();
+        self.partial_before = self.device.partial_writes();
         Ok(ended)
     }
 
@@ -323,10 +331,31 @@ impl<'a> Run<'a> {
                 gathered.complete(&timing.take_completions());
             }
         }
+        let ended = ended.or(self.empty_buffer());
         if !self.phases.is_empty() {
             self.phases.push(self.counters());
         }
         Ok(ended)
+    }
+
+    /// Writes out what is in the write buffer behind the last request: the host wrote it, so it counts, and takes its time. Not
+    /// where power is lost then.
+    fn empty_buffer(&mut self) -> Ended {
+        let config = self.plan.config;
+        let is_kept = config.buffer.keep_at_end || config.recovery.after_run;
+        if is_kept || self.device.buffered_pages() == 0 {
+            return None;
+        }
+        let emptied = self.device.empty_buffer();
+        if let Some(timing) = &mut self.timing {
+            timing.submit_background(timing.now_ns(), self.device.ops());
+            timing.drain();
+        }
+        self.device.ftl_mut().store_mut().ops.clear();
+        if self.series.pop_if(|last| last.requests == self.measured).is_some() {
+            self.sample();
+        }
+        emptied.err().map(|error| error.to_string())
     }
 
     /// The measured part with a loss of power behind request `cut`.

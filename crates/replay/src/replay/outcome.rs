@@ -121,13 +121,26 @@ impl Run<'_> {
 
     fn bytes_record(&self, stats: &Stats) -> BytesRecord {
         let programmed = stats.total_programs() * self.page_bytes;
+        let partial = self.device.partial_writes().since(self.partial_before);
         BytesRecord {
             host_written: self.host_bytes,
             programmed,
             write_amplification: (self.host_bytes > 0).then(|| programmed as f64 / self.host_bytes as f64),
             mapping_unit: self.plan.resolved.geometry.page_bytes,
             buffered: self.device.buffered_pages() as u64 * self.page_bytes,
+            partial_page_writes: partial.pages,
+            completed_page_writes: partial.completed,
+            ram_of_4k_map: self.ram_of_4k_map(),
         }
+    }
+
+    /// RAM of a controller whose map places 4 KiB, bytes, where the modelled one places more: of the structures with an entry
+    /// per mapped page. A cache of a map on flash is as large as it was chosen to be.
+    fn ram_of_4k_map(&self) -> Option<u64> {
+        const PER_PAGE: [&str; 3] = ["l2p table", "page validity bitmap", "global mapping directory"];
+        let units = self.page_bytes / PAGE_BYTES;
+        let finer = |(name, bytes): (&str, u64)| if PER_PAGE.contains(&name) { bytes * units } else { bytes };
+        (units > 1).then(|| self.device.ram_bytes().into_iter().map(finer).sum())
     }
 
     fn trace_record(&self) -> TraceRecord {
@@ -289,6 +302,7 @@ impl Run<'_> {
         if self.compacts {
             notes.push("addresses are compacted: only touched pages exist, in order".to_owned());
         }
+        notes.extend(self.note_of_unsorted_times());
         notes.extend(self.note_of_precondition());
         notes.extend(self.note_of_page_size());
         if self.device.buffered_pages() > 0 {
@@ -297,6 +311,9 @@ impl Run<'_> {
                 self.device.buffered_pages()
             ));
         }
+        notes.extend(self.note_of_buffered_writes());
+        notes.extend(self.note_of_chunk_buffer());
+        notes.extend(self.note_of_gathering_pages());
         notes.extend(self.note_of_overload());
         notes.extend(self.note_of_unwritten_pages());
         if self.plan.config.timing.engine() == TimingMode::Timeline {
@@ -319,18 +336,64 @@ impl Run<'_> {
         ))
     }
 
+    fn note_of_unsorted_times(&self) -> Option<String> {
+        let unsorted = self.plan.survey.unsorted_times;
+        (unsorted > 0).then(|| {
+            format!("times run backwards at {unsorted} requests of the trace: each comes together with the request in front of it")
+        })
+    }
+
     /// Host writes smaller than a page, and what a finer map would take.
     fn note_of_page_size(&self) -> Option<String> {
         let page_bytes = self.page_bytes;
-        let (_, table_bytes) = self.device.ram_bytes().into_iter().find(|&(name, _)| name == "l2p table")?;
         let mib = |bytes: u64| grouped(bytes as f64 / 1_048_576.0, 2);
+        let table = self.device.ram_bytes().into_iter().find(|&(name, _)| name == "l2p table");
+        let ram = table.map(|(_, bytes)| {
+            let finer = mib(bytes * page_bytes / PAGE_BYTES);
+            format!(
+                "; its table takes {} MiB of the controller's RAM, and one of {PAGE_BYTES}-byte units would take {finer}",
+                mib(bytes)
+            )
+        });
+        let joined = match self.plan.config.buffer(&self.plan.resolved.geometry).pages {
+            0 => String::new(),
+            pages => format!(
+                ", unless its neighbours come while it is among the {pages} pages of the write buffer"
+            ),
+        };
         (page_bytes > PAGE_BYTES).then(|| {
             format!(
-                "the map places pages of {page_bytes} bytes: a smaller write programs a whole one, after reading the rest; its table \
-                 takes {} MiB of the controller's RAM, and one of {PAGE_BYTES}-byte units would take {}",
-                mib(table_bytes),
-                mib(table_bytes * page_bytes / PAGE_BYTES)
+                "the map places pages of {page_bytes} bytes: a smaller write programs a whole one, after reading the rest{joined}{}",
+                ram.unwrap_or_default()
             )
+        })
+    }
+
+    /// What a write waits for that finds the write buffer full.
+    fn note_of_buffered_writes(&self) -> Option<String> {
+        let config = self.plan.config;
+        let has_buffer = config.buffer(&self.plan.resolved.geometry).pages > 0;
+        (has_buffer && self.timing.is_some() && config.timing.buffered_writes == 0).then(|| {
+            "a write that finds the write buffer full is answered when the page that leaves it is programmed; \
+             timing.buffered_writes answers it before"
+                .to_owned()
+        })
+    }
+
+    /// What gathering for a chunk saves and answers beside compression.
+    fn note_of_chunk_buffer(&self) -> Option<String> {
+        (self.device.ftl().stats().packed_writes > 0).then(|| {
+            "pages gather for a chunk in RAM on battery: such a write is answered at once, and a page that is written again \
+             while it waits there costs no program, whatever its content"
+                .to_owned()
+        })
+    }
+
+    /// Pages that wait for company at the end.
+    fn note_of_gathering_pages(&self) -> Option<String> {
+        let pages = self.device.ftl().gathering_pages();
+        (pages > 0).then(|| {
+            format!("pages in the chunk buffer at the end: {pages}; the host wrote them, a battery keeps them, and they are not programmed")
         })
     }
 

@@ -255,8 +255,8 @@ fn require_design(name: &str) -> Result<(), String> {
 
 /// What the catalogues start from: an empty drive, fitted so that nine tenths of it are touched, whose spare space includes
 /// what GC keeps free, as in the papers; requests that come at the input's times even if all of these are 0; collections that
-/// hold reads from a backlog of 1024 operations on; writes that go to all planes of a die first; and, of equal victims, the one
-/// whose pages died last. A setting that no
+/// hold reads from a backlog of 1024 operations on; writes that go to all planes of a die first; of equal victims the one
+/// whose pages died last; and write buffers that are not written out at the end. A setting that no
 /// configuration has belongs to a part that is not there.
 fn config_of(settings: &[String]) -> Result<Config, String> {
     let all: Vec<String> =
@@ -279,6 +279,8 @@ fn config_of(settings: &[String]) -> Result<Config, String> {
     config.timing.gc_backlog_ops.get_or_insert(1024);
     config.timing.gc_holds_reads = true;
     config.gc.ties = TiesName::Newest;
+    config.buffer.pages.get_or_insert(0);
+    config.buffer.keep_at_end = true;
     if config.precondition.mode == Precondition::Constructed {
         config.precondition.overwrite.get_or_insert(0.0);
     }

@@ -353,7 +353,7 @@ impl Count {
             duration_ns: self.duration_ns,
             max_end_bytes: self.max_end_bytes,
             devices: self.devices.len() as u64,
-            unsorted_times: self.unsorted,
+            unsorted_times: self.unsorted.max(reader.unsorted_times()),
             empty_requests: self.empty,
             sub_sector_requests: self.sub_sector,
             rejected: reader.rejected().count,

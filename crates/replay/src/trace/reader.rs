@@ -34,6 +34,12 @@ pub trait TraceReader: Send {
     /// What was refused and skipped so far.
     fn rejected(&self) -> &Rejected;
 
+    /// Requests so far whose time in the file is before that of the request in front of them, where the file's times are not
+    /// those that are delivered.
+    fn unsorted_times(&self) -> u64 {
+        0
+    }
+
     /// What the file says about its origin, if it can.
     fn provenance(&self) -> Option<&str> {
         None
@@ -77,17 +83,30 @@ pub(crate) struct Tally {
     pub rejected: Rejected,
     skip_bad: bool,
     base_ns: Option<u64>,
+    /// Time of the last request, with the base of the file, and how many were before the one in front of them.
+    before_ns: u64,
+    unsorted: u64,
 }
 
 impl Tally {
     pub(crate) fn new(file: String, skip_bad: bool) -> Self {
-        Self { file, requests: 0, rejected: Rejected::default(), skip_bad, base_ns: None }
+        Self {
+            file,
+            requests: 0,
+            rejected: Rejected::default(),
+            skip_bad,
+            base_ns: None,
+            before_ns: 0,
+            unsorted: 0,
+        }
     }
 
     /// Checks the limits, counts the request and moves it to the time base of the first one.
     #[inline]
     fn accept(&mut self, request: &mut Request) -> Result<(), Bad> {
         check_limits(request).map_err(Bad::whole)?;
+        self.unsorted += u64::from(request.time_ns < self.before_ns);
+        self.before_ns = request.time_ns;
         let base = *self.base_ns.get_or_insert(request.time_ns);
         request.time_ns = request.time_ns.saturating_sub(base);
         self.requests += 1;
@@ -211,6 +230,10 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
     fn rejected(&self) -> &Rejected {
         &self.tally.rejected
     }
+
+    fn unsorted_times(&self) -> u64 {
+        self.tally.unsorted
+    }
 }
 
 /// A reader of a binary format with records that tell their own length.
@@ -286,5 +309,9 @@ impl<F: RecordFormat> TraceReader for BinaryReader<F> {
 
     fn rejected(&self) -> &Rejected {
         &self.tally.rejected
+    }
+
+    fn unsorted_times(&self) -> u64 {
+        self.tally.unsorted
     }
 }

@@ -278,7 +278,7 @@ fn read_shares(options: &Options) -> Result<(f64, f64), SpecError> {
     let total = write.unwrap_or(0.0) + read.max(0.0) + trim;
     let complete = write.is_none() && total <= 1.0 + 1e-9 || (total - 1.0).abs() <= 1e-9;
     if !complete {
-        return Err(SpecError::Conflict(format!("write, read and trim share sum to {total}, not to 1")));
+        return Err(SpecError::Conflict(format!("the shares write, read and trim sum to {total}, not to 1")));
     }
     Ok((read, trim))
 }

@@ -54,7 +54,7 @@ impl Specification {
         superblock.nvram_words = nvram_bytes / 8;
         // Built once in RAM: a design that does not fit is refused before there are files.
         let trial = SimNand::new(geometry, Retain::default()).with_nvram(nvram_bytes);
-        let options = DeviceOptions { buffer: config.buffer() };
+        let options = DeviceOptions { buffer: config.named_buffer() };
         Device::new(trial, superblock.logical_pages, &parts, options)?;
         Ok(superblock)
     }

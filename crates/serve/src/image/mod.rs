@@ -202,7 +202,7 @@ struct Recovered<B> {
 fn recover<B: Backing>(nand: FileNand<B>, superblock: &Superblock) -> Result<Recovered<B>, ImageError> {
     let config = Config::from_parts(Some(("superblock", &superblock.config)), &[])?;
     let (parts, endurance_cycles) = parts_of(&config, superblock)?;
-    let options = DeviceOptions { buffer: config.buffer() };
+    let options = DeviceOptions { buffer: config.named_buffer() };
     let mut device = Device::new(nand, superblock.logical_pages, &parts, options)?;
     let recovery = device.recover().map_err(|error| match device.ftl().store().nand().failure() {
         Some(failure) => ImageError::Setting(failure.to_owned()),

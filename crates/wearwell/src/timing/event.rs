@@ -105,6 +105,14 @@ struct Request {
     acknowledged: bool,
 }
 
+/// A flush and the writes that it waits for: those that came before it and are not programmed.
+#[derive(Clone, Copy, Debug)]
+struct WaitingFlush {
+    slot: u32,
+    number: u64,
+    writes: u32,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct EventEngine {
     layout: Layout,
@@ -127,6 +135,8 @@ pub(super) struct EventEngine {
     buffered: usize,
     /// Writes that wait for a place in the buffer.
     unbuffered: VecDeque<u32>,
+    /// Flushes that wait for writes answered before them.
+    flushes: Vec<WaitingFlush>,
     /// The list being admitted.
     listed: Vec<Listed>,
     /// Whether each operation of that list waits, at any remove, for one that the host waits for.
@@ -167,6 +177,7 @@ impl EventEngine {
             free_requests: Vec::new(),
             buffered: 0,
             unbuffered: VecDeque::new(),
+            flushes: Vec::new(),
             listed: Vec::new(),
             follows_host: Vec::new(),
             woken: Vec::new(),
@@ -189,6 +200,9 @@ impl EventEngine {
             + self.nvram.book_stores(self.shared.now(), work.nvram_ns);
         let slot = self.open_request(kind, arrival_ns, number, [overhead, work.codec_ns]);
         self.outstanding += 1;
+        if kind == RequestKind::Flush {
+            self.wait_for_writes(slot);
+        }
         self.admit(ops, Some(slot));
         if self.requests[slot as usize].pending == 0 {
             self.acknowledge(slot);
@@ -765,12 +779,37 @@ impl EventEngine {
         }
     }
 
+    /// A flush waits for all writes before it: those in the buffer, and those that wait for a place in it.
+    fn wait_for_writes(&mut self, slot: u32) {
+        let writes = (self.buffered + self.unbuffered.len()) as u32;
+        if writes > 0 {
+            let request = &mut self.requests[slot as usize];
+            request.pending += writes;
+            self.flushes.push(WaitingFlush { slot, number: request.number, writes });
+        }
+    }
+
+    /// The write `number` is programmed: flushes behind it have one less to wait for.
+    #[cold]
+    fn release_flushes(&mut self, number: u64) {
+        for k in 0..self.flushes.len() {
+            if number < self.flushes[k].number {
+                self.flushes[k].writes -= 1;
+                self.awaited_done(self.flushes[k].slot);
+            }
+        }
+        self.flushes.retain(|flush| flush.writes > 0);
+    }
+
     /// All that the request waited for is done.
     #[inline(always)]
     fn flash_done(&mut self, slot: u32) {
-        let Request { kind, acknowledged, .. } = self.requests[slot as usize];
+        let Request { kind, acknowledged, number, .. } = self.requests[slot as usize];
         if !self.uses_buffer(kind) {
             return self.acknowledge(slot);
+        }
+        if !self.flushes.is_empty() {
+            self.release_flushes(number);
         }
         match self.unbuffered.pop_front() {
             Some(oldest) => self.acknowledge(oldest),

@@ -287,7 +287,8 @@ pub struct TimingOptions {
     /// Reading [`NVRAM_LINE_BYTES`] of NVRAM in a scan, in picoseconds.
     pub nvram_line_read_ps: u64,
     /// Writes acknowledged before they are programmed: the number that may be unfinished; 0 = acknowledge when
-    /// programmed. When full, one more write is acknowledged per write whose flash operations finish.
+    /// programmed. When full, one more write is acknowledged per write whose flash operations finish. A flush completes when all
+    /// writes before it are programmed.
     pub buffered_writes: usize,
     /// Keep the completion time of every request for [`Timing::take_completions`] (24 bytes each).
     pub keep_completions: bool,

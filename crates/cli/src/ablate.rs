@@ -53,25 +53,27 @@ struct Point {
     settings: String,
     /// Without a choice of mechanisms.
     base: Config,
-    /// Those that differ.
+    /// Those that differ, and the first subset of each.
     configs: Vec<Config>,
+    names: Vec<String>,
     /// Which of them each subset has.
     of_subset: Vec<usize>,
 }
 
 impl Point {
     fn of(args: &AblateArgs, mechanisms: &Mechanisms, point: &[String]) -> Result<Self, Failure> {
-        let (mut configs, mut of_subset) = (Vec::new(), Vec::new());
+        let (mut configs, mut names, mut of_subset) = (Vec::new(), Vec::new(), Vec::new());
         for subset in mechanisms.subsets() {
             let config = config_with(&args.run, &[point, &[mechanisms.setting(subset)]].concat())?;
             let known = configs.iter().position(|other| *other == config);
             of_subset.push(known.unwrap_or(configs.len()));
             if known.is_none() {
                 configs.push(config);
+                names.push(mechanisms.name(subset));
             }
         }
         let settings = point.join(" ").replace('"', "");
-        Ok(Self { settings, base: config_with(&args.run, point)?, configs, of_subset })
+        Ok(Self { settings, base: config_with(&args.run, point)?, configs, names, of_subset })
     }
 }
 
@@ -147,7 +149,7 @@ impl Desk<'_> {
         }
         let countdown = Countdown::of(self.reporter, tasks.len());
         let run = |(number, key): &(usize, String)| {
-            let outcome = self.run(&plans[*number], &point.configs[*number], key);
+            let outcome = self.run(&plans[*number], &point.names[*number], key);
             countdown.one_is_done();
             outcome
         };
@@ -163,9 +165,8 @@ impl Desk<'_> {
     }
 
     /// A record, which is kept if it is finished, or the sentence of a refusal.
-    fn run(&self, plan: &Plan<'_>, config: &Config, key: &str) -> Result<Result<RunRecord, String>, Failure> {
-        let label = config.parts.settings().replace("parts.content=", "");
-        let record = match plan.run(&self.args.design, &mut self.reporter.of_design(&label)) {
+    fn run(&self, plan: &Plan<'_>, name: &str, key: &str) -> Result<Result<RunRecord, String>, Failure> {
+        let record = match plan.run(&self.args.design, &mut self.reporter.of_design(name)) {
             Ok(record) => record,
             Err(error) if error.is_of_device() => return Ok(Err(error.to_string())),
             Err(error) => return Err(failure(&error)),

@@ -168,8 +168,13 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    pub(crate) fn write(&self, value: f64) -> String {
-        grouped(value, if self.digits == 0 { 0 } else { self.digits.max(digits_of(value)) })
+    fn write(&self, value: f64) -> String {
+        grouped(value, self.digits_of(value))
+    }
+
+    /// Digits behind the point that the table gives a value of this size.
+    pub(crate) fn digits_of(&self, value: f64) -> usize {
+        if self.digits == 0 { 0 } else { self.digits.max(digits_of(value)) }
     }
 
     /// The figure of a run as the table shows it.

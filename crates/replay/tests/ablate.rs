@@ -233,4 +233,6 @@ fn subsets_count_up_and_become_settings() {
     let expected = ["none", "remap", "dedup", "dedup", "delta", "remap+delta", "dedup+delta", "dedup+delta"];
     assert_eq!(contents, expected);
     assert_eq!(mechanisms.subsets().last(), Some(mechanisms.whole()));
+    assert_eq!(mechanisms.name(mechanisms.whole()), "remap+dedup+delta");
+    assert_eq!(named(&["delta+remap", "dedup"]), mechanisms, "a plus sign separates names as well");
 }

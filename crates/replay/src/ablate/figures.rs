@@ -12,7 +12,7 @@ use crate::report::{self, Column};
 pub(super) struct Figure {
     /// As in CSV.
     pub(super) key: &'static str,
-    /// In the head of a narrow column.
+    /// In the head of a narrow column, below a line that says what it is.
     pub(super) short: &'static str,
     more_is_better: bool,
 }
@@ -25,10 +25,10 @@ const fn cost(key: &'static str, short: &'static str) -> Figure {
 pub(super) const FIGURES: [Figure; 6] = [
     cost("programs", "programs"),
     cost("erases", "erases"),
-    Figure { more_is_better: true, ..cost("tb_written_until_worn", "TB written") },
+    Figure { more_is_better: true, ..cost("tb_written_until_worn", "TB") },
     cost("read_mean_us", "read us"),
     cost("write_mean_us", "write us"),
-    cost("ram_mib", "RAM MiB"),
+    cost("ram_mib", "MiB"),
 ];
 
 impl Figure {

@@ -7,13 +7,13 @@ use crate::config::{ConfigError, ContentName};
 pub struct Mechanisms(Vec<ContentName>);
 
 impl Mechanisms {
-    /// Those that are named.
+    /// Those that are named, each by itself or several with plus signs between them.
     ///
     /// # Errors
     /// An unknown name, none at all, one twice, or more than there are.
     pub fn named(names: &[String]) -> Result<Self, ConfigError> {
         let refuse = |sentence: String| Err(ConfigError::Value(sentence));
-        let names: Vec<&str> = names.iter().map(|name| name.trim()).collect();
+        let names: Vec<&str> = names.iter().flat_map(|name| name.split('+')).map(str::trim).collect();
         if matches!(names[..], [] | ["" | "none"]) {
             return refuse("--parts names no mechanism: there is nothing to take apart".into());
         }
@@ -55,6 +55,11 @@ impl Mechanisms {
     pub fn members(&self, subset: Subset) -> Vec<ContentName> {
         let named = self.0.iter().enumerate().filter(|&(at, _)| subset.has(at));
         named.map(|(_, &name)| name).collect()
+    }
+
+    /// The names of a subset's members with plus signs between them; `none` without any.
+    pub fn name(&self, subset: Subset) -> String {
+        joined(&self.members(subset))
     }
 
     /// The setting that puts the members of a subset into a design. Deduplication serves remap commands too, so that it makes the

@@ -13,6 +13,10 @@ const PAIRS_NAMED: usize = 2;
 /// An overlap below this share of the baseline is none to speak of.
 const LEAST_NAMED: f64 = 0.001;
 
+const SUBSETS: &str = "\
+page programs, block erases, TB written until worn, mean latencies of reads and
+writes, MiB of controller RAM
+";
 const GAINS: &str = "\
 what each changes: alone on the baseline, last of all (the whole loses as much
 without it), and by its Shapley value (mean over all orders: these add up to
@@ -38,7 +42,7 @@ pub fn markdown(ablation: &Ablation) -> String {
 fn written(ablation: &Ablation, render: fn(&[Vec<String>]) -> String) -> String {
     let runs = ablation.runs();
     let Some((_, first)) = runs.first() else { return String::new() };
-    let mut text = title(ablation) + &preamble(first) + &render(&subset_rows(ablation));
+    let mut text = title(ablation) + &preamble(first) + SUBSETS + &render(&subset_rows(ablation));
     text += GAINS;
     text += &render(&gain_rows(ablation));
     if ablation.mechanisms.len() > 1 {
@@ -92,7 +96,6 @@ fn gain_rows(ablation: &Ablation) -> Rows {
     let heads = ["alone", "last", "Shapley"].map(|head| beside(head, "%"));
     let mut rows = vec![[vec![String::new()], heads.to_vec()].concat()];
     for figure in &ablation.figures {
-        let column = column(&figure.figure);
         let is_known = figure.baseline.is_some() || figure.why_no_shapley.is_some();
         let blank = if is_known { String::new() } else { beside("-", "-") };
         rows.push([vec![figure.title.clone()], vec![blank; 3]].concat());
@@ -100,10 +103,10 @@ fn gain_rows(ablation: &Ablation) -> Rows {
             continue;
         }
         for gain in &figure.mechanisms {
-            let changes = [gain.alone, gain.last, gain.shapley].map(|change| cell(column, change));
+            let changes = [gain.alone, gain.last, gain.shapley].map(|change| cell(figure, change));
             rows.push([vec![format!("  {}", gain.mechanism.name())], changes.to_vec()].concat());
         }
-        let whole = cell(column, figure.whole);
+        let whole = cell(figure, figure.whole);
         rows.push(vec!["  all together".to_owned(), String::new(), String::new(), whole]);
     }
     rows
@@ -116,7 +119,7 @@ fn overlap_rows(ablation: &Ablation) -> Rows {
     let head = shown().map(|(figure, _)| beside(figure.short, "%"));
     let mut rows = vec![std::iter::once(String::new()).chain(head).collect()];
     for (pair, named) in ablation.figures[0].overlaps.iter().enumerate() {
-        let cells = shown().map(|(figure, gains)| cell(figure.column(), gains.overlaps[pair].overlap));
+        let cells = shown().map(|(_, gains)| cell(gains, gains.overlaps[pair].overlap));
         let name = format!("{}, {}", named.first.name(), named.second.name());
         rows.push(std::iter::once(name).chain(cells).collect());
     }
@@ -128,17 +131,18 @@ fn beside(figure: &str, share: &str) -> String {
     format!("{figure}  {share:>6}")
 }
 
-fn cell(column: &Column, change: Option<Change>) -> String {
+/// A change of a figure, in the digits that its baseline has, and its share of that.
+fn cell(gains: &FigureGains, change: Option<Change>) -> String {
     let Some(Change { absolute, relative, is_from_unsteady_run }) = change else { return beside("-", "-") };
     let mark = if is_from_unsteady_run { NOT_STEADY_MARK } else { "" };
-    let share =
-        relative.map_or_else(|| "-".to_owned(), |share| signed(100.0 * share, |value| grouped(value, 1)));
-    beside(&(signed(absolute, |value| column.write(value)) + mark), &share)
+    let digits = column(&gains.figure).digits_of(gains.baseline.unwrap_or(1.0));
+    let share = relative.map_or_else(|| "-".to_owned(), |share| signed(100.0 * share, 1));
+    beside(&(signed(absolute, digits) + mark), &share)
 }
 
 /// With its sign, unless it is written as zero.
-fn signed(value: f64, write: impl Fn(f64) -> String) -> String {
-    let text = write(value.abs());
+fn signed(value: f64, digits: usize) -> String {
+    let text = grouped(value.abs(), digits);
     let is_zero = !text.bytes().any(|digit| matches!(digit, b'1'..=b'9'));
     match value {
         _ if is_zero => text,

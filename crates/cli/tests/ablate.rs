@@ -81,7 +81,7 @@ fn runs_of_subsets_are_those_of_compare() {
 
 /// When each file of a folder was changed.
 fn changed(folder: &Path) -> BTreeMap<String, SystemTime> {
-    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let files = fs::read_dir(folder).unwrap().map(Result::unwrap);
     files
         .map(|file| (file.file_name().into_string().unwrap(), file.metadata().unwrap().modified().unwrap()))
         .collect()
@@ -180,10 +180,9 @@ fn tables_of_all_mechanisms_fit_a_terminal() {
 #[test]
 fn several_traces_and_a_sweep_have_a_table_each() {
     let folder = tempfile::tempdir().unwrap();
-    let mut text = "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes\n".to_owned();
-    for k in 0..2000 {
-        text += &format!("{},W,{},4096,0,{:x},\n", k * 1000, k * 7919 % 997 * 4096, k % 50 + 1);
-    }
+    let head = "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes\n".to_owned();
+    let line = |k: u64| format!("{},W,{},4096,0,{:x},\n", k * 1000, k * 7919 % 997 * 4096, k % 50 + 1);
+    let text = head + &(0..2000).map(line).collect::<String>();
     let paths = ["one.csv", "two.csv"].map(|name| folder.path().join(name).display().to_string());
     paths.iter().for_each(|path| fs::write(path, &text).unwrap());
     let swept = ["--parts", "dedup", "--over-provisioning", "0.1,0.3", "--json", "-"];

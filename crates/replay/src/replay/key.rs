@@ -2,6 +2,9 @@
 //!
 //! A trace counts by its SHA-256; the files beside a capture, and the trace that ages a drive, by length and time of change.
 
+use std::path::Path;
+use std::time::SystemTime;
+
 use super::Plan;
 use crate::config::Config;
 use crate::input::Input;
@@ -29,20 +32,21 @@ impl Plan<'_> {
 
     /// What is read, and how; nothing of an input that its name describes.
     fn read(&self) -> String {
-        let mut text = String::new();
-        if let Input::Trace { path, options } = self.input {
-            let beside = trace::files_beside(path);
-            let stamps: Vec<_> = beside.iter().map(|file| stamp(file)).collect();
-            text += &format!("{options:?} {:?} {stamps:?}", self.sha256);
+        let input = match self.input {
+            Input::Trace { path, options } => {
+                let beside: Vec<_> = trace::files_beside(path).iter().map(|file| stamp(file)).collect();
+                format!("{options:?} {:?} {beside:?}", self.sha256)
+            }
+            Input::Workload(_) | Input::Host(_) => String::new(),
+        };
+        match &self.aging {
+            Some(Input::Trace { path, options }) => format!("{input} after {options:?} {:?}", stamp(path)),
+            _ => input,
         }
-        if let Some(Input::Trace { path, options }) = &self.aging {
-            text += &format!(" after {options:?} {:?}", stamp(path));
-        }
-        text
     }
 }
 
 /// Length and time of change of a file.
-fn stamp(path: &std::path::Path) -> Option<(u64, Option<std::time::SystemTime>)> {
+fn stamp(path: &Path) -> Option<(u64, Option<SystemTime>)> {
     std::fs::metadata(path).map(|file| (file.len(), file.modified().ok())).ok()
 }

@@ -229,6 +229,10 @@ fn ctrl_c_leaves_a_partial_ablation() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
+    // The folder is made before the signal is listened to, a moment later.
+    while !kept.exists() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     std::thread::sleep(Duration::from_millis(1500));
     assert!(child.try_wait().unwrap().is_none(), "the run is over already");
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());

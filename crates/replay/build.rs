@@ -7,9 +7,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Sources that make no figure of a record: pages, verdicts, closed forms, and the catalogues, whose experiments are digested
-/// as they are defined.
-const MAKES_NO_FIGURE: [&str; 2] = ["src/report.rs", "src/reproduce"];
+/// Sources that make no figure of a record: pages, folders of finished results, what is worked out of several records, verdicts,
+/// closed forms, and the catalogues, whose experiments are digested as they are defined.
+const MAKES_NO_FIGURE: [&str; 4] = ["src/report.rs", "src/kept.rs", "src/ablate", "src/reproduce"];
 /// Of these the ones that do.
 const MAKES_FIGURES: [&str; 2] = ["src/reproduce/experiment.rs", "src/reproduce/statistics.rs"];
 

@@ -33,6 +33,11 @@ pub(crate) enum Command {
         after_help = "Examples:\n  wearwell compare disk.blktrace.zst --designs page-map,remap,geckoftl --csv runs.csv --jobs 2\n  wearwell compare disk.wwt --designs page-map:gc.policy=fifo,page-map --device tlc-1t --scale-to 1TiB\n  wearwell compare --workload uniform:pages=200000 --content dup:share=0.3,compress=0.5"
     )]
     Compare(CompareArgs),
+    /// Take a design's content mechanisms apart: what each gains alone, beside all others, and on average over all orders
+    #[command(
+        after_help = "Examples:\n  wearwell ablate disk.wwt --jobs 2\n  wearwell ablate disk.wwt --parts recycle,dedup --design dftl --timing event --csv subsets.csv\n  wearwell ablate --workload zipf:pages=100000,requests=1000000 --content dup:share=0.3,compress=0.5 --resume subsets"
+    )]
+    Ablate(AblateArgs),
     /// Repeat a trace or a workload until the drive is worn out: TB written, years, and what wear leveling gains
     #[command(
         after_help = "Examples:\n  wearwell life disk.wwt --designs page-map,remap --seeds 5\n  wearwell life --workload zipf:theta=0.9,pages=100000 --leveling none,static --set device.endurance_cycles=1000"
@@ -107,6 +112,8 @@ pub(crate) enum SchemaOf {
     Runs,
     /// `--json` of life
     Lives,
+    /// `--json` of ablate
+    Ablations,
     /// `--json` of profile
     Profile,
     /// A configuration file, as JSON
@@ -139,6 +146,32 @@ pub(crate) struct CompareArgs {
         hide_possible_values = true
     )]
     pub(crate) designs: Vec<String>,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct AblateArgs {
+    /// Trace files, pipes, or - for standard input
+    #[arg(required_unless_present = "workload", conflicts_with = "workload")]
+    pub(crate) traces: Vec<PathBuf>,
+    /// Content mechanisms to take apart: recycle, remap (the host's command), dedup (with remap in it), delta, compress. N of them
+    /// take 2^N runs
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "recycle,dedup,delta,compress",
+        value_parser = Suggested::MECHANISMS,
+        hide_possible_values = true
+    )]
+    pub(crate) parts: Vec<String>,
+    /// Design in which they are exchanged (see `wearwell designs`)
+    #[arg(long, default_value = "page-map", value_parser = Suggested::DESIGNS, hide_possible_values = true)]
+    pub(crate) design: String,
+    /// Keep each finished run in this folder; a run that is in it already is not made again
+    #[arg(long, value_name = "DIR")]
+    pub(crate) resume: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) run: RunArgs,
 }
@@ -396,7 +429,7 @@ impl From<Durability> for wearwell_serve::image::Durability {
     }
 }
 
-/// What `replay`, `compare` and `config` have in common.
+/// What commands that run an input have in common.
 #[derive(Args)]
 pub(crate) struct RunArgs {
     /// Generated workload instead of a trace, e.g. uniform:write=1.0,pages=2000000 (see `wearwell workloads`)

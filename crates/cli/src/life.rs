@@ -4,14 +4,15 @@ use std::num::NonZeroUsize;
 
 use wearwell_replay::config::Config;
 use wearwell_replay::input::Input;
-use wearwell_replay::life::{self, End, KeptLives, Leveling, LifeRecord, Lives};
+use wearwell_replay::kept::Kept;
+use wearwell_replay::life::{self, End, Leveling, LifeRecord, Lives};
 use wearwell_replay::replay::Plan;
 
 use crate::args::LifeArgs;
 use crate::jobs::run_at_once;
 use crate::output::print;
 use crate::progress::Reporter;
-use crate::run::{InputSource, Outputs, config_with, failure, planned, refuse_ignored, sources};
+use crate::run::{InputSource, Outputs, config_with, failure, kept_in, planned, refuse_ignored, sources};
 use crate::{Failure, Outcome};
 
 /// One drive to be worn out.
@@ -26,11 +27,7 @@ struct Task {
 
 pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     let outputs = Outputs::of(&args.run, args.trace.iter())?;
-    let kept = args
-        .resume
-        .as_deref()
-        .map(|folder| KeptLives::at(folder).map_err(|error| Failure::of_output(folder, &error)));
-    let kept = kept.transpose()?;
+    let kept = kept_in(args.resume.as_deref())?;
     let endurance = args.endurance();
     if let Some(sentence) = endurance.refusal() {
         return Err(Failure::of_usage(sentence));
@@ -86,7 +83,7 @@ fn refuse_without_effect(config: &Config) -> Result<(), Failure> {
 /// Who hears of lives, and where finished ones are kept.
 struct Desk<'a> {
     reporter: &'a Reporter,
-    kept: Option<&'a KeptLives>,
+    kept: Option<&'a Kept<LifeRecord>>,
 }
 
 /// Wears out all drives, several at a time. Records keep the order of seeds.
@@ -117,8 +114,7 @@ fn run_one(task: &Task, template: &LifeRecord, desk: &Desk) -> Result<LifeRecord
         return Ok(kept);
     }
     plan.live(&mut record, &mut desk.reporter.of_design(&task.label)).map_err(|error| failure(&error))?;
-    let has_ended = record.lives.iter().all(|life| life.end != End::Interrupted);
-    if let Some(kept) = desk.kept.filter(|_| has_ended) {
+    if let Some(kept) = desk.kept {
         kept.put(&key, &record).map_err(|error| Failure::of_run(&error))?;
     }
     Ok(record)

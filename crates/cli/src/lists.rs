@@ -7,6 +7,7 @@ use std::path::Path;
 
 use clap::CommandFactory;
 use wearwell::{design, nand::preset};
+use wearwell_replay::ablate::Ablations;
 use wearwell_replay::config::Config;
 use wearwell_replay::life::Lives;
 use wearwell_replay::profile::Profiles;
@@ -51,6 +52,7 @@ pub(crate) fn schema(of: SchemaOf) -> String {
     let schema = match of {
         SchemaOf::Runs => schemars::schema_for!(Comparison),
         SchemaOf::Lives => schemars::schema_for!(Lives),
+        SchemaOf::Ablations => schemars::schema_for!(Ablations),
         SchemaOf::Profile => schemars::schema_for!(Profiles),
         SchemaOf::Config => schemars::schema_for!(Config),
     };

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ablate;
 mod args;
 mod image;
 mod input;
@@ -94,6 +95,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Replay(args) => run::replay(&args),
         Command::Compare(args) => run::compare(&args),
+        Command::Ablate(args) => ablate::ablate(&args),
         Command::Life(args) => life::life(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Serve(args) => serve::serve(&args),

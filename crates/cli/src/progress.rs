@@ -3,8 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -121,6 +121,34 @@ impl Reporter {
         let template = "{prefix:12} {msg:13} {wide_bar} {percent:>3} %  {per_sec}  {eta} left";
         let style = ProgressStyle::with_template(template).expect("the template is a constant");
         ProgressBar::with_draw_target(Some(1), target).with_style(style).with_prefix(design.to_owned())
+    }
+}
+
+/// Counts the runs that are done of many, and says now and then how long the others take.
+pub(crate) struct Countdown<'a> {
+    reporter: &'a Reporter,
+    began: Instant,
+    total: usize,
+    /// Runs that are done, and the last line.
+    state: Mutex<(usize, Instant)>,
+}
+
+impl<'a> Countdown<'a> {
+    /// Of so many runs, which begin now.
+    pub(crate) fn of(reporter: &'a Reporter, total: usize) -> Self {
+        let began = Instant::now();
+        Self { reporter, began, total, state: Mutex::new((0, began)) }
+    }
+
+    pub(crate) fn one_is_done(&self) {
+        let mut state = self.state.lock().expect("no thread panicked");
+        let (done, last_line) = &mut *state;
+        *done += 1;
+        if last_line.elapsed() >= PLAIN_LINE_EVERY {
+            *last_line = Instant::now();
+            let left = time_left(self.began.elapsed(), *done as u64, self.total as u64);
+            self.reporter.say(&format!("{done} of {} runs{left}", self.total));
+        }
     }
 }
 

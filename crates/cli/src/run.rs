@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use wearwell_replay::config::Config;
 use wearwell_replay::input::Input;
+use wearwell_replay::kept::{Keepable, Kept};
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::{Plan, ReplayError};
 use wearwell_replay::report::Comparison;
@@ -106,8 +107,7 @@ impl Runs {
     }
 }
 
-/// Every input through every design at every point of a sweep; ctrl-C ends the runs in hand and keeps what is done. Of
-/// several inputs one that cannot be read is named, and the others are run.
+/// Every input through every design at every point of a sweep; ctrl-C ends the runs in hand and keeps what is done.
 fn run_all<'a>(
     traces: impl Iterator<Item = &'a PathBuf> + Clone,
     designs: &[String],
@@ -122,12 +122,30 @@ fn run_all<'a>(
     let reporter = Reporter::new(args.quiet);
     let sources = sources(traces, args, &config)?;
     let mut comparison = Comparison::of(Vec::new());
+    let mut complete = for_each_input(&sources, &reporter, |source| {
+        run_one(source, &configurations, args, &reporter, &mut comparison)
+    })?;
+    if comparison.runs.is_empty() && !complete {
+        return Err(Failure::of_inputs());
+    }
+    complete &= comparison.runs.len() == sources.len() * configurations.runs.len();
+    complete &= comparison.runs.iter().all(|run| !run.partial);
+    Ok(Runs { comparison, outputs, complete })
+}
+
+/// Does `run` for each input until ctrl-C. Of several inputs one that cannot be read is named, and the others are run; whether there
+/// was none like that.
+pub(crate) fn for_each_input(
+    sources: &[InputSource],
+    reporter: &Reporter,
+    mut run: impl FnMut(&InputSource) -> Result<(), Failure>,
+) -> Result<bool, Failure> {
     let mut complete = true;
-    for source in &sources {
+    for source in sources {
         if reporter.is_interrupted() {
             break;
         }
-        match run_one(source, &configurations, args, &reporter, &mut comparison) {
+        match run(source) {
             Err(failure) if sources.len() > 1 && !failure.is_of_usage() => {
                 eprintln!("wearwell: {}", failure.message);
                 complete = false;
@@ -135,12 +153,13 @@ fn run_all<'a>(
             ended => ended?,
         }
     }
-    if comparison.runs.is_empty() && !complete {
-        return Err(Failure::of_inputs());
-    }
-    complete &= comparison.runs.len() == sources.len() * configurations.runs.len();
-    complete &= comparison.runs.iter().all(|run| !run.partial);
-    Ok(Runs { comparison, outputs, complete })
+    Ok(complete)
+}
+
+/// The folder of finished results that `--resume` names.
+pub(crate) fn kept_in<T: Keepable>(folder: Option<&Path>) -> Result<Option<Kept<T>>, Failure> {
+    let kept = |folder| Kept::at(folder).map_err(|error| Failure::of_output(folder, &error));
+    folder.map(kept).transpose()
 }
 
 /// A design, perhaps with settings of its own.
@@ -285,18 +304,21 @@ fn run_one(
     let run = |(number, design, settings): &(usize, String, String)| {
         let label = if settings.is_empty() { design.clone() } else { format!("{design} {settings}") };
         let record = plans[*number].run(design, &mut reporter.of_design(&label));
-        let variant = if settings.contains("parts.") {
-            settings.clone()
-        } else {
-            // A design with other parts is another design, also where there is only one.
-            [configurations.configs[*number].parts.settings(), settings.clone()].join(" ").trim().to_owned()
-        };
+        let variant = variant(&configurations.configs[*number], settings);
         record.map(|record| RunRecord { variant, ..record }.scaled_to(args.scale_to))
     };
     for (_, outcome) in run_at_once(&configurations.runs, args.jobs, || reporter.is_interrupted(), run) {
         comparison.runs.push(outcome.map_err(|error| failure(&error))?);
     }
     Ok(())
+}
+
+/// What tells a run with these settings from others: a design with other parts is another design, also where there is only one.
+pub(crate) fn variant(config: &Config, settings: &str) -> String {
+    if settings.contains("parts.") {
+        return settings.to_owned();
+    }
+    [&config.parts.settings(), settings].join(" ").trim().to_owned()
 }
 
 /// The plan of a run, refused before anything runs for minutes: a misspelt design, a content model that nothing asks for.

@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command, Error};
 use wearwell::{design, nand::preset};
+use wearwell_replay::config::ContentName;
 
 /// Takes any text, and offers these names.
 #[derive(Clone)]
@@ -19,6 +20,7 @@ impl Suggested {
     });
     pub(crate) const POLICIES: Self =
         Self(|| vec!["greedy", "cost-benefit", "d-choices", "random", "fifo", "rc-gc", "dead-bytes"]);
+    pub(crate) const MECHANISMS: Self = Self(|| ContentName::ALL.iter().map(|name| name.name()).collect());
     pub(crate) const TIMING: Self = Self(|| vec!["none", "timeline", "event"]);
     pub(crate) const PRECONDITIONS: Self =
         Self(|| vec!["in-use", "none", "fill", "steady", "random", "constructed", "aged"]);

@@ -500,7 +500,7 @@ fn an_input_is_never_replaced_by_its_output() {
     let before = fs::read(&path).unwrap();
     for to in [&path, &hard, &soft] {
         is_refused(USAGE, &["trace", "convert", &path, to, "--force"], &["is an input"]);
-        for command in ["replay", "compare", "life", "profile"] {
+        for command in ["replay", "compare", "ablate", "life", "profile"] {
             is_refused(USAGE, &[command, &path, "--json", to, "--force"], &["is an input"]);
         }
     }

@@ -1,6 +1,7 @@
 //! Tests of the command line, in one program: the engine is compiled and optimised for all of them once. Each file is
 //! a module; `cargo test -p wearwell-cli FILE::` runs one.
 
+mod ablate;
 mod cli;
 #[path = "../../serve/tests/common/client.rs"]
 #[allow(dead_code, reason = "a part of the client is used")]

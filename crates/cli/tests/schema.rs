@@ -62,7 +62,7 @@ fn follows(root: &Value, schema: &Value, value: &Value, at: &str) {
 /// Renewed by `wearwell schema > docs/schema/runs.json`, and likewise for the others.
 #[test]
 fn the_published_schemas_are_todays() {
-    for of in ["runs", "lives", "profile", "config"] {
+    for of in ["runs", "lives", "ablations", "profile", "config"] {
         let path = format!("{}/../../docs/schema/{of}.json", env!("CARGO_MANIFEST_DIR"));
         let published = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(
@@ -91,6 +91,12 @@ fn results_follow_the_schema() {
     let load = "uniform:write=1.0,pages=3000,requests=9000,rate=1000";
     let life = ["life", "--workload", load, "--set", "device.endurance_cycles=10", "--json", "-"];
     follows(&schema, &schema, &json(&life), "lives");
+    let schema = json(&["schema", "ablations"]);
+    let load = "uniform:pages=3000,requests=9000,read=0.3,rate=1000+dup:share=0.3";
+    let refused = ["--set", "parts.survives=nvram-map", "--timing", "event", "--json", "-"];
+    let ablation = json(&[&["ablate", "--workload", load, "--parts", "dedup,delta"], &refused[..]].concat());
+    assert_eq!(ablation["schema_version"], 2);
+    follows(&schema, &schema, &ablation, "ablations");
     let schema = json(&["schema", "profile"]);
     let load = "zipf:pages=3000,requests=9000,read=0.3,rate=1000,size=1:3/8:1+dup:share=0.3,compress=0.5";
     let profile = json(&["profile", "--workload", load, "-q", "--json", "-"]);

@@ -2,10 +2,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod ablate;
 pub mod config;
 pub mod content_model;
 pub mod hosts;
 pub mod input;
+pub mod kept;
 pub mod life;
 mod lifetime;
 pub mod precondition;

@@ -38,17 +38,11 @@ impl Comparison {
     /// One line per run: input, configuration and figures, always in the same columns, so that files can be joined. A figure
     /// that a run does not have is empty.
     pub fn to_csv(&self) -> String {
-        let keys = FACTS.iter().map(|&(key, _)| key).chain(csv_columns().map(|column| column.key));
-        let mut text = keys.collect::<Vec<_>>().join(",");
+        let mut text = csv_titles().join(",") + "\n";
         for run in &self.runs {
-            let facts = FACTS.iter().map(|(_, value)| quoted(&value(run)));
-            let figure =
-                |column: &Column| (column.value)(run).map_or_else(String::new, |value| value.to_string());
-            let fields: Vec<String> = facts.chain(csv_columns().map(figure)).collect();
-            text.push('\n');
-            text += &fields.join(",");
+            text += &(csv_fields(run).join(",") + "\n");
         }
-        text + "\n"
+        text
     }
 
     /// The tables, one for each input and device: one row per figure, one column per run, with the ratio to the first run
@@ -58,21 +52,16 @@ impl Comparison {
             let said = said_above(runs);
             let parts: Vec<String> =
                 pages_of(runs, &said).iter().map(|page| aligned(&stacked_rows(page, &said))).collect();
-            preamble(&runs[0]) + &parts.concat() + &postscript(runs)
+            preamble(&runs[0]) + &parts.concat() + &postscript(&labelled(runs))
         };
         self.groups().map(table).collect::<Vec<_>>().join("\n")
     }
 
     /// The same for a document: no line is too wide there.
     pub fn to_markdown(&self) -> String {
-        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
         let table = |runs: &[RunRecord]| {
             let rows = rows_of(&runs.iter().collect::<Vec<_>>(), &said_above(runs));
-            let rule: Vec<String> =
-                (0..rows[0].len()).map(|k| if k == 0 { "---" } else { "---:" }.to_owned()).collect();
-            let body: String = rows[1..].iter().map(|row| line(row)).collect();
-            let (before, after) = (preamble(&runs[0]), postscript(runs));
-            format!("{before}{}{}{body}\n{after}", line(&rows[0]), line(&rule))
+            preamble(&runs[0]) + &markdown(&rows) + &postscript(&labelled(runs))
         };
         self.groups().map(table).collect::<Vec<_>>().join("\n")
     }
@@ -86,6 +75,10 @@ impl Comparison {
 
 /// Columns of a terminal that a table fits in, as long as two runs do.
 pub const LINE_WIDTH: usize = 80;
+
+fn labelled(runs: &[RunRecord]) -> Vec<(String, &RunRecord)> {
+    runs.iter().map(|run| (run.label(), run)).collect()
+}
 
 /// The first run with as many others as fit.
 fn pages_of<'a>(runs: &'a [RunRecord], said: &[&str]) -> Vec<Vec<&'a RunRecord>> {
@@ -101,6 +94,18 @@ fn pages_of<'a>(runs: &'a [RunRecord], said: &[&str]) -> Vec<Vec<&'a RunRecord>>
         }
     }
     pages
+}
+
+/// The columns of CSV: what tells runs apart, then their figures.
+pub(crate) fn csv_titles() -> Vec<&'static str> {
+    FACTS.iter().map(|&(key, _)| key).chain(csv_columns().map(|column| column.key)).collect()
+}
+
+/// A run in these columns.
+pub(crate) fn csv_fields(run: &RunRecord) -> Vec<String> {
+    let facts = FACTS.iter().map(|(_, value)| quoted(&value(run)));
+    let figure = |column: &Column| (column.value)(run).map_or_else(String::new, |value| value.to_string());
+    facts.chain(csv_columns().map(figure)).collect()
 }
 
 /// A field that may hold anything.
@@ -151,11 +156,11 @@ fn name_of(value: &impl Serialize) -> String {
 }
 
 /// A figure of a record.
-struct Column {
+pub(crate) struct Column {
     key: &'static str,
-    title: &'static str,
+    pub(crate) title: &'static str,
     /// What a run without it has.
-    value: fn(&RunRecord) -> Option<f64>,
+    pub(crate) value: fn(&RunRecord) -> Option<f64>,
     digits: usize,
     /// Whether a ratio to the baseline says something.
     ratio: bool,
@@ -166,23 +171,28 @@ struct Column {
 
 impl Column {
     fn write(&self, value: f64) -> String {
-        grouped(value, self.digits.max(digits_of(value)))
+        grouped(value, self.digits_of(value))
+    }
+
+    /// Digits behind the point that the table gives a value of this size.
+    pub(crate) fn digits_of(&self, value: f64) -> usize {
+        self.digits.max(digits_of(value))
     }
 
     /// The figure of a run as the table shows it.
-    fn cell(&self, run: &RunRecord) -> String {
+    pub(crate) fn cell(&self, run: &RunRecord) -> String {
         let mark = if self.is_marked(run) { NOT_STEADY_MARK } else { "" };
         (self.value)(run).map_or_else(|| "-".to_owned(), |value| self.write(value) + mark)
     }
 
     /// Whether the run has the figure and was not steady where it comes from.
-    fn is_marked(&self, run: &RunRecord) -> bool {
+    pub(crate) fn is_marked(&self, run: &RunRecord) -> bool {
         self.is_extrapolated && !run.lifetime.is_from_steady_part && (self.value)(run).is_some()
     }
 }
 
 /// Stands behind lifetimes that are extrapolated from a run that was not steady, and before the sentence that says so.
-const NOT_STEADY_MARK: &str = "*";
+pub(crate) const NOT_STEADY_MARK: &str = "*";
 
 /// Digits behind the point that show the first three of a small value.
 pub(crate) fn digits_of(value: f64) -> usize {
@@ -405,6 +415,11 @@ const COLUMNS: &[Column] = &[
     },
 ];
 
+/// The figure that has this key in CSV.
+pub(crate) fn column(key: &str) -> &'static Column {
+    csv_columns().find(|column| column.key == key).expect("figures are named in this file")
+}
+
 fn csv_columns() -> impl Iterator<Item = &'static Column> {
     COLUMNS.iter().filter(|column| !matches!(column.shown, Shown::OnlyTable(_)))
 }
@@ -509,7 +524,7 @@ fn ratio(column: &Column, run: &RunRecord, baseline: &RunRecord) -> String {
 }
 
 /// What was replayed, on what.
-fn preamble(run: &RunRecord) -> String {
+pub(crate) fn preamble(run: &RunRecord) -> String {
     let device = &run.device;
     let mib = |pages: u64| grouped(pages as f64 * f64::from(device.page_bytes) / 1_048_576.0, 0);
     let buffer_pages = run.config.buffer.pages.unwrap_or_default();
@@ -574,13 +589,14 @@ fn state_before(run: &RunRecord) -> &'static str {
     }
 }
 
-/// Notes, and why a figure is incomplete.
-fn postscript(runs: &[RunRecord]) -> String {
+/// Notes on runs with their names, and why a figure is incomplete.
+pub(crate) fn postscript(labelled: &[(String, &RunRecord)]) -> String {
     let mut text = String::new();
-    for run in runs.iter().filter(|run| run.host_page_writes > 0) {
+    for (label, run) in labelled.iter().filter(|(_, run)| run.host_page_writes > 0) {
         let steadiness = run.steady.describe(run.trace.requests);
-        writeln!(text, "{}: {steadiness}", run.label()).expect("a string takes everything");
+        writeln!(text, "{label}: {steadiness}").expect("a string takes everything");
     }
+    let runs: Vec<&RunRecord> = labelled.iter().map(|&(_, run)| run).collect();
     if runs.iter().any(|run| COLUMNS.iter().any(|column| column.is_marked(run))) {
         writeln!(
             text,
@@ -602,10 +618,9 @@ fn postscript(runs: &[RunRecord]) -> String {
     if runs.iter().any(|run| is_closed(run) && run.lifetime.years.is_some()) {
         text += "note: years in closed loop are those of a drive that is written as fast as it can: a slower one has more\n";
     }
-    for run in runs {
+    for (label, run) in labelled {
         if let Some(reason) = &run.partial_reason {
-            writeln!(text, "PARTIAL: {} ended early: {reason}", run.label())
-                .expect("a string takes everything");
+            writeln!(text, "PARTIAL: {label} ended early: {reason}").expect("a string takes everything");
         }
         if run.trace.rejected > 0 {
             writeln!(text, "note: {} bad lines skipped", run.trace.rejected)
@@ -634,6 +649,15 @@ pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
         text.push('\n');
     }
     text + "\n"
+}
+
+/// The same for a document, with the first row as the head.
+pub(crate) fn markdown(rows: &[Vec<String>]) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let rule: Vec<String> =
+        (0..rows[0].len()).map(|k| if k == 0 { "---" } else { "---:" }.to_owned()).collect();
+    let body: String = rows[1..].iter().map(|row| line(row)).collect();
+    format!("{}{}{body}\n", line(&rows[0]), line(&rule))
 }
 
 /// A number with its thousands apart.

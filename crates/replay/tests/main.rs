@@ -1,6 +1,7 @@
 //! Tests of the replay driver, in one program: the engine is compiled and optimised for all of them once. Each file is
 //! a module; `cargo test -p wearwell-replay FILE::` runs one.
 
+mod ablate;
 mod closed_forms;
 mod common;
 mod composition;

@@ -53,6 +53,11 @@ impl ContentName {
     /// All of them, in the order in which lists name them.
     pub const ALL: [Self; 5] = [Self::Recycle, Self::Remap, Self::Dedup, Self::Delta, Self::Compress];
 
+    /// The mechanism of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.name() == name)
+    }
+
     /// The name in files and settings.
     pub fn name(self) -> &'static str {
         match self {
@@ -90,8 +95,7 @@ impl TryFrom<WrittenList> for ContentList {
         };
         let mut names = Vec::new();
         for word in &words {
-            let known = ContentName::ALL.into_iter().find(|name| name.name() == word);
-            names.push(known.ok_or_else(|| {
+            names.push(ContentName::named(word).ok_or_else(|| {
                 let known = ContentName::ALL.into_iter().map(ContentName::name);
                 ConfigError::unknown("content mechanism", word, known.chain(["none"]))
             })?);

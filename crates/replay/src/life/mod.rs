@@ -10,7 +10,6 @@
 //! data never ages. The extrapolation is printed beside the life, so that the difference is seen.
 
 mod csv;
-mod kept;
 mod table;
 
 use rand::{RngExt, SeedableRng};
@@ -24,7 +23,6 @@ use crate::config::Config;
 use crate::report::SCHEMA_VERSION;
 
 pub use csv::csv;
-pub use kept::KeptLives;
 pub use table::table;
 
 /// How much the blocks of a drive endure, and when it has ended.

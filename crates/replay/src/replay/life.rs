@@ -12,11 +12,9 @@ use wearwell::timing::Cause;
 use super::batch::written_bytes;
 use super::{BATCH, OnProgress, Phase, Plan, Progress, REPORT_EVERY, RUN_BATCH, ReplayError, Run};
 use crate::config::{Config, Resolved};
-use crate::input::Input;
 use crate::life::{self, End, Endurance, Leveling, Life, LifePoint, LifeRecord, Wear};
 use crate::precondition;
 use crate::process;
-use crate::reproduce::experiment;
 use crate::trace::Request;
 
 /// Moments that are kept at most. When they are reached, every second one is forgotten.
@@ -79,28 +77,10 @@ impl Plan<'_> {
 
 impl Plan<'_> {
     /// Every effective value, without the seed.
-    fn config_of_lives(&self) -> Config {
+    pub(super) fn config_of_lives(&self) -> Config {
         let mut config = self.config.effective(&self.resolved, self.arrival());
         config.replay.seed = None;
         config
-    }
-
-    /// Digest of all that the life of `record`'s drive depends on: code, input, design, settings, seed and limits.
-    pub fn life_key(&self, record: &LifeRecord) -> String {
-        let file = match self.input {
-            Input::Trace { path, options } => {
-                let found = std::fs::metadata(path).map(|file| (file.len(), file.modified().ok()));
-                format!("{options:?} {:?}", found.ok())
-            }
-            Input::Workload(_) | Input::Host(_) => String::new(),
-        };
-        let (code, input, design, seed) =
-            (experiment::code(), self.input.name(), &record.design, self.config.seed());
-        let (endurance, is_filled) = (record.endurance, record.is_filled);
-        let config = self.config_of_lives().to_toml();
-        experiment::digest(&format!(
-            "{code}\n{input}\n{file}\n{design}\n{seed}\n{endurance:?} {is_filled}\n{config}"
-        ))
     }
 }
 

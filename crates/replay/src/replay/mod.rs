@@ -19,10 +19,12 @@
 //! | `gathered.rs` | what a write that gathers in a chunk waits for |
 //! | `life.rs` | when a drive has ended, if the input is repeated until then |
 //! | `outcome.rs`, `part_figures.rs` | what is said about it |
+//! | `key.rs` | by what a finished result is found again |
 
 mod arrival;
 mod batch;
 mod gathered;
+mod key;
 mod life;
 mod outcome;
 mod part_figures;
@@ -75,6 +77,13 @@ pub enum ReplayError {
         /// What may help.
         hint: String,
     },
+}
+
+impl ReplayError {
+    /// Whether a device with these parts was refused, or cannot be filled: one with other parts may do.
+    pub fn is_of_device(&self) -> bool {
+        matches!(self, Self::Config(_) | Self::Device(_))
+    }
 }
 
 /// What a run is doing.

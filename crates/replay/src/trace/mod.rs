@@ -57,6 +57,7 @@ pub use info::{ByOp, ContentInfo, TraceInfo};
 pub use native::NativeWriter;
 pub use open::{Action, Assume, OpenOptions, TimeUnit, open, open_stream};
 pub use reader::{ADDRESS_MAX_BYTES, REQUEST_MAX_BYTES, SPAN_MAX_BYTES, TraceReader};
+pub(crate) use sidecar::files_beside;
 pub use source::{Compression, LINE_MAX_BYTES};
 
 /// The page size that content and counts refer to.

@@ -97,6 +97,11 @@ fn find(path: &Path, kind: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
+/// The files that are there beside a capture; none beside another trace.
+pub(crate) fn files_beside(path: &Path) -> Vec<PathBuf> {
+    ["psz", "wdelta", "pages"].iter().filter_map(|kind| find(path, kind)).collect()
+}
+
 /// The LZ4 sizes of all distinct contents.
 fn read_sizes(input: Box<dyn Read + Send>) -> io::Result<Vec<u16>> {
     let mut source = Source::new(input);

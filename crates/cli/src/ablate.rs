@@ -1,0 +1,195 @@
+//! `ablate`: every subset of a design's content mechanisms on one input, and what each of them gains.
+
+use wearwell_replay::ablate::{self, Ablation, Ablations, Mechanisms, SubsetOutcome};
+use wearwell_replay::config::Config;
+use wearwell_replay::input::Input;
+use wearwell_replay::kept::Kept;
+use wearwell_replay::record::RunRecord;
+use wearwell_replay::replay::Plan;
+
+use crate::args::AblateArgs;
+use crate::jobs::run_at_once;
+use crate::output::print;
+use crate::progress::{Countdown, Reporter};
+use crate::run::{
+    InputSource, Outputs, config_with, failure, for_each_input, kept_in, planned, refuse_ignored, sources,
+    variant,
+};
+use crate::{Failure, Outcome};
+
+pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
+    let outputs = Outputs::of(&args.run, args.traces.iter())?;
+    let kept = kept_in(args.resume.as_deref())?;
+    let mechanisms = Mechanisms::named(&args.parts).map_err(|error| Failure::of_usage(error.to_string()))?;
+    let config = config_with(&args.run, &[])?;
+    if config.parts.content.is_some() {
+        return Err(Failure::of_usage(
+            "parts.content is set, and --parts names the content mechanisms that are taken apart: leave parts.content out",
+        ));
+    }
+    let whole = config_with(&args.run, &[mechanisms.setting(mechanisms.whole())])?;
+    refuse_ignored(&whole, std::slice::from_ref(&args.design), &args.run)?;
+    let points = args.run.points().into_iter().map(|point| Point::of(args, &mechanisms, &point));
+    let points: Vec<Point> = points.collect::<Result<_, _>>()?;
+    let desk =
+        Desk { args, mechanisms: &mechanisms, reporter: &Reporter::new(args.run.quiet), kept: kept.as_ref() };
+    let sources = sources(args.traces.iter(), &args.run, &config)?;
+    let mut ablations = Vec::new();
+    let complete =
+        for_each_input(&sources, desk.reporter, |source| desk.ablate_input(source, &points, &mut ablations))?;
+    if ablations.is_empty() {
+        return Err(if complete { Failure::interrupted() } else { Failure::of_inputs() });
+    }
+    let is_whole = complete
+        && ablations.len() == sources.len() * points.len()
+        && ablations.iter().all(|ablation| !ablation.partial);
+    report(args, ablations, &outputs)?;
+    Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
+}
+
+/// A point of a sweep: the configuration of every subset.
+struct Point {
+    /// What tells it from others.
+    settings: String,
+    /// Without a choice of mechanisms.
+    base: Config,
+    /// Those that differ, and the first subset of each.
+    configs: Vec<Config>,
+    names: Vec<String>,
+    /// Which of them each subset has.
+    of_subset: Vec<usize>,
+}
+
+impl Point {
+    fn of(args: &AblateArgs, mechanisms: &Mechanisms, point: &[String]) -> Result<Self, Failure> {
+        let (mut configs, mut names, mut of_subset) = (Vec::new(), Vec::new(), Vec::new());
+        for subset in mechanisms.subsets() {
+            let config = config_with(&args.run, &[point, &[mechanisms.setting(subset)]].concat())?;
+            let known = configs.iter().position(|other| *other == config);
+            of_subset.push(known.unwrap_or(configs.len()));
+            if known.is_none() {
+                configs.push(config);
+                names.push(mechanisms.name(subset));
+            }
+        }
+        let settings = point.join(" ").replace('"', "");
+        Ok(Self { settings, base: config_with(&args.run, point)?, configs, names, of_subset })
+    }
+}
+
+/// What all runs share: what was asked for, who hears of them, and where finished ones are kept.
+struct Desk<'a> {
+    args: &'a AblateArgs,
+    mechanisms: &'a Mechanisms,
+    reporter: &'a Reporter,
+    kept: Option<&'a Kept<RunRecord>>,
+}
+
+impl Desk<'_> {
+    /// All points of a sweep on one input.
+    fn ablate_input(
+        &self,
+        source: &InputSource,
+        points: &[Point],
+        ablations: &mut Vec<Ablation>,
+    ) -> Result<(), Failure> {
+        let opened = source.open()?;
+        let designs = std::slice::from_ref(&self.args.design);
+        let mut plans: Vec<Plan<'_>> = Vec::new();
+        for point in points {
+            plans.push(planned(&point.base, &opened.input, plans.first(), designs)?);
+        }
+        for (point, plan) in points.iter().zip(&plans) {
+            ablations.extend(self.ablate_point(point, plan, &opened.input)?);
+        }
+        Ok(())
+    }
+
+    /// `None` if the user ended it before a run began.
+    fn ablate_point(
+        &self,
+        point: &Point,
+        base: &Plan<'_>,
+        input: &Input,
+    ) -> Result<Option<Ablation>, Failure> {
+        let plans = point.configs.iter().map(|config| base.with(config).map_err(|error| failure(&error)));
+        let plans: Vec<Plan<'_>> = plans.collect::<Result<_, _>>()?;
+        let outcomes = self.run_all(&plans, point)?;
+        if outcomes.iter().all(|outcome| *outcome == SubsetOutcome::NotRun) {
+            return Ok(None);
+        }
+        if let SubsetOutcome::Refused(sentence) = &outcomes[0]
+            && outcomes.iter().all(|outcome| matches!(outcome, SubsetOutcome::Refused(_)))
+        {
+            return Err(Failure::of_usage(sentence.clone()));
+        }
+        let of_subsets = point.of_subset.iter().map(|&number| outcomes[number].clone()).collect();
+        let names = (input.name(), self.args.design.clone(), point.settings.clone());
+        Ok(Some(Ablation::of(names, self.mechanisms, of_subsets)))
+    }
+
+    /// What became of each configuration; those that are kept are not run again.
+    fn run_all(&self, plans: &[Plan<'_>], point: &Point) -> Result<Vec<SubsetOutcome>, Failure> {
+        let finished = |record: RunRecord, config: &Config| {
+            let record = RunRecord { variant: variant(config, &point.settings), ..record };
+            SubsetOutcome::Ran(Box::new(record.scaled_to(self.args.run.scale_to)))
+        };
+        let mut outcomes = vec![SubsetOutcome::NotRun; plans.len()];
+        let mut tasks = Vec::new();
+        for (number, plan) in plans.iter().enumerate() {
+            let key = plan.run_key(&self.args.design);
+            match self.kept.and_then(|kept| kept.get(&key)) {
+                Some(record) => outcomes[number] = finished(record, &point.configs[number]),
+                None => tasks.push((number, key)),
+            }
+        }
+        if tasks.len() < plans.len() {
+            let known = plans.len() - tasks.len();
+            self.reporter.say(&format!("{known} of {} runs were made before", plans.len()));
+        }
+        let countdown = Countdown::of(self.reporter, tasks.len());
+        let run = |(number, key): &(usize, String)| {
+            let outcome = self.run(&plans[*number], &point.names[*number], key);
+            countdown.one_is_done();
+            outcome
+        };
+        let jobs = self.args.run.jobs;
+        for (task, outcome) in run_at_once(&tasks, jobs, || self.reporter.is_interrupted(), run) {
+            let number = tasks[task].0;
+            outcomes[number] = match outcome? {
+                Ok(record) => finished(record, &point.configs[number]),
+                Err(sentence) => SubsetOutcome::Refused(sentence),
+            };
+        }
+        Ok(outcomes)
+    }
+
+    /// A record, which is kept if it is finished, or the sentence of a refusal.
+    fn run(&self, plan: &Plan<'_>, name: &str, key: &str) -> Result<Result<RunRecord, String>, Failure> {
+        let record = match plan.run(&self.args.design, &mut self.reporter.of_design(name)) {
+            Ok(record) => record,
+            Err(error) if error.is_of_device() => return Ok(Err(error.to_string())),
+            Err(error) => return Err(failure(&error)),
+        };
+        if let Some(kept) = self.kept {
+            kept.put(key, &record).map_err(|error| Failure::of_run(&error))?;
+        }
+        Ok(Ok(record))
+    }
+}
+
+fn report(args: &AblateArgs, ablations: Vec<Ablation>, outputs: &Outputs) -> Result<(), Failure> {
+    let ablations = Ablations::of(ablations);
+    if let Some(output) = &outputs.json {
+        let json = serde_json::to_string_pretty(&ablations).map_err(|error| Failure::of_run(&error))?;
+        output.write(&format!("{json}\n"))?;
+    }
+    if let Some(output) = &outputs.csv {
+        output.write(&ablate::csv(&ablations.ablations))?;
+    }
+    if !args.run.quiet && !outputs.take_stdout() {
+        let written = if args.run.markdown { ablate::markdown } else { ablate::table };
+        print(&ablations.ablations.iter().map(written).collect::<Vec<_>>().join("\n"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,245 @@
+//! `wearwell ablate`: its runs are those of `compare`, nothing is run twice, and what cannot be is refused.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+
+/// Writes of which some repeat, resemble and compress.
+const LOAD: &str =
+    "zipf:pages=3000,requests=20000,write=0.8,read=0.2,rate=200+dup:share=0.3,compress=0.5,delta=0.3";
+
+fn wearwell(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// What a command prints that must succeed.
+#[track_caller]
+fn printed(arguments: &[&str]) -> String {
+    let output = wearwell(arguments);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn is_refused(more: &[&str], parts: &[&str]) {
+    let output = wearwell(&[&["ablate", "--workload", LOAD], more].concat());
+    let sentence = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{more:?}: {sentence}");
+    for part in parts {
+        assert!(sentence.contains(part), "`{part}` is missing in: {sentence}");
+    }
+}
+
+/// The only ablation of a result.
+fn only_ablation(json: &str) -> Value {
+    let mut result: Value = serde_json::from_str(json).unwrap();
+    let ablations = result["ablations"].as_array_mut().unwrap();
+    assert_eq!(ablations.len(), 1);
+    ablations.remove(0)
+}
+
+/// A run without what is another each time, and without the choice of parts.
+fn comparable(run: &Value) -> Value {
+    let mut run = run.clone();
+    let fields = run.as_object_mut().unwrap();
+    for differs in ["cpu_seconds", "precondition_cpu_seconds", "peak_rss_bytes", "variant"] {
+        fields.remove(differs).unwrap();
+    }
+    run["config"].as_object_mut().unwrap().remove("parts").unwrap();
+    run
+}
+
+/// The baseline is the design without mechanisms, and a subset is the design with them; jobs and timing change nothing.
+#[test]
+fn runs_of_subsets_are_those_of_compare() {
+    let options = ["--workload", LOAD, "--timing", "event", "--jobs", "2", "--json", "-"];
+    let ablated = printed(&[&["ablate", "--parts", "dedup,delta"], &options[..]].concat());
+    let designs = "page-map,page-map:parts.content=dedup,page-map:parts.content=delta,page-map:parts.content=dedup+delta";
+    let compared = printed(&[&["compare", "--designs", designs], &options[..]].concat());
+    let compared: Value = serde_json::from_str(&compared).unwrap();
+    let ablation = only_ablation(&ablated);
+    let runs = compared["runs"].as_array().unwrap();
+    let subsets = ablation["subsets"].as_array().unwrap();
+    assert_eq!((runs.len(), subsets.len()), (4, 4));
+    for (subset, run) in subsets.iter().zip(runs) {
+        assert_eq!(comparable(&subset["run"]), comparable(run), "{}", subset["mechanisms"]);
+    }
+    assert_eq!(subsets[1]["run"]["variant"], "parts.content=dedup");
+    assert!(runs[1]["programs"].as_u64() < runs[0]["programs"].as_u64(), "and deduplication did something");
+    let write_latency = &ablation["figures"][4];
+    assert_eq!(write_latency["figure"], "write_mean_us");
+    assert!(write_latency["mechanisms"][0]["shapley"]["absolute"].is_number(), "{write_latency}");
+}
+
+/// When each file of a folder was changed.
+fn changed(folder: &Path) -> BTreeMap<String, SystemTime> {
+    let files = fs::read_dir(folder).unwrap().map(Result::unwrap);
+    files
+        .map(|file| (file.file_name().into_string().unwrap(), file.metadata().unwrap().modified().unwrap()))
+        .collect()
+}
+
+#[test]
+fn a_resumed_ablation_runs_nothing_twice_and_says_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().to_str().unwrap();
+    let asked = ["ablate", "--workload", LOAD, "--parts", "recycle,compress", "--resume", kept];
+    let again = |more: &[&str]| {
+        let output = wearwell(&[&asked, more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        (String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output))
+    };
+    let (first, _) = again(&[]);
+    let files = changed(folder.path());
+    assert_eq!(files.len(), 4);
+    let (second, said) = again(&["--jobs", "2"]);
+    assert_eq!(first, second);
+    assert!(said.contains("4 of 4 runs were made before"), "{said}");
+    assert_eq!(changed(folder.path()), files);
+    fs::remove_file(folder.path().join(files.keys().next().unwrap())).unwrap();
+    let (third, said) = again(&[]);
+    assert!(third == first && said.contains("3 of 4 runs were made before"), "{said}\n{third}");
+    let (other, said) = again(&["--over-provisioning", "0.3"]);
+    assert!(other != first && !said.contains("before"), "another drive is another run: {said}");
+    assert_eq!(changed(folder.path()).len(), 8);
+}
+
+/// With remap commands served by deduplication, three devices stand for four subsets.
+#[test]
+fn a_device_that_stands_for_two_subsets_is_run_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().to_str().unwrap();
+    let json =
+        printed(&["ablate", "--workload", LOAD, "--parts", "remap,dedup", "--resume", kept, "--json", "-"]);
+    assert_eq!(changed(folder.path()).len(), 3);
+    let ablation = only_ablation(&json);
+    assert_eq!(ablation["subsets"][2]["run"], ablation["subsets"][3]["run"]);
+    assert_eq!(ablation["figures"][0]["mechanisms"][0]["last"]["absolute"], 0.0);
+}
+
+/// NVRAM tells of no bind that ends a delta, so that these two are refused together and accepted one by one.
+#[test]
+fn a_subset_that_the_engine_refuses_is_named_and_left_blank() {
+    let asked = ["ablate", "--workload", LOAD, "--parts", "dedup,delta", "--set", "parts.survives=nvram-map"];
+    let ablation = only_ablation(&printed(&[&asked[..], &["--json", "-"]].concat()));
+    let both = &ablation["subsets"][3];
+    let sentence = both["refused"].as_str().unwrap();
+    assert!(both["run"].is_null() && sentence.contains("delta"), "{both}");
+    let dedup = &ablation["figures"][0]["mechanisms"][0];
+    assert!(dedup["alone"]["absolute"].as_f64().unwrap() < 0.0);
+    assert!(dedup["last"].is_null() && dedup["shapley"].is_null(), "{dedup}");
+    let table = printed(&asked);
+    assert!(table.contains(&format!("refused: dedup+delta: {sentence}")), "{table}");
+    assert!(table.contains("the engine refuses dedup+delta"), "{table}");
+    let csv = printed(&[&asked[..], &["--csv", "-"]].concat());
+    assert!(csv.lines().nth(4).unwrap().starts_with("dedup+delta,"), "{csv}");
+    let lazy = ["--design", "geckoftl", "--set", "parts.map=lazy", "--parts", "dedup"];
+    let ablation = only_ablation(&printed(&[&asked[..3], &lazy, &["--json", "-"]].concat()));
+    assert!(ablation["subsets"][0]["run"].is_object() && ablation["subsets"][1]["run"].is_null());
+}
+
+#[test]
+fn csv_has_the_columns_of_compare_behind_the_subset() {
+    let head = |arguments: &[&str]| {
+        printed(&[arguments, &["--workload", LOAD, "--csv", "-"]].concat()).lines().next().unwrap().to_owned()
+    };
+    let one = head(&["ablate", "--parts", "compress"]);
+    let other = head(&["ablate", "--parts", "recycle,dedup", "--timing", "timeline"]);
+    assert_eq!(one, other);
+    assert_eq!(one, format!("subset,refused,{}", head(&["compare", "--designs", "dftl"])));
+}
+
+#[test]
+fn tables_of_all_mechanisms_fit_a_terminal() {
+    let asked =
+        ["ablate", "--workload", LOAD, "--parts", "recycle,remap,dedup,delta,compress", "--timing", "event"];
+    let table = printed(&asked);
+    let heads = ["page programs, ", "subset ", "what each", "overlaps", " "];
+    let tables = table.split("\n\n").filter(|block| heads.iter().any(|head| block.starts_with(head)));
+    let mut blocks = 0;
+    for line in tables.inspect(|_| blocks += 1).flat_map(str::lines) {
+        assert!(line.len() <= 80, "{line}\n{table}");
+    }
+    assert!(blocks >= 3, "{table}");
+    for said in ["recycle+remap+dedup+delta+compress", "write latency mean, us", "Shapley", "overlaps"] {
+        assert!(table.contains(said), "no `{said}` in {table}");
+    }
+    let untimed = printed(&["ablate", "--workload", LOAD, "--parts", "dedup", "--markdown"]);
+    assert!(untimed.lines().any(|line| line.starts_with("| read latency mean, us | - ")), "{untimed}");
+    assert!(untimed.contains("| --- | ---: |"), "{untimed}");
+}
+
+#[test]
+fn several_traces_and_a_sweep_have_a_table_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let head = "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes\n".to_owned();
+    let line = |k: u64| format!("{},W,{},4096,0,{:x},\n", k * 1000, k * 7919 % 997 * 4096, k % 50 + 1);
+    let text = head + &(0..2000).map(line).collect::<String>();
+    let paths = ["one.csv", "two.csv"].map(|name| folder.path().join(name).display().to_string());
+    paths.iter().for_each(|path| fs::write(path, &text).unwrap());
+    let swept = ["--parts", "dedup", "--over-provisioning", "0.1,0.3", "--json", "-"];
+    let json = printed(&[&["ablate", &paths[0], &paths[1]], &swept[..]].concat());
+    let result: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(result["schema_version"], 2);
+    let of = |ablation: &Value| (ablation["input"].clone(), ablation["settings"].clone());
+    let found: Vec<_> = result["ablations"].as_array().unwrap().iter().map(of).collect();
+    let expected = [&paths[0], &paths[0], &paths[1], &paths[1]].into_iter().zip([0.1, 0.3, 0.1, 0.3]);
+    let expected: Vec<(Value, Value)> = expected
+        .map(|(path, share)| (path.as_str().into(), format!("device.over_provisioning={share}").into()))
+        .collect();
+    assert_eq!(found, expected);
+    let missing = folder.path().join("missing.csv").display().to_string();
+    let output = wearwell(&["ablate", &missing, &paths[0], "--parts", "dedup", "-q", "--csv", "-"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("missing.csv"), "{}", stderr(&output));
+    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 3);
+}
+
+#[test]
+fn what_cannot_be_taken_apart_is_refused() {
+    is_refused(&["--parts", "dedupe"], &["did you mean `dedup`"]);
+    is_refused(&["--parts", ""], &["no mechanism"]);
+    is_refused(&["--parts", "delta,delta"], &["delta twice"]);
+    is_refused(&["--parts", "recycle,remap,dedup,delta,compress,zip"], &["6 mechanisms"]);
+    is_refused(&["--set", "parts.content=dedup"], &["parts.content is set", "--parts"]);
+    is_refused(
+        &["--parts", "dedup", "--set", "delta.journal_pages=4"],
+        &["delta.journal_pages", "no effect"],
+    );
+    is_refused(&["--design", "page-mapp"], &["page-map"]);
+}
+
+#[test]
+fn ctrl_c_leaves_a_partial_ablation() {
+    let folder = tempfile::tempdir().unwrap();
+    let (json, kept) = (folder.path().join("subsets.json"), folder.path().join("kept"));
+    let long = "uniform:pages=200000,requests=1000000000";
+    let mut child = Command::new(env!("CARGO_BIN_EXE_wearwell"))
+        .args(["ablate", "--workload", long, "--parts", "dedup", "--json", json.to_str().unwrap()])
+        .args(["--resume", kept.to_str().unwrap()])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // The folder is made before the signal is listened to, a moment later.
+    while !kept.exists() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(child.try_wait().unwrap().is_none(), "the run is over already");
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+    let ablation = only_ablation(&fs::read_to_string(json).unwrap());
+    assert_eq!(ablation["partial"], true);
+    assert_eq!(ablation["subsets"][0]["run"]["partial_reason"], "interrupted");
+    assert!(ablation["subsets"][1]["run"].is_null() && ablation["subsets"][1]["refused"].is_null());
+    assert_eq!(changed(&kept).len(), 0, "what is not finished is not kept");
+}

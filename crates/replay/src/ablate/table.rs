@@ -1,0 +1,211 @@
+//! An ablation for people: the runs of all subsets, what each mechanism changes, and how pairs overlap.
+
+use std::fmt::Write as _;
+
+use super::figures::FIGURES;
+use super::{Ablation, Change, FigureGains, Overlap, SubsetRun};
+use crate::report::{
+    self, Column, LINE_WIDTH, NOT_STEADY_MARK, aligned, column, grouped, postscript, preamble,
+};
+
+/// Pairs whose overlap is put into words, at most.
+const PAIRS_NAMED: usize = 2;
+/// An overlap below this share of the baseline is none to speak of.
+const LEAST_NAMED: f64 = 0.001;
+
+const SUBSETS: &str = "\
+page programs, block erases, TB written until worn, mean latencies of reads and
+writes, MiB of controller RAM
+";
+const GAINS: &str = "\
+what each changes: alone on the baseline, last of all (the whole loses as much
+without it), and by its Shapley value (mean over all orders: these add up to
+all together); % of the baseline, which is none
+";
+const OVERLAPS: &str = "\
+overlaps: what two gain on the baseline one by one, less what they gain
+together: above 0 both gain the same, below 0 they help each other
+";
+
+type Rows = Vec<Vec<String>>;
+
+/// Tables whose lines fit a terminal. Empty without a run.
+pub fn table(ablation: &Ablation) -> String {
+    written(ablation, fitted)
+}
+
+/// The same for a document.
+pub fn markdown(ablation: &Ablation) -> String {
+    written(ablation, |rows| format!("\n{}", report::markdown(rows)))
+}
+
+fn written(ablation: &Ablation, render: fn(&[Vec<String>]) -> String) -> String {
+    let runs = ablation.runs();
+    let Some((_, first)) = runs.first() else { return String::new() };
+    let mut text = title(ablation) + &preamble(first) + SUBSETS + &render(&subset_rows(ablation));
+    text += GAINS;
+    text += &render(&gain_rows(ablation));
+    if ablation.mechanisms.len() > 1 {
+        text += OVERLAPS;
+        text += &render(&overlap_rows(ablation));
+        text += &said_of_overlaps(&ablation.figures[0]);
+    }
+    text + &said_of_subsets(ablation) + &said_of_shapley(ablation) + &postscript(&runs)
+}
+
+fn title(ablation: &Ablation) -> String {
+    let names: Vec<&str> = ablation.mechanisms.iter().map(|name| name.name()).collect();
+    let settings =
+        if ablation.settings.is_empty() { String::new() } else { format!(", {}", ablation.settings) };
+    format!("subsets of {} on {}{settings}\n", names.join(", "), ablation.design)
+}
+
+/// Rows cut into parts whose lines fit: the first column, with as many others as do.
+fn fitted(rows: &[Vec<String>]) -> String {
+    let part_of = |columns: &[usize]| -> Rows {
+        let cells = |row: &Vec<String>| [0].iter().chain(columns).map(|&at| row[at].clone()).collect();
+        rows.iter().map(cells).collect()
+    };
+    let width = |columns: &[usize]| aligned(&part_of(columns)).lines().map(str::len).max().unwrap_or(0);
+    let mut parts: Vec<Vec<usize>> = vec![Vec::new()];
+    for at in 1..rows[0].len() {
+        let part = parts.last_mut().expect("there is one");
+        part.push(at);
+        if part.len() > 1 && width(part) > LINE_WIDTH {
+            part.pop();
+            parts.push(vec![at]);
+        }
+    }
+    parts.iter().map(|part| aligned(&part_of(part))).collect()
+}
+
+/// One row per subset, one column per figure.
+fn subset_rows(ablation: &Ablation) -> Rows {
+    let head = ["subset"].into_iter().chain(FIGURES.iter().map(|figure| figure.short));
+    let row = |subset: &SubsetRun| {
+        let cell =
+            |column: &Column| subset.run.as_ref().map_or_else(|| "-".to_owned(), |run| column.cell(run));
+        let cells = FIGURES.iter().map(|figure| cell(figure.column()));
+        std::iter::once(subset.name()).chain(cells).collect()
+    };
+    std::iter::once(head.map(str::to_owned).collect()).chain(ablation.subsets.iter().map(row)).collect()
+}
+
+/// A block per figure, with a row per mechanism; a figure that no run has is a row of dashes.
+fn gain_rows(ablation: &Ablation) -> Rows {
+    let heads = ["alone", "last", "Shapley"].map(|head| beside(head, "%"));
+    let mut rows = vec![[vec![String::new()], heads.to_vec()].concat()];
+    for figure in &ablation.figures {
+        let is_known = figure.baseline.is_some() || figure.why_no_shapley.is_some();
+        let blank = if is_known { String::new() } else { beside("-", "-") };
+        rows.push([vec![figure.title.clone()], vec![blank; 3]].concat());
+        if !is_known {
+            continue;
+        }
+        for gain in &figure.mechanisms {
+            let changes = [gain.alone, gain.last, gain.shapley].map(|change| cell(figure, change));
+            rows.push([vec![format!("  {}", gain.mechanism.name())], changes.to_vec()].concat());
+        }
+        let whole = cell(figure, figure.whole);
+        rows.push(vec!["  all together".to_owned(), String::new(), String::new(), whole]);
+    }
+    rows
+}
+
+/// One row per pair, one column per figure that some pair has.
+fn overlap_rows(ablation: &Ablation) -> Rows {
+    let has_some = |gains: &FigureGains| gains.overlaps.iter().any(|pair| pair.overlap.is_some());
+    let shown = || FIGURES.iter().zip(&ablation.figures).filter(|(_, gains)| has_some(gains));
+    let head = shown().map(|(figure, _)| beside(figure.short, "%"));
+    let mut rows = vec![std::iter::once(String::new()).chain(head).collect()];
+    for (pair, named) in ablation.figures[0].overlaps.iter().enumerate() {
+        let cells = shown().map(|(_, gains)| cell(gains, gains.overlaps[pair].overlap));
+        let name = format!("{}, {}", named.first.name(), named.second.name());
+        rows.push(std::iter::once(name).chain(cells).collect());
+    }
+    rows
+}
+
+/// A figure, and its share of the baseline.
+fn beside(figure: &str, share: &str) -> String {
+    format!("{figure}  {share:>6}")
+}
+
+/// A change of a figure, in the digits that its baseline has, and its share of that.
+fn cell(gains: &FigureGains, change: Option<Change>) -> String {
+    let Some(Change { absolute, relative, is_from_unsteady_run }) = change else { return beside("-", "-") };
+    let mark = if is_from_unsteady_run { NOT_STEADY_MARK } else { "" };
+    let digits = column(&gains.figure).digits_of(gains.baseline.unwrap_or(1.0));
+    let share = relative.map_or_else(|| "-".to_owned(), |share| signed(100.0 * share, 1));
+    beside(&(signed(absolute, digits) + mark), &share)
+}
+
+/// With its sign, unless it is written as zero.
+fn signed(value: f64, digits: usize) -> String {
+    let text = grouped(value.abs(), digits);
+    let is_zero = !text.bytes().any(|digit| matches!(digit, b'1'..=b'9'));
+    match value {
+        _ if is_zero => text,
+        ..0.0 => format!("-{text}"),
+        _ => format!("+{text}"),
+    }
+}
+
+/// The strongest overlaps, in words.
+fn said_of_overlaps(programs: &FigureGains) -> String {
+    let share = |pair: &Overlap| pair.overlap.and_then(|overlap| overlap.relative).unwrap_or(0.0);
+    let mut pairs: Vec<&Overlap> =
+        programs.overlaps.iter().filter(|pair| share(pair).abs() >= LEAST_NAMED).collect();
+    pairs.sort_by(|one, other| share(other).abs().total_cmp(&share(one).abs()));
+    if pairs.is_empty() && programs.overlaps.iter().all(|pair| pair.overlap.is_some()) {
+        return format!("no two overlap by {:.1} % of the baseline's page programs\n", 100.0 * LEAST_NAMED);
+    }
+    pairs.iter().take(PAIRS_NAMED).map(|pair| said_of(pair, share(pair))).collect()
+}
+
+fn said_of(pair: &Overlap, share: f64) -> String {
+    let (how, than) =
+        if share > 0.0 { ("compete for the same writes", "fewer") } else { ("help each other", "more") };
+    let pages = pair.overlap.map_or(0.0, |overlap| overlap.absolute.abs());
+    format!(
+        "{} and {} {how}: together they save {} page programs {than} than one by one, {:.1} % of the baseline\n",
+        pair.first.name(),
+        pair.second.name(),
+        grouped(pages, 0),
+        100.0 * share.abs()
+    )
+}
+
+/// Subsets without a run.
+fn said_of_subsets(ablation: &Ablation) -> String {
+    let mut text = String::new();
+    for subset in &ablation.subsets {
+        if let Some(sentence) = &subset.refused {
+            writeln!(text, "refused: {}: {sentence}", subset.name()).expect("a string takes everything");
+        }
+    }
+    let not_run = ablation.subsets.iter().filter(|subset| subset.run.is_none() && subset.refused.is_none());
+    let (not_run, all) = (not_run.count(), ablation.subsets.len());
+    if not_run > 0 {
+        writeln!(text, "PARTIAL: {not_run} of {all} subsets were not run")
+            .expect("a string takes everything");
+    }
+    text
+}
+
+/// Why Shapley values are missing, each reason once.
+fn said_of_shapley(ablation: &Ablation) -> String {
+    let mut text = String::new();
+    let mut reasons: Vec<&str> =
+        ablation.figures.iter().filter_map(|f| f.why_no_shapley.as_deref()).collect();
+    reasons.dedup();
+    for reason in reasons {
+        let is_lacking = |figure: &&FigureGains| figure.why_no_shapley.as_deref() == Some(reason);
+        let titles: Vec<&str> =
+            ablation.figures.iter().filter(is_lacking).map(|figure| figure.title.as_str()).collect();
+        let all = ablation.subsets.len();
+        writeln!(text, "no Shapley values, which need all {all} subsets, of {}: {reason}", titles.join("; "))
+            .expect("a string takes everything");
+    }
+    text
+}

@@ -1,0 +1,237 @@
+//! Mechanisms taken apart: shares of games that are worked out by hand, and of drives that are run.
+
+use crate::common;
+
+use common::{config, generated, measure};
+use wearwell_replay::ablate::{self, Ablation, FigureGains, Game, Mechanisms, SubsetOutcome};
+
+/// A game with a value for every subset.
+fn game(values: &[f64]) -> Game {
+    Game::of(values.iter().map(|&value| Some(value)).collect())
+}
+
+fn shapley(game: &Game, players: usize) -> Vec<f64> {
+    (0..players).map(|player| game.shapley(player).expect("every value is known")).collect()
+}
+
+#[track_caller]
+fn are_near(found: &[f64], expected: &[f64]) {
+    let is_near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-9;
+    assert!(
+        found.len() == expected.len() && found.iter().zip(expected).all(is_near),
+        "{found:?} {expected:?}"
+    );
+}
+
+/// Values from none to all: bit `k` of an index is player `k`.
+#[test]
+fn who_adds_the_same_to_everybody_is_worth_that() {
+    let weights = [-3.0, 5.0, 11.0];
+    let value = |subset: usize| {
+        100.0 + (0..3).filter(|player| subset >> player & 1 == 1).map(|player| weights[player]).sum::<f64>()
+    };
+    let additive = game(&(0..8).map(value).collect::<Vec<_>>());
+    are_near(&shapley(&additive, 3), &weights);
+    for (player, weight) in weights.into_iter().enumerate() {
+        assert_eq!((additive.alone(player), additive.last(player)), (Some(weight), Some(weight)));
+    }
+    assert_eq!(additive.interaction(0, 2), Some(0.0));
+}
+
+#[test]
+fn two_that_save_the_same_share_it_and_lose_nothing_one_by_one() {
+    let substitutes = game(&[100.0, 70.0, 70.0, 70.0]);
+    assert_eq!((substitutes.alone(0), substitutes.last(0)), (Some(-30.0), Some(0.0)));
+    are_near(&shapley(&substitutes, 2), &[-15.0, -15.0]);
+    assert_eq!(substitutes.interaction(0, 1), Some(30.0), "all that each saves is the other's as well");
+}
+
+#[test]
+fn two_that_save_only_together_share_it_and_are_nothing_alone() {
+    let complements = game(&[100.0, 100.0, 100.0, 60.0]);
+    assert_eq!((complements.alone(1), complements.last(1)), (Some(0.0), Some(-40.0)));
+    are_near(&shapley(&complements, 2), &[-20.0, -20.0]);
+    assert_eq!(complements.interaction(0, 1), Some(-40.0));
+}
+
+/// A left glove and two right ones; a pair is worth 1. Of six orders the left one completes the pair in four.
+#[test]
+fn the_glove_game_has_its_shares_of_the_textbook() {
+    let is_pair = |subset: usize| subset & 1 == 1 && subset > 1;
+    let values: Vec<f64> = (0..8).map(|subset| f64::from(u8::from(is_pair(subset)))).collect();
+    are_near(&shapley(&game(&values), 3), &[2.0 / 3.0, 1.0 / 6.0, 1.0 / 6.0]);
+}
+
+#[test]
+fn shares_add_up_to_the_whole_less_the_baseline() {
+    for players in 1..=5 {
+        let values: Vec<f64> = (0..1usize << players).map(|subset| (subset * 7919 % 997) as f64).collect();
+        let sum: f64 = shapley(&game(&values), players).iter().sum();
+        assert!((sum - (values.last().unwrap() - values[0])).abs() < 1e-9, "{players} players: {sum}");
+    }
+}
+
+#[test]
+fn a_share_that_needs_a_missing_value_is_missing() {
+    let game = Game::of(vec![Some(9.0), Some(7.0), None, Some(5.0)]);
+    assert_eq!((game.alone(0), game.alone(1)), (Some(-2.0), None));
+    assert_eq!((game.last(0), game.last(1)), (None, Some(-2.0)));
+    assert_eq!((game.shapley(0), game.shapley(1), game.interaction(0, 1)), (None, None, None));
+}
+
+fn named(names: &[&str]) -> Mechanisms {
+    Mechanisms::named(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()).unwrap()
+}
+
+/// A third of the writes repeats content, and pages take half of their size.
+const LOAD: &str = "uniform:write=1.0,pages=12000,requests=40000+dup:share=0.3,compress=0.5";
+
+fn ran(mechanisms: &Mechanisms, load: &str) -> Vec<SubsetOutcome> {
+    let run = |setting: String| measure(&config(&[setting.as_str()]), &generated(load), "page-map");
+    let settings = mechanisms.subsets().map(|subset| mechanisms.setting(subset));
+    settings.map(|setting| SubsetOutcome::Ran(Box::new(run(setting)))).collect()
+}
+
+fn ablation(mechanisms: &Mechanisms, outcomes: Vec<SubsetOutcome>) -> Ablation {
+    Ablation::of((LOAD.to_owned(), "page-map".to_owned(), String::new()), mechanisms, outcomes)
+}
+
+fn figure<'a>(ablation: &'a Ablation, name: &str) -> &'a FigureGains {
+    ablation.figures.iter().find(|gains| gains.figure == name).unwrap()
+}
+
+#[test]
+fn an_ablation_finds_what_deduplication_saves() {
+    let mechanisms = named(&["dedup", "compress"]);
+    let outcomes = ran(&mechanisms, LOAD);
+    let programs = |outcome: &SubsetOutcome| match outcome {
+        SubsetOutcome::Ran(run) => run.programs as f64,
+        other => panic!("{other:?}"),
+    };
+    let [none, dedup, compress, both] = [0, 1, 2, 3].map(|number| programs(&outcomes[number]));
+    let ablation = ablation(&mechanisms, outcomes);
+    assert!(!ablation.partial);
+    let gains = figure(&ablation, "programs");
+    let of_dedup = &gains.mechanisms[0];
+    let alone = of_dedup.alone.unwrap();
+    are_near(&[alone.absolute, alone.relative.unwrap()], &[dedup - none, (dedup - none) / none]);
+    assert!(alone.relative.unwrap() < -0.25, "30 % of the writes repeat content: {alone:?}");
+    are_near(&[of_dedup.last.unwrap().absolute], &[both - compress]);
+    let sum: f64 = gains.mechanisms.iter().map(|gain| gain.shapley.unwrap().absolute).sum();
+    are_near(&[sum, gains.whole.unwrap().absolute], &[both - none, both - none]);
+    let overlap = gains.overlaps[0].overlap.unwrap().absolute;
+    are_near(&[overlap], &[(none - dedup) + (none - compress) - (none - both)]);
+    assert!(overlap > 0.0, "a page that is not written is not compressed");
+    let table = ablate::table(&ablation);
+    assert!(table.contains("dedup and compress compete for the same writes"), "{table}");
+}
+
+/// More TB written are better, so that the sign of an overlap must not turn.
+#[test]
+fn what_two_gain_of_lifetime_overlaps_as_what_they_save_of_programs() {
+    let mechanisms = named(&["dedup", "recycle"]);
+    let ablation = ablation(&mechanisms, ran(&mechanisms, LOAD));
+    let (programs, tb) = (figure(&ablation, "programs"), figure(&ablation, "tb_written_until_worn"));
+    let overlap = |gains: &FigureGains| gains.overlaps[0].overlap.unwrap().absolute;
+    assert!(programs.whole.unwrap().absolute < 0.0 && tb.whole.unwrap().absolute > 0.0);
+    assert!(overlap(programs) > 0.0 && overlap(tb) > 0.0, "{programs:?} {tb:?}");
+    let reads = figure(&ablation, "read_mean_us");
+    assert_eq!(
+        (reads.baseline, reads.whole, &reads.why_no_shapley),
+        (None, None, &None),
+        "there is no time model"
+    );
+}
+
+#[test]
+fn of_a_refused_subset_nothing_is_guessed() {
+    let mechanisms = named(&["dedup", "compress"]);
+    let mut outcomes = ran(&mechanisms, LOAD);
+    outcomes[3] = SubsetOutcome::Refused("they do not go together".to_owned());
+    let ablation = ablation(&mechanisms, outcomes);
+    assert!(!ablation.partial, "a refusal is an answer");
+    let gains = figure(&ablation, "programs");
+    assert!(gains.mechanisms.iter().all(|gain| gain.alone.is_some()));
+    assert!(gains.mechanisms.iter().all(|gain| gain.last.is_none() && gain.shapley.is_none()));
+    assert!(gains.overlaps[0].overlap.is_none() && gains.whole.is_none());
+    assert_eq!(gains.why_no_shapley.as_deref(), Some("the engine refuses dedup+compress"));
+    let table = ablate::table(&ablation);
+    assert!(table.contains("refused: dedup+compress: they do not go together"), "{table}");
+    assert!(table.contains("no Shapley values, which need all 4 subsets, of page programs"), "{table}");
+    let csv = ablate::csv(&[ablation]);
+    let line = csv.lines().last().unwrap();
+    assert!(line.starts_with("dedup+compress,they do not go together,\"uniform:"), "{line}");
+}
+
+/// A partial run is shown, and compared with nothing.
+#[test]
+fn an_ablation_that_was_interrupted_is_partial() {
+    let mechanisms = named(&["dedup", "compress"]);
+    let mut outcomes = ran(&mechanisms, LOAD);
+    outcomes[3] = SubsetOutcome::NotRun;
+    let SubsetOutcome::Ran(run) = &mut outcomes[2] else { panic!("it ran") };
+    (run.partial, run.partial_reason) = (true, Some("interrupted".to_owned()));
+    let ablation = ablation(&mechanisms, outcomes);
+    assert!(ablation.partial);
+    let gains = figure(&ablation, "programs");
+    assert!(gains.mechanisms[0].alone.is_some() && gains.mechanisms[1].alone.is_none());
+    assert!(gains.mechanisms[0].shapley.is_none());
+    let table = ablate::table(&ablation);
+    for said in ["PARTIAL: 1 of 4 subsets were not run", "PARTIAL: compress ended early: interrupted"] {
+        assert!(table.contains(said), "no `{said}` in {table}");
+    }
+    assert_eq!(ablate::csv(&[ablation]).lines().count(), 1 + 3, "what was not begun has no line");
+}
+
+/// What is worked out of extrapolated figures is extrapolated.
+#[test]
+fn changes_of_lifetimes_carry_the_marks_of_their_runs() {
+    let mechanisms = named(&["dedup"]);
+    let set = |mut outcomes: Vec<SubsetOutcome>, steady: [bool; 2]| {
+        for (outcome, is_steady) in outcomes.iter_mut().zip(steady) {
+            let SubsetOutcome::Ran(run) = outcome else { panic!("it ran") };
+            run.lifetime.is_from_steady_part = is_steady;
+        }
+        ablation(&mechanisms, outcomes)
+    };
+    let outcomes = ran(&mechanisms, LOAD);
+    for (steady, is_marked) in [([true, true], false), ([true, false], true), ([false, true], true)] {
+        let ablation = set(outcomes.clone(), steady);
+        let change = figure(&ablation, "tb_written_until_worn").mechanisms[0].alone.unwrap();
+        assert_eq!(change.is_from_unsteady_run, is_marked, "{steady:?}");
+        assert_eq!(ablate::table(&ablation).contains("* extrapolated"), is_marked);
+        let programs = figure(&ablation, "programs").mechanisms[0].alone.unwrap();
+        assert!(!programs.is_from_unsteady_run, "counts are counted");
+    }
+}
+
+#[test]
+fn mechanisms_that_cannot_be_taken_apart_are_refused_with_a_sentence() {
+    let refused = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        Mechanisms::named(&names).expect_err("it is refused").to_string()
+    };
+    for (names, said) in [
+        (&["dedupe"][..], "did you mean `dedup`"),
+        (&[], "no mechanism"),
+        (&["none"], "no mechanism"),
+        (&["delta", "delta"], "delta twice"),
+        (&["recycle", "remap", "dedup", "delta", "compress", "zip"], "6 mechanisms"),
+    ] {
+        assert!(refused(names).contains(said), "{names:?}: {}", refused(names));
+    }
+}
+
+/// `dedup` serves remap commands too: with `remap` beside it, it is the same device.
+#[test]
+fn subsets_count_up_and_become_settings() {
+    let mechanisms = named(&["dedup", "remap", "delta"]);
+    let settings: Vec<String> = mechanisms.subsets().map(|subset| mechanisms.setting(subset)).collect();
+    let contents: Vec<&str> =
+        settings.iter().map(|setting| setting.strip_prefix("parts.content=").unwrap()).collect();
+    let expected = ["none", "remap", "dedup", "dedup", "delta", "remap+delta", "dedup+delta", "dedup+delta"];
+    assert_eq!(contents, expected);
+    assert_eq!(mechanisms.subsets().last(), Some(mechanisms.whole()));
+    assert_eq!(mechanisms.name(mechanisms.whole()), "remap+dedup+delta");
+    assert_eq!(named(&["delta+remap", "dedup"]), mechanisms, "a plus sign separates names as well");
+}

@@ -1,4 +1,7 @@
-//! Lifetime management in a replay: tells [`Lifetime`] the time and the counters, and holds host writes back.
+//! Lifetime management in a replay: tells [`Lifetime`] the time and the counters, switches schemes, and holds host writes back.
+//!
+//! Where epochs are counted in host writes there is no time to tell and nothing is held back, so that schemes can be switched in
+//! any replay, also in one without a time model.
 //!
 //! A write that is held back starts later, but it arrived when it arrived: the wait is part of its latency. Time
 //! stretches for the requests after it, which is why throttling needs an arrival that depends on completions; with
@@ -6,18 +9,17 @@
 
 use wearwell::address::BlockId;
 use wearwell::lifetime::{
-    Activity, Counters, Lifetime, LifetimeOptions, Observed, Scheme, SchemeKind, SchemeSet, YEAR_S,
-    remaining_bytes,
+    Activity, Counters, EpochLength, Lifetime, LifetimeOptions, SchemeKind, YEAR_S, remaining_bytes,
 };
 use wearwell::nand::{Geometry, Nand, SimNand};
 use wearwell::timing::Cause;
 use wearwell::{Device, Error};
 
-use crate::record::LifetimeRecord;
+use crate::record::{LifetimeRecord, SchemeRecord};
 use crate::steadiness::Steadiness;
 
 /// Lifetime management of one run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Managed {
     lifetime: Lifetime,
     endurance_cycles: u32,
@@ -28,8 +30,18 @@ pub(crate) struct Managed {
     held_writes: u64,
     epochs: u64,
     throttled_epochs: u64,
+    /// For how long each scheme ran, by [`SchemeKind`], and the host's page writes up to the last decision.
+    ran: [Ran; SchemeKind::COUNT],
+    writes_decided: u64,
     /// Start of the second epoch that had requests, and the programs until then.
     second_epoch: Option<(u64, u64)>,
+}
+
+/// For how long a scheme ran.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ran {
+    epochs: u64,
+    host_page_writes: u64,
 }
 
 impl Managed {
@@ -49,6 +61,8 @@ impl Managed {
             held_writes: 0,
             epochs: 0,
             throttled_epochs: 0,
+            ran: [Ran::default(); SchemeKind::COUNT],
+            writes_decided: 0,
             second_epoch: None,
         }
     }
@@ -65,19 +79,10 @@ impl Managed {
     ) -> Result<u64, Error> {
         let mut now_ns = arrival_ns;
         loop {
-            let counters = self.counters(device);
-            if let Some(decision) = self.lifetime.advance(now_ns, &counters) {
-                self.epochs += 1;
-                if self.epochs == 2 {
-                    // Throttling earns from the start of the epoch on, whenever its first request comes.
-                    let epoch_ns = u64::from(self.lifetime.options().epoch_s) * 1_000_000_000;
-                    let start_ns = self.lifetime.epoch_of(now_ns) * epoch_ns;
-                    self.second_epoch = Some((start_ns, device.ftl().stats().total_programs()));
-                }
-                self.throttled_epochs += u64::from(decision.throttle_bytes_per_epoch.is_some());
-                self.switch(device, decision.enabled)?;
-            }
-            match self.lifetime.delay_ns(now_ns, counters.activity.flash_bytes) {
+            // What an epoch owes is known before its schemes are switched, which may write what waits in buffers.
+            let flash_bytes = flash_bytes(device);
+            self.begin_epoch(device, now_ns)?;
+            match self.lifetime.delay_ns(now_ns, flash_bytes) {
                 delay_ns if is_write && delay_ns > 0 => {
                     now_ns = now_ns.saturating_add(delay_ns);
                     self.held_ns += delay_ns;
@@ -89,12 +94,41 @@ impl Managed {
         Ok(now_ns)
     }
 
-    fn switch(&self, device: &mut Device<SimNand>, enabled: SchemeSet) -> Result<(), Error> {
-        let runs = |kind| {
-            let mut schemes = self.lifetime.options().schemes.iter();
-            schemes.position(|scheme| scheme.kind == kind).is_some_and(|at| enabled.contains(at))
+    /// Decides for an epoch, if one has begun, and switches the schemes.
+    ///
+    /// # Errors
+    /// As [`Managed::start_ns`].
+    pub(crate) fn begin_epoch(&mut self, device: &mut Device<SimNand>, now_ns: u64) -> Result<(), Error> {
+        let now = match self.lifetime.options().epoch {
+            EpochLength::Seconds(_) => now_ns,
+            EpochLength::HostWrites(_) => device.ftl().stats().host_page_writes,
         };
-        device.ftl_mut().switch_schemes(runs(SchemeKind::Dedup), runs(SchemeKind::Compression))
+        if !self.lifetime.is_due(now) {
+            return Ok(());
+        }
+        self.count_writes(device);
+        let counters = self.counters(device);
+        let Some(decision) = self.lifetime.advance(now, &counters) else { return Ok(()) };
+        self.epochs += 1;
+        if let (2, EpochLength::Seconds(seconds)) = (self.epochs, self.lifetime.options().epoch) {
+            // Throttling earns from the start of the epoch on, whenever its first request comes.
+            let start_ns = self.lifetime.epoch_of(now) * u64::from(seconds) * 1_000_000_000;
+            self.second_epoch = Some((start_ns, device.ftl().stats().total_programs()));
+        }
+        self.throttled_epochs += u64::from(decision.throttle_bytes_per_epoch.is_some());
+        for kind in self.lifetime.running().iter() {
+            self.ran[kind as usize].epochs += 1;
+        }
+        device.ftl_mut().switch_schemes(self.lifetime.running())
+    }
+
+    /// Adds the host writes since the last decision to those of the schemes that ran.
+    fn count_writes(&mut self, device: &Device<SimNand>) {
+        let writes = device.ftl().stats().host_page_writes;
+        for kind in self.lifetime.running().iter() {
+            self.ran[kind as usize].host_page_writes += writes - self.writes_decided;
+        }
+        self.writes_decided = writes;
     }
 
     fn counters(&self, device: &Device<SimNand>) -> Counters {
@@ -105,7 +139,7 @@ impl Managed {
         let activity = Activity {
             host_bytes: stats.host_page_writes * page_bytes,
             stored_bytes: stored_pages * page_bytes,
-            flash_bytes: stats.total_programs() * page_bytes,
+            flash_bytes: flash_bytes(device),
             held_ns: self.held_ns,
         };
         // Blocks that have been filled and not erased yet have used their cycle: what was programmed counts if it is
@@ -113,24 +147,33 @@ impl Managed {
         let erases = self.worn_before + stats.total_erases();
         let remaining_bytes = left_bytes(geometry, self.endurance_cycles, erases)
             .min(self.fresh_bytes.saturating_sub(activity.flash_bytes));
-        let [dedup, compression] = device.ftl().observed_schemes();
-        let observed = |scheme: &Scheme| match scheme.kind {
-            SchemeKind::Dedup => dedup,
-            SchemeKind::Compression => compression,
-            _ => Observed::default(),
-        };
-        let schemes = self.lifetime.options().schemes.iter().map(observed).collect();
+        let schemes = self.lifetime.options().schemes.iter();
+        let schemes = schemes.map(|scheme| device.ftl().observed(scheme.kind)).collect();
         Counters { activity, remaining_bytes, schemes }
     }
 
     /// How long a write at `now_ns`, after the last request, would be held back: time that the writes before it have
     /// used up.
     pub(crate) fn owed_ns(&self, device: &Device<SimNand>, now_ns: u64) -> u64 {
-        self.lifetime.delay_ns(now_ns, self.counters(device).activity.flash_bytes)
+        self.lifetime.delay_ns(now_ns, flash_bytes(device))
     }
 
     /// Adds what was managed to a record of a run of `elapsed_s`.
     pub(crate) fn report(&self, device: &Device<SimNand>, record: &mut LifetimeRecord) {
+        let mut ended = self.clone();
+        ended.count_writes(device);
+        let all_writes = ended.writes_decided.max(1) as f64;
+        record.schemes = self
+            .lifetime
+            .options()
+            .schemes
+            .iter()
+            .map(|scheme| {
+                let Ran { epochs, host_page_writes } = ended.ran[scheme.kind as usize];
+                let share_of_writes = host_page_writes as f64 / all_writes;
+                (scheme.kind.name().to_owned(), SchemeRecord { epochs, share_of_writes })
+            })
+            .collect();
         if let Some((since_ns, programs_before)) = self.second_epoch {
             let programs = device.ftl().stats().total_programs() - programs_before;
             let elapsed_s = record.elapsed_s - since_ns as f64 / 1e9;
@@ -142,6 +185,10 @@ impl Managed {
         record.epochs = self.epochs;
         record.throttled_epochs = self.throttled_epochs;
     }
+}
+
+fn flash_bytes(device: &Device<SimNand>) -> u64 {
+    device.ftl().stats().total_programs() * device.ftl().store().geometry().page_bytes as u64
 }
 
 /// Bytes that can be programmed after that many erases of physical blocks.

@@ -427,6 +427,17 @@ pub struct LifetimeRecord {
     pub epochs: u64,
     /// Those in which writes were throttled.
     pub throttled_epochs: u64,
+    /// For how long each content scheme ran under lifetime management, by its name in `parts.content`; empty without.
+    pub schemes: BTreeMap<String, SchemeRecord>,
+}
+
+/// For how long a content scheme ran.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct SchemeRecord {
+    /// Epochs in which it ran.
+    pub epochs: u64,
+    /// Share of the host's page writes that came in these epochs.
+    pub share_of_writes: f64,
 }
 
 /// Counters at one moment of the run.

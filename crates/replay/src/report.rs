@@ -286,6 +286,26 @@ const COLUMNS: &[Column] = &[
         shown: Shown::If(|run| form(run, "packed") > 0.0),
         ..count("packed_writes", "  in chunks, or replaced waiting", |run| Some(form(run, "packed")))
     },
+    Column {
+        digits: 1,
+        shown: Shown::If(|run| share_under(run, "dedup").is_some()),
+        ..count("dedup_on_percent", "  deduplication on, % of writes", |run| share_under(run, "dedup"))
+    },
+    Column {
+        digits: 1,
+        shown: Shown::If(|run| share_under(run, "recycle").is_some()),
+        ..count("recycle_on_percent", "  recycling on, % of writes", |run| share_under(run, "recycle"))
+    },
+    Column {
+        digits: 1,
+        shown: Shown::If(|run| share_under(run, "delta").is_some()),
+        ..count("delta_on_percent", "  delta encoding on, % of writes", |run| share_under(run, "delta"))
+    },
+    Column {
+        digits: 1,
+        shown: Shown::If(|run| share_under(run, "compress").is_some()),
+        ..count("compress_on_percent", "  compression on, % of writes", |run| share_under(run, "compress"))
+    },
     count("programs", "page programs", |run| Some(run.programs as f64)),
     count("programs_host", "  for the host", |run| Some(programs(run, "host"))),
     count("programs_gc", "  by garbage collection", |run| Some(programs(run, "gc"))),
@@ -432,6 +452,11 @@ fn table_columns(runs: &[&RunRecord]) -> impl Iterator<Item = &'static Column> {
         Shown::OnlyTable(says) => runs.iter().all(|run| says(run)),
         Shown::OnlyCsv => false,
     })
+}
+
+/// Percent of the host's page writes that came while lifetime management let a scheme run.
+fn share_under(run: &RunRecord, scheme: &str) -> Option<f64> {
+    run.lifetime.schemes.get(scheme).map(|ran| 100.0 * ran.share_of_writes)
 }
 
 fn form(run: &RunRecord, form: &str) -> f64 {

@@ -4,10 +4,12 @@
 //! plane instead of 8192, and 256 times the cycles. The bytes that it can take in its life are the paper's, and with
 //! them the capacity of an epoch, 95 760 pages, and the write rate that five years allow, 1.307 MB/s. Collection weighs as
 //! it does in the large device: a victim's copies are a small part of an epoch.
+//!
+//! Without a target there are no times: the best schemes of a mixture run, epoch by epoch of host writes, on any device.
 
 use crate::common;
 
-use common::{config_of, generated, measure};
+use common::{config, config_of, generated, measure};
 use wearwell_replay::record::RunRecord;
 
 /// Epochs are a tenth of the paper's, so that the first one, in which nothing is known, is a small part of a run.
@@ -181,6 +183,7 @@ fn management_that_could_not_work_is_refused() {
     assert!(refusal(&[throttling, "timing.mode=event"]).contains("replay.arrival"));
     assert!(refusal(&["lifetime.schemes=integrated", "replay.arrival=think"]).contains("timing.mode"));
     assert!(refusal(&["lifetime.epoch_s=0"]).contains("lifetime.epoch_s"));
+    assert!(refusal(&["lifetime.epoch_writes=0"]).contains("lifetime.epoch_writes"));
     assert!(refusal(&["lifetime.target_years=0"]).contains("lifetime.target_years"));
 }
 
@@ -228,4 +231,77 @@ fn incompressible_unique_data_gains_nothing() {
             |record: &RunRecord| record.lifetime.years_by_programs.unwrap() / record.lifetime.elapsed_s;
         assert!(years(&of_scheme) <= 1.001 * years(&baseline), "{scheme} adds no years to the same time");
     }
+}
+
+/// All four mechanisms on the small drive, which collects all the time.
+fn mixture(schemes: &str, settings: &[&str], content: &str) -> RunRecord {
+    let spec = format!("zipf:pages=12000,requests=60000+{content}");
+    let schemes = format!("lifetime.schemes={schemes}");
+    let settings = [&["parts.content=dedup+recycle+delta+compress", schemes.as_str()][..], settings].concat();
+    let record = measure(&config(&settings), &generated(&spec), "page-map");
+    assert!(!record.partial, "{:?}", record.partial_reason);
+    record
+}
+
+const EPOCHS_OF_2048: &str = "lifetime.epoch_writes=2048";
+
+/// Content of which nothing can be made: after the epoch in which that is found out, the drive is a page map.
+#[test]
+fn mechanisms_that_save_nothing_are_off_from_the_second_epoch_on() {
+    let best = mixture("best", &[EPOCHS_OF_2048], "unique");
+    assert_eq!(best.lifetime.epochs, 60_000_u64.div_ceil(2048));
+    let names: Vec<&str> = best.lifetime.schemes.keys().map(String::as_str).collect();
+    assert_eq!(names, ["compress", "dedup", "delta", "recycle"]);
+    for (name, ran) in &best.lifetime.schemes {
+        assert_eq!(ran.epochs, 1, "{name}");
+        assert!((ran.share_of_writes - 2048.0 / 60_000.0).abs() < 1e-12, "{name}: {ran:?}");
+    }
+    let plain = measure(&config(&[]), &generated("zipf:pages=12000,requests=60000+unique"), "page-map");
+    assert!(plain.erases > 0, "it collects");
+    // The mixture keeps open blocks for deltas and chunks, so its pools are collected a little earlier.
+    assert!(
+        (best.programs as f64 / plain.programs as f64) < 1.03,
+        "{} and {}",
+        best.programs,
+        plain.programs
+    );
+}
+
+#[test]
+fn mechanisms_that_save_writes_run_in_every_epoch() {
+    let best = mixture("best", &[EPOCHS_OF_2048], "dup:share=0.5,compress=0.4");
+    let ran = |name: &str| best.lifetime.schemes[name].share_of_writes;
+    assert!((ran("dedup") - 1.0).abs() < 1e-12 && (ran("compress") - 1.0).abs() < 1e-12);
+    assert!(ran("delta") < 0.05, "no delta has a known size");
+    assert!(best.lifetime.schemes["delta"].epochs == 1);
+}
+
+/// Deltas of four fifths of a page hold old versions down and save next to nothing, where nothing bounds their size. Whoever runs
+/// them always pays.
+#[test]
+fn a_mechanism_that_hurts_is_switched_off() {
+    let run = |schemes: &str| {
+        let settings = ["parts.content=delta", "delta.max_ratio=1", schemes, EPOCHS_OF_2048];
+        let settings = if schemes.ends_with("always") { &settings[..3] } else { &settings[..] };
+        measure(&config(settings), &generated("zipf:pages=12000,requests=60000+delta=0.8"), "page-map")
+    };
+    let (always, best) = (run("lifetime.schemes=always"), run("lifetime.schemes=best"));
+    assert!(best.programs < always.programs, "{} switched, {} always", best.programs, always.programs);
+    assert!(best.lifetime.schemes["delta"].share_of_writes < 0.1, "{:?}", best.lifetime.schemes);
+    assert!(always.lifetime.schemes.is_empty(), "nobody manages them");
+}
+
+/// Times change nothing where epochs are counted in writes, and algorithm 1 takes the four schemes of a mixture.
+#[test]
+fn a_mixture_is_managed_with_and_without_times() {
+    let content = "dup:share=0.5,compress=0.4,delta=0.2";
+    let timed = mixture("best", &[EPOCHS_OF_2048, "timing.mode=event"], content);
+    let untimed = mixture("best", &[EPOCHS_OF_2048], content);
+    assert_eq!(timed.lifetime.schemes, untimed.lifetime.schemes);
+    assert_eq!((timed.programs, timed.erases), (untimed.programs, untimed.erases));
+    let settings = ["timing.mode=event", "replay.arrival=think", "lifetime.epoch_s=1"];
+    let managed = mixture("integrated", &settings, content);
+    assert!(managed.lifetime.epochs > 3, "{:?}", managed.lifetime);
+    assert_eq!(managed.lifetime.schemes.len(), 4);
+    assert!(managed.lifetime.schemes["dedup"].share_of_writes > 0.5, "{:?}", managed.lifetime.schemes);
 }

@@ -26,6 +26,7 @@ use crate::content::{Content, Descriptor, Fingerprint, Observations};
 use crate::design::{BlockSurvey, MappingPart, Parts, Persistence};
 use crate::error::{Error, Result};
 use crate::gc::{Collector, GcOptions, MetadataGc, RESERVE_BLOCKS, VictimPolicy};
+use crate::lifetime::{ContentSchemes, SchemeKind};
 use crate::mapping::{AnyMapping, Cached, Flat, Identified, Journalled, Mapping};
 use crate::nand::Nand;
 use crate::reverse_map::ReverseMap;
@@ -487,15 +488,11 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Identity of a page to be written. Only designs that look it up pay for the hash.
+    /// Identity of a page to be written. Only designs that look it up pay for the hash, and those that look it up twice once.
     #[inline]
     fn hash(&mut self, content: &Content<'_>) -> Fingerprint {
         let fingerprint = content.fingerprint();
-        let deduplicates = self.sharing.as_ref().is_some_and(|sharing| {
-            sharing.index.is_some()
-                && (sharing.deduplicates || self.observations.samples_content(fingerprint))
-        });
-        self.store.stats.work.hashed_pages += u64::from(deduplicates || self.recycle.is_some());
+        self.store.stats.work.hashed_pages += u64::from(self.is_hashed(fingerprint));
         fingerprint
     }
 
@@ -527,19 +524,24 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// A unit with this content can be shared from now on.
+    /// A unit with this content can be shared from now on, and recycled when it is dead, if its content was hashed.
     #[inline]
     pub(crate) fn learn_content(&mut self, fingerprint: Fingerprint, unit: Unit) {
-        if self.sharing.is_some() {
-            self.learn_shareable(fingerprint, unit);
+        if self.sharing.is_some() || self.recycle.is_some() {
+            self.learn_hashed(fingerprint, unit);
         }
     }
 
-    fn learn_shareable(&mut self, fingerprint: Fingerprint, unit: Unit) {
-        let Self { sharing, store, chunks, observations, .. } = self;
-        if let Some(sharing) = sharing
-            && let Some(index) = &mut sharing.index
-            && (sharing.deduplicates || observations.samples_content(fingerprint))
+    fn learn_hashed(&mut self, fingerprint: Fingerprint, unit: Unit) {
+        let is_hashed = self.is_hashed(fingerprint);
+        let Self { sharing, recycle, store, chunks, .. } = self;
+        if let Some(stage) = recycle
+            && is_page(unit, store.geometry().pages())
+        {
+            stage.part.set_hashed(Ppn(unit.0), is_hashed);
+        }
+        if let Some(index) = sharing.as_mut().and_then(|sharing| sharing.index.as_mut())
+            && is_hashed
         {
             index.insert(fingerprint, unit, |unit| content_of(store, chunks.as_deref(), unit));
         }
@@ -792,20 +794,29 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Switches schemes on and off at run time, where they are part of the design. What is stored stays as it is; an
-    /// index that is off learns nothing new, but forgets what dies.
+    /// Switches schemes on and off at run time, where they are part of the design. What is stored stays as it is and is looked
+    /// after as before; index and store learn little of what is written while both are off, but forget what dies.
     ///
     /// # Errors
-    /// As [`Ftl::write`]: what waits for a chunk is written before compression goes off.
-    pub fn switch_schemes(&mut self, deduplicates: bool, compresses: bool) -> Result<()> {
-        if let Some(sharing) = &mut self.sharing {
-            sharing.deduplicates = deduplicates;
+    /// As [`Ftl::write`]: what waits for a chunk or a page of deltas is written before its scheme goes off.
+    pub fn switch_schemes(&mut self, running: ContentSchemes) -> Result<()> {
+        if !running.contains(SchemeKind::Delta) {
+            self.despite_failures(Self::write_staged_deltas)?;
         }
-        if !compresses {
-            self.commit_chunk()?;
+        if !running.contains(SchemeKind::Compression) {
+            self.despite_failures(Self::commit_chunk)?;
+        }
+        if let Some(sharing) = &mut self.sharing {
+            sharing.deduplicates = running.contains(SchemeKind::Dedup);
+        }
+        if let Some(stage) = &mut self.recycle {
+            stage.is_on = running.contains(SchemeKind::Recycle);
+        }
+        if let Some(stage) = &mut self.delta {
+            stage.is_on = running.contains(SchemeKind::Delta);
         }
         if let Some(stage) = &mut self.chunks {
-            stage.is_on = compresses;
+            stage.is_on = running.contains(SchemeKind::Compression);
         }
         Ok(())
     }

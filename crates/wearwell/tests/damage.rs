@@ -108,6 +108,9 @@ impl Witness {
             Op::Flush => device.flush().expect("a flush needs nothing that is lost"),
             Op::Victims(policy) => device.ftl_mut().set_victim_policy(policy),
             Op::Fingerprints(policy, entries) => device.ftl_mut().set_store_policy(policy, entries),
+            Op::Schemes(running) => {
+                device.ftl_mut().switch_schemes(running).expect("a switch needs nothing that is lost");
+            }
         }
     }
 

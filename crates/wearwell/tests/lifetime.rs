@@ -354,14 +354,19 @@ fn contents_are_sampled_all_or_none() {
     );
 }
 
+/// What a scheme saw that works on all that it is offered, and programs nothing itself.
+fn seen(offered_bytes: u64, kept_bytes: u64) -> Observed {
+    Observed { offered_bytes, kept_bytes, ..Observed::default() }
+}
+
 #[test]
 fn a_ratio_weighs_epochs_by_what_they_saw() {
     let mut ratio = RatioEstimate::default();
     ratio.push(Observed::default());
     assert_eq!(ratio.write_ratio(), None, "nothing was seen");
-    ratio.push(Observed { offered_bytes: 900, kept_bytes: 450 });
+    ratio.push(seen(900, 450));
     assert_eq!(ratio.write_ratio(), Some(0.5));
-    ratio.push(Observed { offered_bytes: 100, kept_bytes: 100 });
+    ratio.push(seen(100, 100));
     let expected = (9.0 * 450.0 + 10.0 * 100.0) / (9.0 * 900.0 + 10.0 * 100.0);
     assert!((ratio.write_ratio().unwrap() - expected).abs() < 1e-12, "two divisions round on their own");
 }
@@ -372,7 +377,7 @@ fn a_ratio_weighs_epochs_by_what_they_saw() {
 fn conditional_ratios_do_not_save_a_page_twice() {
     let ratio = |offered, kept| {
         let mut ratio = RatioEstimate::default();
-        ratio.push(Observed { offered_bytes: offered, kept_bytes: kept });
+        ratio.push(seen(offered, kept));
         ratio.write_ratio().unwrap()
     };
     let dedup = ratio(100, 60);
@@ -547,7 +552,7 @@ fn single_schemes_run_always_and_never_throttle() {
         for epoch in 0..12 {
             // Ten times what the device can take, and nothing saved.
             let bytes = epoch * (10 << 20);
-            let useless = Observed { offered_bytes: bytes, kept_bytes: bytes };
+            let useless = seen(bytes, bytes);
             let decision =
                 lifetime.advance(epoch * EPOCH_NS, &device(wrote(bytes), vec![useless; schemes])).unwrap();
             assert_eq!(decision.enabled, SchemeSet::first(schemes), "{configuration:?}");
@@ -621,12 +626,9 @@ fn schemes_follow_what_is_observed() {
         enabled.push((decision.enabled.contains(0), decision.enabled.contains(1)));
         bytes += 1 << 19;
         let sampled = if decision.enabled.contains(1) { 1 << 19 } else { 1 << 13 };
-        dedup = Observed {
-            offered_bytes: dedup.offered_bytes + (1 << 19),
-            kept_bytes: dedup.kept_bytes + (1 << 18),
-        };
+        dedup = seen(dedup.offered_bytes + (1 << 19), dedup.kept_bytes + (1 << 18));
         let kept = if epoch < 20 { sampled } else { sampled / 2 };
-        comp = Observed { offered_bytes: comp.offered_bytes + sampled, kept_bytes: comp.kept_bytes + kept };
+        comp = seen(comp.offered_bytes + sampled, comp.kept_bytes + kept);
     }
     assert!(enabled[1..].iter().all(|&(dedup, _)| dedup), "half of the pages are duplicates");
     assert_eq!(enabled[0], (false, false), "nothing is known yet");

@@ -26,6 +26,7 @@ mod remap_atomic_cases;
 mod remap_cases;
 mod remap_recovery_cases;
 mod reverse_map;
+mod switching;
 mod theory;
 mod timing;
 mod validity_stores;

@@ -1,14 +1,15 @@
 //! Every design equals a plain map, on every world, with and without a write buffer, whatever the host does.
 //!
 //! Per design more than a million operations, spread over the worlds: writes of whole pages and of sectors, reads,
-//! trims, flushes, and switches of victim policy and fingerprint store. The bytes of every read are compared, and
+//! trims, flushes, and switches of victim policy and fingerprint store, and on mixtures of content schemes. The bytes of every read are compared, and
 //! the audit runs after every operation; on the two worlds of several hundred pages, after every operation for the
 //! first thousands of each run, then after every 16th.
 
 use crate::common;
 
 use common::{
-    BUFFERS, DesignUnderTest, Mix, Oracle, Random, Scene, World, audit, designs, device, full_medium,
+    BUFFERS, DesignUnderTest, Mix, Oracle, Random, Scene, Switching, World, audit, designs, device,
+    full_medium,
 };
 use wearwell::reverse_map::ReverseMapPart;
 use wearwell::write_buffer::BufferOptions;
@@ -27,10 +28,11 @@ fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operation
     let mut oracle = Oracle::of(&device, contents as usize);
     let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
     let mut mix = Mix { random: Random::new(seed), sectors, page_sectors, contents, switches: true };
+    let mut switching = Switching { random: Random::new(!seed), schemes: design.switched() };
     let mut scene = Scene { what: design.name, world: world.name, seed, operation: 0 };
     for operation in 0..operations {
         scene.operation = operation;
-        let op = mix.draw();
+        let op = switching.draw().unwrap_or_else(|| mix.draw());
         oracle.apply(&mut device, op).unwrap_or_else(|error| panic!("{op:?}: {error}"));
         if world.geometry.pages() <= TINY_PAGES || operation < AUDITED || operation % 16 == 0 {
             audit(&mut device);

@@ -22,7 +22,7 @@
 use crate::common;
 
 use common::{BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, SECTOR, Scene, World, audit, designs};
-use common::{affordable_failures, designs_of, device, full_medium, roomy_device, worlds};
+use common::{Switching, affordable_failures, designs_of, device, full_medium, roomy_device, worlds};
 use wearwell::address::RemapMode;
 use wearwell::design::Persistence;
 use wearwell::device::SECTOR_BYTES;
@@ -195,11 +195,12 @@ impl Scenario<'_> {
         let mut witness = Witness::new(&device, self.design, self.buffer);
         let mut mix = self.mix(&witness.oracle);
         self.precondition(&mut device, &mut witness);
+        let mut switching = Switching { random: Random::new(!self.seed), schemes: self.design.switched() };
         let mut scene =
             Scene { what: self.design.name, world: self.world.name, seed: self.seed, operation: 0 };
         for operation in 0..SCENARIO {
             scene.operation = operation;
-            let op = mix.draw();
+            let op = switching.draw().unwrap_or_else(|| mix.draw());
             let mut before = device.clone();
             device.ftl_mut().store_mut().nand_mut().restore(None);
             match perform(&mut device, &mut witness.oracle, op) {
@@ -379,6 +380,7 @@ fn perform(device: &mut Fragile, oracle: &mut Oracle, op: Op) -> Result<()> {
             device.remap(target * page_bytes, source * page_bytes, pages * page_bytes, mode)
         }
         Op::Flush => device.flush(),
+        Op::Schemes(running) => device.ftl_mut().switch_schemes(running),
         Op::Victims(_) | Op::Fingerprints(..) => Err(Error::Options("a scenario has no switches".into())),
     }
 }

@@ -41,11 +41,20 @@ const FOR_SHARING: &str = "pages are shared: remap, or parts.content with remap 
 const FOR_BUFFER: &str = "buffer.pages is above 0, or unset on a drive whose pages are larger than 4 KiB";
 const FOR_TIMING: &str = "there is a time model: timing.mode is timeline or event";
 
-const FOR_MANAGEMENT: &str = "writes are held back: lifetime.schemes is throttling, or integrated on the design integrated or with parts.content";
+const FOR_TARGETS: &str = "writes are held back: lifetime.schemes is throttling, or integrated on the design integrated or with parts.content";
+const FOR_BEST: &str =
+    "lifetime.schemes is best, and the design deduplicates, recycles, encodes deltas or compresses";
 
 fn is_managed(config: &Config, chosen: &Chosen<'_>) -> bool {
-    let is_throttled = config.lifetime.schemes == LifetimeSchemes::Throttling;
-    config.lifetime.options().is_some() && (is_throttled || config.can_switch_schemes(chosen.design))
+    config.managed(chosen.design, &chosen.parts.content).is_some()
+}
+
+fn has_target(config: &Config, chosen: &Chosen<'_>) -> bool {
+    is_managed(config, chosen) && config.lifetime.schemes != LifetimeSchemes::Best
+}
+
+fn is_best(config: &Config, chosen: &Chosen<'_>) -> bool {
+    is_managed(config, chosen) && config.lifetime.schemes == LifetimeSchemes::Best
 }
 
 /// A map on flash whose options `[mapping]` has. That of delta is described by `[delta]`.
@@ -119,8 +128,14 @@ const RULES: &[Rule] = &[
     rule("timing.suspend", has_events, "timing.mode is event"),
     rule("timing.suspend_overhead_us", |config, _| config.timing.suspend, "timing.suspend is true"),
     rule("timing.suspend_max", |config, _| config.timing.suspend, "timing.suspend is true"),
-    rule("lifetime.target_years", is_managed, FOR_MANAGEMENT),
-    rule("lifetime.epoch_s", is_managed, FOR_MANAGEMENT),
+    rule("lifetime.target_years", has_target, FOR_TARGETS),
+    rule("lifetime.epoch_s", has_target, FOR_TARGETS),
+    rule("lifetime.epoch_writes", is_best, FOR_BEST),
+    rule(
+        "lifetime.schemes",
+        |config, chosen| config.lifetime.schemes != LifetimeSchemes::Best || is_managed(config, chosen),
+        FOR_BEST,
+    ),
     rule("replay.arrival", has_timing, FOR_TIMING),
     rule(
         "replay.queue_depth",
@@ -281,6 +296,19 @@ mod tests {
         );
         let twice = ["parts.content=dedup", "remap.dedup=false"];
         assert_eq!(ignored(&twice, &["remap"]), [("remap.dedup".into(), true)]);
+    }
+
+    #[test]
+    fn settings_of_another_management_are_found() {
+        let best = ["parts.content=delta", "lifetime.schemes=best", "lifetime.epoch_writes=9"];
+        assert_eq!(ignored(&best, &["page-map"]), []);
+        assert_eq!(ignored(&best[1..], &["recyclable", "delta", "remap", "integrated"]), []);
+        let nothing_to_switch = [("lifetime.epoch_writes".into(), true), ("lifetime.schemes".into(), true)];
+        assert_eq!(ignored(&best[1..], &["dftl"]), nothing_to_switch);
+        let timed = ["lifetime.schemes=best", "lifetime.epoch_s=9"];
+        assert_eq!(ignored(&timed, &["integrated"]), [("lifetime.epoch_s".into(), true)]);
+        let counted = ["lifetime.schemes=integrated", "lifetime.epoch_writes=9"];
+        assert_eq!(ignored(&counted, &["integrated"]), [("lifetime.epoch_writes".into(), true)]);
     }
 
     #[test]

@@ -200,13 +200,6 @@ impl PartsConfig {
 }
 
 impl Config {
-    /// Whether the lifetime manager may switch the schemes of a design: those of `integrated`, and those chosen by name.
-    pub(crate) fn can_switch_schemes(&self, design: &str) -> bool {
-        let is_switched =
-            |list: &ContentList| list.has(ContentName::Dedup) || list.has(ContentName::Compress);
-        self.parts.content.as_ref().map_or(design == "integrated", is_switched)
-    }
-
     /// The same part said twice, in `[parts]` and in the section of the mechanism.
     pub(super) fn require_one_choice(&self) -> Result<(), ConfigError> {
         let parts = &self.parts;

@@ -150,6 +150,7 @@ impl Config {
             ("replay.requests", replay.requests.map(|requests| requests as f64), 1.0, f64::INFINITY),
             ("replay.time_scale", replay.time_scale, 0.0, 1e9),
             ("lifetime.epoch_s", count(Some(self.lifetime.epoch_s)), 1.0, 1e9),
+            ("lifetime.epoch_writes", count(Some(self.lifetime.epoch_writes)), 1.0, any),
             ("lifetime.target_years", Some(self.lifetime.target_years), 0.001, 1e4),
         ];
         let outside = |&(_, value, low, high): &(&str, Option<f64>, f64, f64)| {
@@ -176,7 +177,7 @@ impl Config {
 
     /// Management that could not do what it is there for is refused: throttling where time does not stretch.
     fn require_what_lifetime_needs(&self) -> Result<(), ConfigError> {
-        if self.lifetime.options().is_none() {
+        if !self.lifetime.throttles() {
             return Ok(());
         }
         if self.timing.mode == Mode::None || matches!(self.replay.arrival, Arrival::Auto | Arrival::Open) {

@@ -2,7 +2,6 @@
 //! garbage collection in the gaps.
 
 use wearwell::Error;
-use wearwell::lifetime::{Choice, LifetimeOptions};
 use wearwell::timing::{FlashOp, OpKind, Timing};
 
 use super::Run;
@@ -79,14 +78,10 @@ impl Run<'_> {
         self.collect_while_idle(before)
     }
 
-    /// Content schemes are managed in the design that has them; throttling needs none.
-    pub(super) fn is_managed(&self, options: &LifetimeOptions) -> bool {
-        options.choice == Choice::Algorithm && (options.schemes.is_empty() || self.has_schemes)
-    }
-
-    /// Lets time pass until the request may start, if lifetime management holds it back.
+    /// Lets time pass until the request may start, if lifetime management holds it back. Without time it only switches schemes.
     pub(super) fn hold_back(&mut self, request: &Request) -> Result<(), Error> {
-        let (Some(managed), Some(timing)) = (&mut self.managed, &mut self.timing) else { return Ok(()) };
+        let Some(managed) = &mut self.managed else { return Ok(()) };
+        let Some(timing) = &mut self.timing else { return managed.begin_epoch(&mut self.device, 0) };
         let zeroes_are_written = self.plan.config.replay.zeroes == Zeroes::Write;
         let is_write = request.op == Op::Write || request.op == Op::Zero && zeroes_are_written;
         let arrival_ns = self.clock.arrival_ns.max(timing.now_ns());

@@ -36,6 +36,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use wearwell::address::Lpn;
 use wearwell::content::{Descriptor, Fingerprint, mix};
 use wearwell::device::PartialWrites;
+use wearwell::lifetime::LifetimeOptions;
 use wearwell::nand::{Retain, SimNand};
 use wearwell::stats::Work;
 use wearwell::timing::{ControllerWork, RequestKind, Timing, TimingMode, TimingOptions};
@@ -136,8 +137,8 @@ struct Run<'a> {
     managed: Option<Managed>,
     /// Responses of writes that gather in chunks; `None` where none do.
     gathered: Option<Gathered>,
-    /// Whether the lifetime manager may switch the schemes of the design.
-    has_schemes: bool,
+    /// What is managed in the measured part.
+    management: Option<LifetimeOptions>,
     compacts: bool,
     looks_at_content: bool,
     page_bytes: u64,
@@ -206,7 +207,7 @@ impl<'a> Run<'a> {
             timing: None,
             managed: None,
             gathered: None,
-            has_schemes: plan.config.can_switch_schemes(design),
+            management: plan.config.managed(design, &parts.content),
             compacts: plan.compacts(),
             pace: Pace::new(&plan.config.replay, plan.arrival()),
             clock: Clock::default(),
@@ -322,7 +323,7 @@ impl<'a> Run<'a> {
             self.device.ftl_mut().store_mut().ops.listen(true);
         }
         let endurance_cycles = self.plan.resolved.endurance_cycles;
-        let options = config.lifetime.options().filter(|options| self.is_managed(options));
+        let options = self.management.take();
         self.managed = options.map(|options| Managed::new(options, &self.device, endurance_cycles));
         let aged = if self.plan.aging.is_some() { 0 } else { self.aged };
         let left = self.plan.survey.requests.saturating_sub(aged);

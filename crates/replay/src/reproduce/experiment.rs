@@ -390,6 +390,7 @@ impl Record {
         self.figures.remove("lifetime.drive_writes_per_day");
         self.figures.remove("lifetime.host_tb_written_until_worn");
         self.figures.remove("lifetime.years");
+        self.figures.retain(|name, _| !name.starts_with("lifetime.schemes."));
         let (used, elapsed_s) = (run.lifetime.endurance_used, run.lifetime.elapsed_s);
         let host_bytes = run.host_page_writes as f64 * f64::from(run.device.page_bytes);
         if used > 0.0 && host_bytes > 0.0 {

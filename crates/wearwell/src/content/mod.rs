@@ -15,7 +15,7 @@ mod observe;
 pub mod recycle;
 pub mod sharing;
 
-pub(crate) use observe::Observations;
+pub(crate) use observe::{Observations, Seen};
 
 /// Identity of a page's content: equal content has an equal fingerprint.
 ///

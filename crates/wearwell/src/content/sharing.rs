@@ -18,9 +18,10 @@
 
 use crate::address::{BlockId, Lpn, Ppn, Unit, is_page};
 use crate::content::dedup::{ContentIndex, DedupOptions};
-use crate::content::{Content, Fingerprint};
+use crate::content::{Content, Fingerprint, Seen};
 use crate::error::Result;
 use crate::ftl::{Ftl, content_of};
+use crate::lifetime::SchemeKind;
 use crate::mapping::{AnyMapping, Mapping};
 use crate::nand::Nand;
 use crate::page_set::PageSet;
@@ -286,16 +287,17 @@ impl<N: Nand> Ftl<N> {
 
     #[inline(never)]
     fn look_up(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Unit>> {
-        let Self { sharing, store, chunks, observations, .. } = self;
+        let is_hashed = self.is_hashed(fingerprint);
+        let Self { sharing, store, chunks, .. } = self;
         let Some(sharing) = sharing else { return Ok(None) };
         let Some(index) = &mut sharing.index else { return Ok(None) };
-        if !sharing.deduplicates && !observations.samples_content(fingerprint) {
+        if !is_hashed {
             return Ok(None);
         }
+        let is_on = sharing.deduplicates;
         let found = index.find(fingerprint, |unit| content_of(store, chunks.as_deref(), unit));
-        let page_bytes = self.store.geometry().page_bytes as u64;
-        self.observations.note_dedup(page_bytes, found.is_none());
-        let Some(unit) = found.filter(|_| sharing.deduplicates) else { return Ok(None) };
+        self.note_seen(SchemeKind::Dedup, if found.is_some() { Seen::Served } else { Seen::Passed });
+        let Some(unit) = found.filter(|_| is_on) else { return Ok(None) };
         if self.is_unit_lost(unit) {
             return Ok(None);
         }

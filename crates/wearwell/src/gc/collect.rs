@@ -326,7 +326,7 @@ impl<N: Nand> Ftl<N> {
             let (first, mut known_dead, mut sum) = (geometry.first_page(block), 0, 0.0);
             for ppn in (first.0..first.0 + geometry.block_pages()).map(Ppn) {
                 if let Some(stage) = recycle.as_ref().filter(|stage| stage.part.is_dead(ppn)) {
-                    sum += 1.0 - stage.part.probability(ppn);
+                    sum += 1.0 - stage.probability(ppn);
                     known_dead += 1;
                 } else if let Some(stage) = delta {
                     sum += stage.dead_share(ppn);

@@ -9,6 +9,11 @@
 //! holds. The published second stage looks at compression first and at deduplication second; the order has no effect
 //! on the outcome, because neither condition depends on what was enabled before.
 //!
+//! Schemes that share their work are decided together ([`together`]). Deduplication and recycling look the same hash up, so
+//! they are one group with four states: none, either, or both. Once one of them pays for the hash, the other costs nothing
+//! more, so a group runs all of its members that save writes or none. The price: a member that saves next to nothing
+//! runs along, at no cost that the model knows.
+//!
 //! Ratios are multiplied, which is exact if each is measured on what the schemes before it left over
 //! ([`super::sampling`]), and too optimistic if each is measured alone: a duplicate page that compresses well is then
 //! saved twice.
@@ -31,16 +36,36 @@ impl SchemeEstimate {
         Self { write_ratio, energy_ratio: write_ratio + overhead }
     }
 
+    /// Whether it leaves fewer pages to write than it is offered.
+    pub fn saves_writes(self) -> bool {
+        self.write_ratio < 1.0
+    }
+
     /// Saves writes and energy.
     fn is_free(self) -> bool {
-        self.write_ratio < 1.0 && self.energy_ratio < 1.0
+        self.saves_writes() && self.energy_ratio < 1.0
     }
 
     /// Saves more writes than it costs energy. That it saves writes at all follows from E >= D in the paper and is
     /// asked here because estimates may come from anywhere.
     fn is_worth_its_energy(self) -> bool {
-        self.write_ratio < 1.0 && 1.0 - self.write_ratio > self.energy_ratio - 1.0
+        self.saves_writes() && 1.0 - self.write_ratio > self.energy_ratio - 1.0
     }
+}
+
+/// Schemes that share their work, as one scheme: what those that save writes leave over of each other, for the `overhead` of
+/// the shared work, which is paid once.
+pub fn together(members: &[SchemeEstimate], overhead: f64) -> SchemeEstimate {
+    let saving = members.iter().filter(|member| member.saves_writes());
+    SchemeEstimate::new(saving.map(|member| member.write_ratio).product(), overhead)
+}
+
+/// Whether a scheme that programs the share `own` of its pages itself is cheaper, for the writes that it takes, than the
+/// `rival` behind it, which would have them otherwise. Algorithm 1 does not ask: to it schemes are independent.
+pub fn beats(scheme: SchemeEstimate, own: f64, rival: SchemeEstimate) -> bool {
+    let passed = scheme.write_ratio - own;
+    let overhead = scheme.energy_ratio - scheme.write_ratio;
+    own + overhead < (1.0 - passed) * rival.energy_ratio
 }
 
 /// A set of schemes, by position in the pipeline.
@@ -65,6 +90,12 @@ impl SchemeSet {
     pub fn with(self, position: usize) -> Self {
         debug_assert!(position < MAX_SCHEMES, "no scheme {position}");
         Self(self.0 | 1 << position)
+    }
+
+    /// The set with one scheme less.
+    #[must_use]
+    pub fn without(self, position: usize) -> Self {
+        Self(self.0 & !(1 << position))
     }
 
     /// Whether the scheme at `position` belongs to it.

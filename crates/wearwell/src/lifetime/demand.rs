@@ -29,6 +29,11 @@ impl History {
         self.values.push(value);
     }
 
+    /// Forgets all epochs but the newest.
+    pub fn keep_newest(&mut self) {
+        self.values.drain(..self.values.len().saturating_sub(1));
+    }
+
     /// The average; `None` before the first epoch. With fewer than ten epochs those that exist count, by the weights
     /// that they would have beside older ones.
     pub fn average(&self) -> Option<f64> {

@@ -58,6 +58,12 @@ impl EnergyModel {
         self.in_programs(self.hash)
     }
 
+    /// Energy of making a delta, in page programs: a difference goes through the compressor, like a page. The read of the stored
+    /// page costs nothing, as reads do in the paper.
+    pub fn delta_overhead(&self) -> f64 {
+        self.compression_overhead()
+    }
+
     fn in_programs(&self, cost: PageCost) -> f64 {
         cost.energy_pj() as f64 / self.program.energy_pj() as f64
     }

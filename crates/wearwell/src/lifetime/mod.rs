@@ -11,6 +11,16 @@
 //! The first epoch has no history: nothing runs and nothing is throttled, as in the paper, whose schemes are all disabled at
 //! the start. Schemes that are off are sampled ([`sampling`]), so the second epoch has ratios to decide by.
 //!
+//! A drive without a target has no capacity per epoch. For it there is [`Choice::Best`], the first step of the algorithm alone:
+//! whatever saves writes and energy runs, and delta encoding beside compression only if a delta costs less than its share of
+//! a chunk, for a write becomes one or the other ([`beats`]). It begins with all schemes on, so that the first epoch measures all of them in full.
+//! Its epochs are counted in host writes ([`EpochLength`]), and it needs no times. A scheme that ran is judged by that epoch
+//! alone, of which everything is known: if it did not pay, it is off in the next. What it did before is forgotten with it, so
+//! that good times do not bring it back at once; a bad epoch keeps it off until samples outweigh it, which takes about nine.
+//!
+//! The product of ratios is what is left if each scheme passes on what it does not serve. Pages of deltas are counted as left
+//! over by delta encoding, though compression never sees them: where both run, demand is a little underestimated.
+//!
 //! Invariants:
 //! - Throttled epochs program at most their capacity and one host write each, debts carried over included.
 //! - A year is 365 days, as in the paper's 525 600 epochs of five years.
@@ -21,12 +31,14 @@ pub mod algorithm;
 pub mod demand;
 pub mod energy;
 pub mod sampling;
+pub mod schemes;
 pub mod throttle;
 
-pub use algorithm::{Decision, SchemeEstimate, SchemeSet, decide};
+pub use algorithm::{Decision, SchemeEstimate, SchemeSet, beats, decide, together};
 pub use demand::{Activity, History, epoch_capacity_bytes, remaining_bytes};
 pub use energy::{EnergyModel, PageCost, chunk_pages, chunk_write_ratio, dedup_write_ratio};
 pub use sampling::{Observed, RatioEstimate, Sampler};
+pub use schemes::{ContentSchemes, SchemeKind};
 pub use throttle::Throttle;
 
 /// Seconds of a year: 365 days.
@@ -48,23 +60,25 @@ pub enum Configuration {
     Integrated,
 }
 
-/// Content schemes, in the order of the write pipeline.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum SchemeKind {
-    /// Pages that are stored already are not written again.
-    Dedup,
-    /// Pages are compressed in chunks.
-    Compression,
-}
-
 /// A scheme that may run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Scheme {
     /// Which.
     pub kind: SchemeKind,
-    /// Energy it spends on each page offered to it, in page programs.
+    /// Energy it spends on each page that it works on, in page programs.
     pub overhead: f64,
+}
+
+impl Scheme {
+    /// A scheme with what it costs by an energy model.
+    pub fn of(kind: SchemeKind, energy: &EnergyModel) -> Self {
+        let overhead = match kind {
+            SchemeKind::Dedup | SchemeKind::Recycle => energy.dedup_overhead(),
+            SchemeKind::Delta => energy.delta_overhead(),
+            SchemeKind::Compression => energy.compression_overhead(),
+        };
+        Self { kind, overhead }
+    }
 }
 
 /// Who decides which schemes run.
@@ -74,14 +88,35 @@ pub enum Choice {
     Always,
     /// Algorithm 1, epoch by epoch.
     Algorithm,
+    /// Those that save writes and energy, epoch by epoch: algorithm 1 with room for everything.
+    Best,
+}
+
+/// What an epoch is counted in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EpochLength {
+    /// Seconds of time, in which targets and throttling are meant.
+    Seconds(u32),
+    /// Page writes of the host.
+    HostWrites(u32),
+}
+
+impl EpochLength {
+    /// Length in what the clock of [`Lifetime::advance`] counts: nanoseconds, or page writes.
+    fn ticks(self) -> u64 {
+        match self {
+            Self::Seconds(seconds) => u64::from(seconds) * 1_000_000_000,
+            Self::HostWrites(writes) => u64::from(writes),
+        }
+    }
 }
 
 /// What is managed, and to which end.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LifetimeOptions {
-    /// Length of an epoch, seconds.
-    pub epoch_s: u32,
-    /// Years that the device shall last, from the first request on.
+    /// Length of an epoch.
+    pub epoch: EpochLength,
+    /// Years that the device shall last, from the first request on; without a meaning where epochs are counted in writes.
     pub target_years: f64,
     /// Schemes, in the order of the pipeline.
     pub schemes: Vec<Scheme>,
@@ -94,8 +129,8 @@ pub struct LifetimeOptions {
 impl LifetimeOptions {
     /// One of the paper's configurations: epochs of five minutes, five years.
     pub fn of(configuration: Configuration, energy: &EnergyModel) -> Self {
-        let dedup = Scheme { kind: SchemeKind::Dedup, overhead: energy.dedup_overhead() };
-        let compression = Scheme { kind: SchemeKind::Compression, overhead: energy.compression_overhead() };
+        let [dedup, compression] =
+            [SchemeKind::Dedup, SchemeKind::Compression].map(|kind| Scheme::of(kind, energy));
         let (schemes, choice, throttles) = match configuration {
             Configuration::Baseline => (vec![], Choice::Always, false),
             Configuration::Throttling => (vec![], Choice::Algorithm, true),
@@ -103,12 +138,29 @@ impl LifetimeOptions {
             Configuration::Dedup => (vec![dedup], Choice::Always, false),
             Configuration::Integrated => (vec![dedup, compression], Choice::Algorithm, true),
         };
-        Self { epoch_s: 300, target_years: 5.0, schemes, choice, throttles }
+        Self { epoch: EpochLength::Seconds(300), target_years: 5.0, schemes, choice, throttles }
     }
 
-    /// Epochs from the first request to the target, rounded up.
+    /// No target and no throttling: of these schemes those that pay run, decided anew every `epoch_writes` page writes of the
+    /// host.
+    pub fn best(schemes: ContentSchemes, epoch_writes: u32, energy: &EnergyModel) -> Self {
+        Self {
+            epoch: EpochLength::HostWrites(epoch_writes),
+            schemes: schemes.iter().map(|kind| Scheme::of(kind, energy)).collect(),
+            choice: Choice::Best,
+            throttles: false,
+            ..Self::of(Configuration::Baseline, energy)
+        }
+    }
+
+    /// Epochs from the first request to the target, rounded up; 0 where epochs are not counted in time.
     pub fn target_epochs(&self) -> u64 {
-        (self.target_years * YEAR_S as f64 / self.epoch_s as f64).ceil() as u64
+        match self.epoch {
+            EpochLength::Seconds(seconds) => {
+                (self.target_years * YEAR_S as f64 / seconds as f64).ceil() as u64
+            }
+            EpochLength::HostWrites(_) => 0,
+        }
     }
 }
 
@@ -124,15 +176,16 @@ pub struct Counters {
     pub schemes: Vec<Observed>,
 }
 
-/// The state machine over the epochs of a device. Time starts at 0.
+/// The state machine over the epochs of a device. Its clock starts at 0 and counts what [`EpochLength`] says: nanoseconds, or
+/// page writes of the host.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Lifetime {
     options: LifetimeOptions,
-    epoch_ns: u64,
+    epoch_ticks: u64,
     /// The epoch decided for; `None` before the first.
     epoch: Option<u64>,
     /// When the last decision was asked for, and the counters of then.
-    decided_ns: u64,
+    decided_at: u64,
     counted: Counters,
     demand: History,
     ratios: Vec<RatioEstimate>,
@@ -144,13 +197,16 @@ impl Lifetime {
     /// A manager before its first epoch.
     ///
     /// # Panics
-    /// If an epoch has no length.
+    /// If an epoch has no length, or if writes are to be throttled without a clock.
     pub fn new(options: LifetimeOptions) -> Self {
-        assert!(options.epoch_s > 0, "an epoch has a length");
+        let epoch_ticks = options.epoch.ticks();
+        assert!(epoch_ticks > 0, "an epoch has a length");
+        let has_time = matches!(options.epoch, EpochLength::Seconds(_));
+        assert!(has_time || !options.throttles, "throttling needs epochs of time");
         Self {
-            epoch_ns: options.epoch_s as u64 * 1_000_000_000,
+            epoch_ticks,
             epoch: None,
-            decided_ns: 0,
+            decided_at: 0,
             counted: Counters::default(),
             demand: History::default(),
             ratios: vec![RatioEstimate::default(); options.schemes.len()],
@@ -166,8 +222,19 @@ impl Lifetime {
     }
 
     /// The epoch of a moment: 0, 1, 2, ..
-    pub fn epoch_of(&self, now_ns: u64) -> u64 {
-        now_ns / self.epoch_ns
+    pub fn epoch_of(&self, now: u64) -> u64 {
+        now / self.epoch_ticks
+    }
+
+    /// Whether an epoch has begun that nothing was decided for.
+    pub fn is_due(&self, now: u64) -> bool {
+        self.epoch.is_none_or(|decided| self.epoch_of(now) > decided)
+    }
+
+    /// The schemes that run in the current epoch.
+    pub fn running(&self) -> ContentSchemes {
+        let schemes = self.options.schemes.iter().enumerate();
+        schemes.filter(|&(at, _)| self.decision.enabled.contains(at)).map(|(_, scheme)| scheme.kind).collect()
     }
 
     /// What the current epoch does.
@@ -180,23 +247,23 @@ impl Lifetime {
         self.demand.average()
     }
 
-    /// Says what time it is, before a request is executed. The first call in an epoch decides for it and returns the
+    /// Says what the clock shows, before a request is executed. The first call in an epoch decides for it and returns the
     /// decision; epochs without requests are passed over. Cost: O(schemes), once per epoch.
     ///
     /// # Panics
     /// If counters fall, or if there are not as many observations as schemes.
-    pub fn advance(&mut self, now_ns: u64, counters: &Counters) -> Option<Decision> {
-        let epoch = self.epoch_of(now_ns);
-        if self.epoch.is_some_and(|decided| epoch <= decided) {
+    pub fn advance(&mut self, now: u64, counters: &Counters) -> Option<Decision> {
+        if !self.is_due(now) {
             return None;
         }
+        let epoch = self.epoch_of(now);
         assert_eq!(counters.schemes.len(), self.ratios.len(), "one observation per scheme");
-        self.learn(epoch, now_ns, counters);
+        self.learn(epoch, now, counters);
         let left = self.options.target_epochs().saturating_sub(epoch);
         self.decision = self.decide(epoch_capacity_bytes(counters.remaining_bytes, left));
-        self.set_throttle(epoch * self.epoch_ns, counters.activity.flash_bytes);
+        self.set_throttle(epoch * self.epoch_ticks, counters.activity.flash_bytes);
         self.epoch = Some(epoch);
-        (self.decided_ns, self.counted) = (now_ns, counters.clone());
+        (self.decided_at, self.counted) = (now, counters.clone());
         Some(self.decision)
     }
 
@@ -207,16 +274,20 @@ impl Lifetime {
     }
 
     /// Adds what happened since the last decision to the histories. Several epochs are taken as equally busy.
-    fn learn(&mut self, epoch: u64, now_ns: u64, counters: &Counters) {
+    fn learn(&mut self, epoch: u64, now: u64, counters: &Counters) {
         let Some(decided) = self.epoch else { return };
         let activity = counters.activity.since(&self.counted.activity);
-        let demand_bytes = activity.demand_bytes(now_ns - self.decided_ns, self.epoch_ns);
+        let demand_bytes = activity.demand_bytes(now - self.decided_at, self.epoch_ticks);
         for _ in decided..epoch.min(decided + demand::HISTORY_EPOCHS as u64) {
             self.demand.push(demand_bytes);
         }
         let observed = counters.schemes.iter().zip(&self.counted.schemes);
-        for (ratio, (now, before)) in self.ratios.iter_mut().zip(observed) {
+        let is_best = self.options.choice == Choice::Best;
+        for (at, (ratio, (now, before))) in self.ratios.iter_mut().zip(observed).enumerate() {
             ratio.push(now.since(before));
+            if is_best && self.decision.enabled.contains(at) {
+                ratio.keep_newest();
+            }
         }
     }
 
@@ -225,7 +296,12 @@ impl Lifetime {
         let demand_bytes = self.demand.average();
         let mut decision = match self.options.choice {
             Choice::Always => Decision { enabled: all, throttle_bytes_per_epoch: None },
-            Choice::Algorithm => self.decide_by_algorithm(demand_bytes, capacity_bytes),
+            Choice::Algorithm => match demand_bytes {
+                Some(demand_bytes) => self.decide_by_algorithm(demand_bytes, capacity_bytes),
+                None => Decision::default(),
+            },
+            Choice::Best if self.epoch.is_none() => Decision { enabled: all, throttle_bytes_per_epoch: None },
+            Choice::Best => self.without_loser(self.decide_by_algorithm(0.0, f64::INFINITY)),
         };
         if !self.options.throttles {
             decision.throttle_bytes_per_epoch = None;
@@ -233,16 +309,49 @@ impl Lifetime {
         decision
     }
 
-    /// Algorithm 1. Without a demand nothing is done; a scheme of which nothing was observed is expected to save nothing.
-    fn decide_by_algorithm(&self, demand_bytes: Option<f64>, capacity_bytes: f64) -> Decision {
-        let Some(demand_bytes) = demand_bytes else { return Decision::default() };
-        let estimate = |(scheme, ratio): (&Scheme, &RatioEstimate)| match ratio.write_ratio() {
-            Some(write_ratio) => SchemeEstimate::new(write_ratio, scheme.overhead),
-            None => SchemeEstimate::new(1.0, scheme.overhead),
-        };
+    /// Algorithm 1, over groups of schemes that share their work; a scheme of which nothing was observed is expected to save
+    /// nothing.
+    fn decide_by_algorithm(&self, demand_bytes: f64, capacity_bytes: f64) -> Decision {
         let estimates: Vec<SchemeEstimate> =
             self.options.schemes.iter().zip(&self.ratios).map(estimate).collect();
-        decide(&estimates, demand_bytes, capacity_bytes)
+        let groups = self.groups();
+        let of_groups: Vec<SchemeEstimate> = groups
+            .iter()
+            .map(|group| match group.len() {
+                1 => estimates[group.start],
+                _ => together(&estimates[group.clone()], self.options.schemes[group.start].overhead),
+            })
+            .collect();
+        let decision = decide(&of_groups, demand_bytes, capacity_bytes);
+        let running = groups.into_iter().enumerate().filter(|&(k, _)| decision.enabled.contains(k));
+        let members = running.flat_map(|(_, group)| group).filter(|&at| estimates[at].saves_writes());
+        Decision { enabled: members.fold(SchemeSet::NONE, SchemeSet::with), ..decision }
+    }
+
+    /// A decision without delta encoding, if compression runs and serves the same writes for less.
+    fn without_loser(&self, decision: Decision) -> Decision {
+        let place = |kind| self.options.schemes.iter().position(|scheme| scheme.kind == kind);
+        let (Some(delta), Some(compression)) = (place(SchemeKind::Delta), place(SchemeKind::Compression))
+        else {
+            return decision;
+        };
+        let of = |at: usize| estimate((&self.options.schemes[at], &self.ratios[at]));
+        let meet = decision.enabled.contains(delta) && decision.enabled.contains(compression);
+        if !meet || beats(of(delta), self.ratios[delta].own_share(), of(compression)) {
+            return decision;
+        }
+        Decision { enabled: decision.enabled.without(delta), ..decision }
+    }
+
+    /// Neighbouring schemes that share the hash, together; every other scheme alone. By position.
+    fn groups(&self) -> Vec<std::ops::Range<usize>> {
+        let shared = |a: &Scheme, b: &Scheme| a.kind.needs_hash() && b.kind.needs_hash();
+        let mut groups: Vec<std::ops::Range<usize>> = Vec::new();
+        for group in self.options.schemes.chunk_by(shared) {
+            let start = groups.last().map_or(0, |before| before.end);
+            groups.push(start..start + group.len());
+        }
+        groups
     }
 
     /// The bucket for an epoch that starts at `start_ns`; one that was throttled before hands on its debt.
@@ -250,7 +359,13 @@ impl Lifetime {
         let before = self.throttle;
         self.throttle = self.decision.throttle_bytes_per_epoch.map(|budget_bytes| match before {
             Some(throttle) => throttle.renewed(budget_bytes, start_ns, flash_bytes),
-            None => Throttle::new(budget_bytes, self.epoch_ns, start_ns, flash_bytes),
+            None => Throttle::new(budget_bytes, self.epoch_ticks, start_ns, flash_bytes),
         });
     }
+}
+
+/// What is expected of a scheme by what was observed of it.
+fn estimate((scheme, ratio): (&Scheme, &RatioEstimate)) -> SchemeEstimate {
+    let overhead = scheme.overhead * ratio.worked_share();
+    SchemeEstimate::new(ratio.write_ratio().unwrap_or(1.0), overhead)
 }

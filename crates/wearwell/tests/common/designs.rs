@@ -8,6 +8,7 @@ use wearwell::design::{
     page_map, recyclable, remap, uftl,
 };
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
+use wearwell::lifetime::ContentSchemes;
 use wearwell::mapping::{CachedOptions, JournalOptions};
 use wearwell::refs::RefsPart;
 use wearwell::reverse_map::ReverseMapPart;
@@ -30,6 +31,12 @@ impl DesignUnderTest {
     pub fn contents(&self, few: u16) -> u16 {
         let deduplicates = self.parts.content.sharing.is_some_and(|sharing| sharing.dedup.is_some());
         if deduplicates { 16 * few } else { few }
+    }
+
+    /// Content schemes that a test may switch at any time: those of mixtures. The designs of papers run what they have.
+    pub fn switched(&self) -> ContentSchemes {
+        let is_mixture = self.name.starts_with("mixture");
+        if is_mixture { ContentSchemes::of(&self.parts.content) } else { ContentSchemes::NONE }
     }
 
     /// Whether a world has a page for the host beside what the design keeps: the smallest have no room for some mixtures.

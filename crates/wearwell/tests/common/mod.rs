@@ -10,7 +10,7 @@ mod operations;
 mod worlds;
 
 pub use designs::{DesignUnderTest, designs, designs_of, family};
-pub use operations::{Mix, Op, Random};
+pub use operations::{Mix, Op, Random, Switching};
 pub use worlds::{World, accepts, flat_geometry, largest_logical, worlds};
 
 use wearwell::address::{Lpn, RemapMode};
@@ -249,6 +249,7 @@ impl Oracle {
             Op::Flush => device.flush()?,
             Op::Victims(policy) => device.ftl_mut().set_victim_policy(policy),
             Op::Fingerprints(policy, entries) => device.ftl_mut().set_store_policy(policy, entries),
+            Op::Schemes(running) => device.ftl_mut().switch_schemes(running)?,
         }
         Ok(())
     }

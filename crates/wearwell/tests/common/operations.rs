@@ -4,6 +4,7 @@ use wearwell::address::RemapMode;
 use wearwell::content::mix;
 use wearwell::content::recycle::StorePolicy;
 use wearwell::gc::VictimPolicy;
+use wearwell::lifetime::ContentSchemes;
 
 /// `SplitMix64`: short, and the same on every machine.
 #[derive(Clone)]
@@ -59,6 +60,8 @@ pub enum Op {
     Flush,
     Victims(VictimPolicy),
     Fingerprints(StorePolicy, Option<u32>),
+    /// Only these content schemes run from now on.
+    Schemes(ContentSchemes),
 }
 
 /// What the operations of a run look like.
@@ -136,5 +139,19 @@ impl Mix {
         } else {
             Op::Fingerprints(self.random.pick(&stores), self.random.pick(&entries))
         }
+    }
+}
+
+/// Content schemes that are switched on and off at random, between the operations of a run.
+pub struct Switching {
+    pub random: Random,
+    pub schemes: ContentSchemes,
+}
+
+impl Switching {
+    /// Once in sixty operations, a switch after which each scheme runs in three cases of four.
+    pub fn draw(&mut self) -> Option<Op> {
+        let is_due = self.schemes != ContentSchemes::NONE && self.random.below(60) == 0;
+        is_due.then(|| Op::Schemes(self.schemes.iter().filter(|_| self.random.chance(75)).collect()))
     }
 }

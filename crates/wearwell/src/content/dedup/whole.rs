@@ -237,7 +237,8 @@ impl Whole {
         if let Some(spot) = self.search(hash, is_it) {
             return self.set_unit(spot, unit);
         }
-        assert!(self.entries < self.most_units, "{} units hold different contents", self.most_units);
+        // A page that is revived is learned before what it replaces is forgotten.
+        assert!(self.entries <= self.most_units, "{} units hold different contents", self.most_units);
         let Some((spot, distance)) = self.room(hash) else { return };
         self.add_to_counts(self.home(hash), spot.line, PASSED);
         self.put(spot, tag_of(hash), unit, distance);

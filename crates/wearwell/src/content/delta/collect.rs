@@ -135,6 +135,7 @@ impl<N: Nand> Ftl<N> {
         let ppn = self.append_deltas(pool, &lpns, page, cause)?;
         packer.take(0).into_iter().for_each(|delta| self.move_delta(delta.lpn, ppn));
         self.delta.as_mut().expect("asked above").statistics.compacted_pages += 1;
+        self.charge_for_stored_deltas();
         Ok(())
     }
 }

@@ -32,10 +32,11 @@ use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
 use crate::address::{BlockId, Lpn, Ppn, Unit, is_page};
-use crate::content::{Content, Descriptor, Fingerprint, apply_delta, delta_of};
+use crate::content::{Content, Descriptor, Fingerprint, Seen, apply_delta, delta_of};
 use crate::design::{MappingPart, Persistence};
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
+use crate::lifetime::SchemeKind;
 use crate::mapping::Mapping;
 use crate::nand::Nand;
 use crate::store::{Store, Stream};
@@ -128,6 +129,10 @@ pub(crate) struct DeltaStage {
     heat_entries: u32,
     heat: HeatTable,
     buffer: TempBuffer,
+    /// Deltas made on trial while the scheme is off, without their bytes: pages of them are counted and forgotten.
+    trial: TempBuffer,
+    /// Whether host writes may become deltas now.
+    pub(crate) is_on: bool,
     places: HashMap<Lpn, DeltaPlace, FxBuildHasher>,
     pages: HashMap<Ppn, DeltaPage, FxBuildHasher>,
     /// Where binds have to know.
@@ -179,6 +184,8 @@ impl DeltaStage {
             heat_entries,
             heat: HeatTable::new(heat_entries),
             buffer: TempBuffer::new(design.open_pages, store.geometry().page_bytes),
+            trial: TempBuffer::new(design.open_pages, store.geometry().page_bytes),
+            is_on: true,
             places: HashMap::default(),
             pages: HashMap::default(),
             written: None,
@@ -235,6 +242,7 @@ impl DeltaStage {
     fn set_most_deltas(&mut self, most_deltas: usize) {
         self.most_deltas = most_deltas;
         self.buffer = TempBuffer::new(self.design.open_pages, self.page_bytes).of_most_deltas(most_deltas);
+        self.trial = self.buffer.clone();
     }
 
     fn lists_members(&self) -> bool {
@@ -272,7 +280,23 @@ impl DeltaStage {
             }
             (self.overlooked, self.averaged_pages) = (0, 0);
         }
+        self.has_space()
+    }
+
+    fn has_space(&self) -> bool {
         (self.pages.len() as u64) < self.page_limit
+    }
+
+    /// Packs a delta that is not stored as if it were; the pages that are full because of it.
+    fn pack_on_trial(&mut self, delta: StagedDelta) -> u64 {
+        self.trial.remove(delta.lpn);
+        let free = self.trial.place_for(delta.bytes.into());
+        let at = free.unwrap_or_else(|| self.trial.fullest());
+        if free.is_none() {
+            self.trial.take(at);
+        }
+        self.trial.push(at, StagedDelta { payload: Vec::new(), ..delta });
+        u64::from(free.is_none())
     }
 
     /// The write-overhead test, on what a delta takes of a page with header and lost end included. That is pages over
@@ -367,9 +391,10 @@ impl DeltaStage {
 
     /// RAM is lost.
     pub(crate) fn forget<N: Nand>(&mut self, store: &Store<N>) {
-        let (page_limit, most_deltas, statistics) = (self.page_limit, self.most_deltas, self.statistics);
+        let Self { page_limit, most_deltas, statistics, is_on, .. } = *self;
         let written = self.written.as_ref().map(|_| WrittenDeltas::default());
-        *self = Self { page_limit, statistics, written, ..Self::new(store, self.design, self.heat_entries) };
+        let new = Self::new(store, self.design, self.heat_entries);
+        *self = Self { page_limit, statistics, is_on, written, ..new };
         self.set_most_deltas(most_deltas);
     }
 
@@ -441,7 +466,7 @@ impl DeltaStage {
 
 impl<N: Nand> Ftl<N> {
     /// Stores a write of `lpn` as a delta if the page is write-hot and read-cold, has a base, and the delta is worth it;
-    /// `false` if it has to become a page.
+    /// `false` if it has to become a page, as always while the scheme is off.
     pub(crate) fn store_delta(
         &mut self,
         lpn: Lpn,
@@ -450,21 +475,19 @@ impl<N: Nand> Ftl<N> {
     ) -> Result<bool> {
         let Some(stage) = &mut self.delta else { return Ok(false) };
         let heat = stage.heat.touch(lpn, Access::Write);
-        if !stage.is_write_hot(heat) || stage.is_read_hot(heat) {
+        let is_eligible = stage.is_write_hot(heat) && !stage.is_read_hot(heat);
+        if !stage.is_on {
+            self.try_delta(lpn, is_eligible, content, fingerprint)?;
             return Ok(false);
         }
-        let Some(base) = self.mapping.lookup(&mut self.store, lpn)? else { return Ok(false) };
-        let stage = self.delta.as_mut().expect("asked above");
-        if !stage.is_open() {
-            stage.statistics.bypassed += 1;
+        let base = if is_eligible { self.base_of_delta(lpn)? } else { None };
+        let Some(base) = base.filter(|_| self.is_open_for_deltas()) else {
+            self.note_seen(SchemeKind::Delta, Seen::Untried);
             return Ok(false);
-        }
-        // Where the map is in NVRAM, a delta names its base by the generation of the page, which a member of a chunk has not.
-        if self.tag_bytes() > 0 && !is_page(base, self.store.geometry().pages()) {
-            return Ok(false);
-        }
+        };
         let Some(delta) = self.encode(lpn, base, content, fingerprint)? else {
             self.delta.as_mut().expect("asked above").statistics.incompressible += 1;
+            self.note_seen(SchemeKind::Delta, Seen::Passed);
             return Ok(false);
         };
         let at = self.open_page_for(delta.bytes as usize)?;
@@ -473,9 +496,54 @@ impl<N: Nand> Ftl<N> {
         let has_bytes = matches!(content, Content::Bytes(_));
         stage.places.insert(lpn, DeltaPlace { page: None, bytes: delta.bytes, fingerprint, has_bytes });
         stage.buffer.push(at, delta);
+        self.note_seen(SchemeKind::Delta, Seen::Served);
         self.store.stats.host_page_writes += 1;
         self.store.stats.delta_writes += 1;
         Ok(true)
+    }
+
+    /// The scheme is off and passes a write on: of one in some it is found out what its delta would take.
+    fn try_delta(
+        &mut self,
+        lpn: Lpn,
+        is_eligible: bool,
+        content: &Content<'_>,
+        fingerprint: Fingerprint,
+    ) -> Result<()> {
+        if !self.observations.takes_for_delta() {
+            return Ok(());
+        }
+        let has_space = self.delta.as_ref().is_some_and(|stage| stage.has_space());
+        let base = if is_eligible && has_space { self.base_of_delta(lpn)? } else { None };
+        let seen = match base {
+            None => Seen::Untried,
+            Some(base) => match self.encode(lpn, base, content, fingerprint)? {
+                None => Seen::Passed,
+                Some(delta) => {
+                    let pages = self.delta.as_mut().map_or(0, |stage| stage.pack_on_trial(delta));
+                    self.charge_delta(pages);
+                    Seen::Served
+                }
+            },
+        };
+        self.note_seen(SchemeKind::Delta, seen);
+        Ok(())
+    }
+
+    /// What a delta of `lpn` would be made for. Where the map is in NVRAM, a delta names its base by the generation of the page,
+    /// which a member of a chunk has not.
+    fn base_of_delta(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
+        let base = self.mapping.lookup(&mut self.store, lpn)?;
+        let pages = self.store.geometry().pages();
+        Ok(base.filter(|&base| self.tag_bytes() == 0 || is_page(base, pages)))
+    }
+
+    /// Whether deltas are worth their reads now, and have space; else an eligible write goes past them.
+    fn is_open_for_deltas(&mut self) -> bool {
+        let stage = self.delta.as_mut().expect("only the delta stage asks");
+        let is_open = stage.is_open();
+        stage.statistics.bypassed += u64::from(!is_open);
+        is_open
     }
 
     /// The difference between a write and the stored base; reading the base is charged. `None` if it is too large, or if
@@ -568,6 +636,7 @@ impl<N: Nand> Ftl<N> {
         for delta in deltas {
             stage.settle(delta.lpn, ppn);
         }
+        self.charge_for_stored_deltas();
         Ok(())
     }
 
@@ -706,7 +775,15 @@ impl<N: Nand> Ftl<N> {
             Some(_) => statistics.read_hot_merges += 1,
             None => statistics.write_cold_merges += 1,
         }
+        self.charge_for_stored_deltas();
         Ok(())
+    }
+
+    /// Deltas made while the scheme is on cost a page.
+    fn charge_for_stored_deltas(&mut self) {
+        if self.delta.as_ref().is_some_and(|stage| stage.is_on) {
+            self.charge_delta(1);
+        }
     }
 
     /// Appends `lpn` as one page. Base and delta are read first, unless the host has just done so. The map learns the

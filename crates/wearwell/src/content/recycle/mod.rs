@@ -50,6 +50,7 @@ pub(crate) use stage::RecycleStage;
 
 use crate::address::{Lpn, Ppn};
 use crate::content::Fingerprint;
+use crate::page_set::PageSet;
 use crate::warm::{TOGETHER, read_all};
 use accesses::Accesses;
 use arrayvec::ArrayVec;
@@ -193,6 +194,8 @@ pub struct Recycle {
     probability: Probability,
     store: Store,
     owners: Owners,
+    /// Pages whose spare area has no identity of their content, because nothing was hashed when they were written.
+    unhashed: PageSet,
     policy: StorePolicy,
     count_comparisons: bool,
     statistics: RecycleStatistics,
@@ -214,6 +217,7 @@ impl Recycle {
             probability: Probability::new(options.alpha, options.beta),
             store: Store::new(options.capacity_entries),
             owners: Owners::new(pages),
+            unhashed: PageSet::new(physical_pages),
             policy: options.policy,
             count_comparisons: options.count_comparisons,
             statistics: RecycleStatistics::default(),
@@ -242,6 +246,21 @@ impl Recycle {
             self.statistics.comparisons_on_hits += self.store.rank(slot) as u64;
         }
         Some(self.store.candidate(slot).ppn)
+    }
+
+    /// Whether the store has a dead page with this content; as [`Recycle::find`], but not counted.
+    pub fn knows(&self, fingerprint: Fingerprint) -> Option<Ppn> {
+        self.store.find(fingerprint).map(|slot| self.store.candidate(slot).ppn)
+    }
+
+    /// Whether the content of a page just programmed was hashed. A page that was not is never offered to the store, whatever
+    /// becomes of it until it is erased.
+    pub fn set_hashed(&mut self, ppn: Ppn, is_hashed: bool) {
+        if !is_hashed {
+            self.unhashed.insert(ppn);
+        } else if self.unhashed.contains(ppn) {
+            self.unhashed.remove(ppn);
+        }
     }
 
     /// Reads what overwriting `ppns` with these contents will need; see [`crate::warm`].
@@ -362,6 +381,7 @@ impl Recycle {
         self.history.relocate(&[from], &[to]);
         self.owners.forget(from);
         self.owners.forget(to);
+        self.set_hashed(to, !self.unhashed.contains(from));
     }
 
     /// GC copied the valid pages of a block in order, as [`Recycle::moved`] for each, up to the last of `to`: but without
@@ -376,6 +396,11 @@ impl Recycle {
         if !self.accesses.are_zero(first, pages) {
             from.iter().zip(to).for_each(|(&from, &to)| self.accesses.transfer(from, to));
         }
+        if !self.unhashed.is_disjoint(first, pages) {
+            for (&from, &to) in from.iter().zip(to) {
+                self.set_hashed(to, !self.unhashed.contains(from));
+            }
+        }
         self.history.relocate(from, to);
         self.owners.forget_moved(first, pages, from);
     }
@@ -388,6 +413,7 @@ impl Recycle {
         }
         self.accesses.reset(ppn);
         self.owners.forget(ppn);
+        self.unhashed.remove(ppn);
     }
 
     /// Every page of a block is erased: as [`Recycle::erased`] for each, but faster, because the cache misses of the
@@ -405,6 +431,7 @@ impl Recycle {
         self.dead_of_block = dead;
         self.accesses.reset_range(first, pages);
         self.owners.forget_range(first, pages);
+        self.unhashed.remove_range(first, pages);
     }
 
     /// Reads what taking these pages out will need; see [`crate::warm`].
@@ -662,9 +689,12 @@ impl Recycle {
         level(self.policy, &self.probability, candidate.accesses, position)
     }
 
-    /// Offers a dead page at `position` of its list to the store.
+    /// Offers a dead page at `position` of its list to the store, if it is known what it holds.
     #[inline]
     fn offer(&mut self, candidate: Candidate, position: u8) {
+        if self.unhashed.contains(candidate.ppn) {
+            return;
+        }
         let level = self.level(candidate, position);
         if let Some(rival) = self.store.find(candidate.fingerprint) {
             self.settle(rival, candidate, level);

@@ -7,10 +7,11 @@
 
 use super::Recycle;
 use crate::address::{BlockId, Lpn, Ppn, Unit, is_page};
-use crate::content::{Content, Fingerprint};
+use crate::content::{Content, Fingerprint, Seen};
 use crate::design::RecycleDesign;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
+use crate::lifetime::SchemeKind;
 use crate::mapping::{AnyMapping, Mapping};
 use crate::nand::Nand;
 use crate::store::Store;
@@ -20,6 +21,8 @@ use crate::timing::Cause;
 #[derive(Clone, Debug)]
 pub(crate) struct RecycleStage {
     pub(crate) part: Recycle,
+    /// Whether host writes may revive dead pages now.
+    pub(crate) is_on: bool,
     options: RecycleDesign,
     neighbours: Vec<Ppn>,
 }
@@ -35,7 +38,7 @@ impl RecycleStage {
         let options = design.options.clone().checked().map_err(|error| Error::Options(error.to_string()))?;
         let part = Recycle::new(store.geometry().pages(), logical_pages, &options);
         let part = if is_alone { part } else { part.beside_others() };
-        Ok(Self { part, options: design.clone(), neighbours: Vec::new() })
+        Ok(Self { part, is_on: true, options: design.clone(), neighbours: Vec::new() })
     }
 }
 
@@ -56,6 +59,11 @@ fn is_aged<N: Nand>(design: &RecycleDesign, store: &Store<N>, ppn: Ppn) -> bool 
 }
 
 impl RecycleStage {
+    /// Probability that dead page `ppn` is recycled: none while nothing is.
+    pub(crate) fn probability(&self, ppn: Ppn) -> f64 {
+        if self.is_on { self.part.probability(ppn) } else { 0.0 }
+    }
+
     /// Whether dead page `ppn` was programmed too long ago to be revived.
     pub(crate) fn is_aged<N: Nand>(&self, store: &Store<N>, ppn: Ppn) -> bool {
         is_aged(&self.options, store, ppn)
@@ -94,14 +102,20 @@ impl<N: Nand> Ftl<N> {
 
     #[inline(never)]
     fn look_for_dead(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Ppn>> {
+        let is_hashed = self.is_hashed(fingerprint);
         let Some(stage) = &mut self.recycle else { return Ok(None) };
-        let found = stage.part.find(fingerprint);
-        let Some(dead) = found.filter(|&dead| !is_aged(&stage.options, &self.store, dead)) else {
-            if let Some(aged) = found {
-                stage.part.refuse_aged(aged);
-            }
+        if !is_hashed {
             return Ok(None);
-        };
+        }
+        let is_on = stage.is_on;
+        let found = if is_on { stage.part.find(fingerprint) } else { stage.part.knows(fingerprint) };
+        let fresh = found.filter(|&dead| !is_aged(&stage.options, &self.store, dead));
+        if let Some(aged) = found.filter(|_| is_on && fresh.is_none()) {
+            stage.part.refuse_aged(aged);
+        }
+        self.note_seen(SchemeKind::Recycle, if fresh.is_some() { Seen::Served } else { Seen::Passed });
+        let Some(dead) = fresh.filter(|_| is_on) else { return Ok(None) };
+        let stage = self.recycle.as_ref().expect("asked above");
         if self.store.is_unreadable(dead) {
             return Ok(None);
         }

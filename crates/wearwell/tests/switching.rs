@@ -1,0 +1,402 @@
+//! Content schemes switched on and off at run time: what a scheme that is off still does, what is paid once, and which schemes
+//! are chosen where they pay. That nothing is lost by it is the business of `oracle.rs` and `power_cut.rs`, on all mixtures.
+
+use crate::common;
+
+use common::{Random, audit, flat_geometry};
+use wearwell::address::Lpn;
+use wearwell::content::dedup::DedupOptions;
+use wearwell::content::recycle::RecycleOptions;
+use wearwell::content::{Descriptor, Fingerprint};
+use wearwell::design::{
+    ChunkDesign, DeltaDesign, Parts, Persistence, RecycleDesign, SharingDesign, page_map,
+};
+use wearwell::gc::{GcOptions, VictimPolicy};
+use wearwell::lifetime::{
+    Activity, ContentSchemes, Counters, Decision, EnergyModel, Lifetime, LifetimeOptions, Observed,
+    SchemeKind,
+};
+use wearwell::nand::SimNand;
+use wearwell::refs::RefsPart;
+use wearwell::reverse_map::ReverseMapPart;
+use wearwell::{Device, DeviceOptions};
+
+use SchemeKind::{Compression, Dedup, Delta, Recycle};
+
+const PAGE_BYTES: u16 = 4096;
+const LOGICAL: u32 = 1500;
+/// Pages that are overwritten all the time; the others hold what they were filled with.
+const HOT: u64 = 60;
+const EPOCH_WRITES: u32 = 4096;
+/// Contents beyond this number never come twice, unless somebody repeats them.
+const FRESH: u64 = 1_000_000;
+
+fn set(kinds: &[SchemeKind]) -> ContentSchemes {
+    kinds.iter().copied().collect()
+}
+
+/// A design with these schemes: an unbounded store and an unbounded index.
+fn parts(schemes: ContentSchemes, policy: VictimPolicy) -> Parts {
+    let gc = GcOptions { policy, ..GcOptions::default() };
+    let mut parts = Parts { persistence: Persistence::BatteryRam, ..page_map(gc) };
+    let options = RecycleOptions { capacity_entries: None, ..RecycleOptions::default() };
+    let dedup = Some(DedupOptions::default());
+    let (reverse_map, refs) = (ReverseMapPart::Ideal, RefsPart::Sparse);
+    let has = |kind| schemes.contains(kind);
+    parts.content.recycle = has(Recycle).then_some(RecycleDesign { options, verify_on_hit: false });
+    parts.content.sharing =
+        has(Dedup).then_some(SharingDesign { reverse_map, refs, dedup, atomic_commands: false });
+    parts.content.delta = has(Delta).then(DeltaDesign::default);
+    parts.content.chunks = has(Compression).then(ChunkDesign::default);
+    parts
+}
+
+/// 2048 pages of flash, and a source of contents that never come twice.
+struct Drive {
+    device: Device<SimNand>,
+    random: Random,
+    fresh: u64,
+}
+
+impl Drive {
+    fn new(schemes: ContentSchemes) -> Self {
+        Self::with(&parts(schemes, VictimPolicy::Greedy))
+    }
+
+    /// Filled with contents that nothing can be made of.
+    fn with(parts: &Parts) -> Self {
+        let nand = SimNand::new(flat_geometry([1, 64, 32, PAGE_BYTES.into()]), parts.retain());
+        let device = Device::new(nand, LOGICAL, parts, DeviceOptions::default()).expect("it fits");
+        let mut drive = Self { device, random: Random::new(7), fresh: 0 };
+        (0..LOGICAL.into()).for_each(|lpn| drive.write_unique(lpn));
+        drive.device.flush().expect("there is room");
+        drive.device.ftl_mut().clear_stats();
+        drive
+    }
+
+    fn switch(&mut self, running: &[SchemeKind]) {
+        self.device.ftl_mut().switch_schemes(set(running)).expect("there is room");
+        audit(&mut self.device);
+    }
+
+    fn write(&mut self, lpn: u64, content: Descriptor) {
+        self.device.write_page(Lpn(lpn as u32), content).expect("there is room");
+    }
+
+    /// An incompressible page that shares nothing with anything.
+    fn unique(&mut self) -> Descriptor {
+        self.fresh += 1;
+        let fingerprint = Fingerprint(FRESH + self.fresh);
+        Descriptor { fingerprint, compressed_bytes: PAGE_BYTES, delta_bytes: PAGE_BYTES }
+    }
+
+    fn write_unique(&mut self, lpn: u64) {
+        let content = self.unique();
+        self.write(lpn, content);
+    }
+
+    /// Content that this scheme serves, and no other.
+    fn welcome(&mut self, kind: SchemeKind, lpn: u64) -> Descriptor {
+        let unique = self.unique();
+        let again = |id: u64| Descriptor { fingerprint: Fingerprint(1 + id), ..unique };
+        match kind {
+            // What a cold page was filled with, and still holds.
+            Dedup => {
+                let cold = HOT + self.random.below(u64::from(LOGICAL) - HOT);
+                Descriptor { fingerprint: Fingerprint(FRESH + 1 + cold), ..unique }
+            }
+            // What the page held before, or the time before that.
+            Recycle => again(1000 + 2 * lpn + self.random.below(2)),
+            Delta => Descriptor { delta_bytes: 500, ..unique },
+            Compression => Descriptor { compressed_bytes: 900, ..unique },
+            _ => unreachable!("no other scheme"),
+        }
+    }
+
+    /// Overwrites hot pages with content that is welcome to these schemes in turn.
+    fn overwrite(&mut self, writes: u64, welcome_to: &[SchemeKind]) {
+        for k in 0..writes {
+            let lpn = self.random.below(HOT);
+            let content = match welcome_to {
+                [] => self.unique(),
+                kinds => self.welcome(kinds[k as usize % kinds.len()], lpn),
+            };
+            self.write(lpn, content);
+        }
+        audit(&mut self.device);
+    }
+
+    fn served(&self, kind: SchemeKind) -> u64 {
+        let stats = self.device.ftl().stats();
+        match kind {
+            Dedup => stats.deduplicated_writes,
+            Recycle => stats.recycled_writes,
+            Delta => stats.delta_writes,
+            Compression => stats.packed_writes,
+            _ => unreachable!("no other scheme"),
+        }
+    }
+
+    fn hashed(&self) -> u64 {
+        self.device.ftl().stats().work.hashed_pages
+    }
+
+    /// Share of what was offered to a scheme that it left to write.
+    fn write_ratio(&self, kind: SchemeKind) -> f64 {
+        let Observed { offered_bytes, kept_bytes, .. } = self.device.ftl().observed(kind);
+        kept_bytes as f64 / offered_bytes as f64
+    }
+
+    /// Writes epoch after epoch under the best schemes; which of them ran in each. `welcome_to` says to which scheme the content
+    /// of an epoch is welcome.
+    fn live(
+        &mut self,
+        schemes: ContentSchemes,
+        epochs: u64,
+        welcome_to: impl Fn(u64) -> Vec<SchemeKind>,
+    ) -> Vec<ContentSchemes> {
+        let mut lifetime = Lifetime::new(LifetimeOptions::best(schemes, EPOCH_WRITES, &EnergyModel::STATED));
+        let mut ran = Vec::new();
+        for epoch in 0..epochs {
+            let ftl = self.device.ftl_mut();
+            let schemes = lifetime.options().schemes.iter().map(|scheme| ftl.observed(scheme.kind)).collect();
+            let counters = Counters { activity: Activity::default(), remaining_bytes: 0, schemes };
+            let decided = lifetime.advance(ftl.stats().host_page_writes, &counters);
+            assert!(decided.is_some(), "an epoch has as many writes as it is long");
+            ftl.switch_schemes(lifetime.running()).expect("there is room");
+            assert_eq!(ftl.running_schemes(), lifetime.running());
+            ran.push(lifetime.running());
+            self.overwrite(EPOCH_WRITES.into(), &welcome_to(epoch));
+        }
+        ran
+    }
+}
+
+/// Unwelcome content for twenty epochs, welcome for twenty, unwelcome again.
+#[test]
+fn each_scheme_alone_goes_off_where_it_saves_nothing_and_comes_back_when_content_changes() {
+    for kind in SchemeKind::ALL {
+        let mut drive = Drive::new(set(&[kind]));
+        let is_welcome = |epoch: u64| (20..40).contains(&epoch);
+        let ran = drive.live(set(&[kind]), 60, |epoch| if is_welcome(epoch) { vec![kind] } else { vec![] });
+        let on: Vec<bool> = ran.iter().map(|running| running.contains(kind)).collect();
+        assert!(on[0], "{kind:?} is tried in the first epoch");
+        assert!(on[1..=20].iter().all(|&on| !on), "{kind:?} saves nothing in the first twenty: {on:?}");
+        let back =
+            on.iter().skip(21).position(|&on| on).unwrap_or_else(|| panic!("{kind:?} never comes back"));
+        assert!(back < 10, "{kind:?} comes back {back} epochs after it could know: {on:?}");
+        assert!(on[21 + back..=40].iter().all(|&on| on), "{kind:?} pays, and stays on: {on:?}");
+        assert!(
+            on[41..].iter().all(|&on| !on),
+            "{kind:?} is off in the epoch after the one that did not pay: {on:?}"
+        );
+    }
+}
+
+/// All four in one device: in turn one of them finds what it can serve, and after one epoch to learn that, the others are off.
+#[test]
+fn of_all_four_those_run_that_the_content_is_welcome_to() {
+    let mut drive = Drive::new(ContentSchemes::ALL);
+    let phases = [Delta, Compression, Dedup, Recycle];
+    let kind_at = |epoch: u64| phases[(epoch / 16) as usize];
+    let ran = drive.live(ContentSchemes::ALL, 64, |epoch| vec![kind_at(epoch)]);
+    for (phase, kind) in phases.into_iter().enumerate() {
+        for (epoch, &running) in ran.iter().enumerate().skip(16 * phase + 12).take(4) {
+            assert!(
+                running.contains(kind),
+                "epoch {epoch}, whose content is for {kind:?}: {running:?} of {ran:?}"
+            );
+            // What repeats what a page held is for both schemes of the hash, which cost no more than one.
+            let others =
+                running.iter().filter(|&other| other != kind && !(other.needs_hash() && kind.needs_hash()));
+            assert_eq!(others.count(), 0, "epoch {epoch} is for {kind:?} alone: {running:?} of {ran:?}");
+        }
+    }
+}
+
+/// Whichever of its schemes are off, a device holds the same contents; with all of them off it does what a page map does.
+#[test]
+fn with_all_schemes_off_a_design_programs_like_a_page_map() {
+    let run = |parts: &Parts| {
+        let mut drive = Drive::with(parts);
+        drive.switch(&[]);
+        let before = drive.device.ftl().stats().total_programs();
+        for _ in 0..20_000 {
+            let (lpn, id) = (drive.random.below(LOGICAL.into()), drive.random.below(90));
+            let content =
+                Descriptor { delta_bytes: 300, compressed_bytes: 900, fingerprint: Fingerprint(1 + id) };
+            drive.write(lpn, content);
+        }
+        let stats = drive.device.ftl().stats();
+        (stats.total_programs() - before, stats.total_erases())
+    };
+    let plain = run(&parts(ContentSchemes::NONE, VictimPolicy::Greedy));
+    assert!(plain.0 > 20_000, "collection copies pages");
+    for kinds in [&[Dedup][..], &[Recycle], &[Dedup, Recycle], &[Delta], &[Dedup, Recycle, Delta]] {
+        assert_eq!(run(&parts(set(kinds), VictimPolicy::Greedy)), plain, "{kinds:?}");
+    }
+    assert_eq!(run(&parts(set(&[Recycle]), VictimPolicy::RecycleAware)), plain, "nothing will be recycled");
+}
+
+#[test]
+fn one_hash_serves_deduplication_and_recycling() {
+    let hashed_of_1000 = |has: &[SchemeKind], running: &[SchemeKind]| {
+        let mut drive = Drive::new(set(has));
+        drive.switch(running);
+        drive.overwrite(1000, &[]);
+        drive.hashed()
+    };
+    for running in [&[Dedup, Recycle][..], &[Dedup], &[Recycle]] {
+        assert_eq!(hashed_of_1000(&[Dedup, Recycle], running), 1000, "{running:?}");
+    }
+    for has in [&[Dedup, Recycle][..], &[Dedup], &[Recycle]] {
+        let sampled = hashed_of_1000(has, &[]);
+        assert!((4..=40).contains(&sampled), "one in 64 of 1000, off all: {sampled} of {has:?}");
+    }
+    assert_eq!(hashed_of_1000(&[Delta, Compression], &[Delta, Compression]), 0);
+}
+
+/// What was hashed can be recycled later, what was not cannot: a drive has no way to know what it holds.
+#[test]
+fn a_page_written_without_a_hash_is_not_recycled() {
+    let contents = [Fingerprint(500), Fingerprint(501)].map(Descriptor::of);
+    let recycled_after = |running: &[SchemeKind]| {
+        let mut drive = Drive::new(set(&[Dedup, Recycle]));
+        drive.switch(running);
+        drive.write(3, contents[0]);
+        drive.switch(&[Recycle]);
+        drive.write(3, contents[1]);
+        drive.write(4, contents[0]);
+        drive.served(Recycle)
+    };
+    assert_eq!(recycled_after(&[Recycle]), 1);
+    assert_eq!(recycled_after(&[Dedup]), 1, "hashed for deduplication");
+    assert_eq!(recycled_after(&[]), 0, "not hashed at all");
+}
+
+/// Where a page that was not hashed goes in collection, it stays unknown; where its block is used again, nothing is left of that.
+#[test]
+fn copies_of_unhashed_pages_stay_unknown() {
+    let mut drive = Drive::new(set(&[Recycle]));
+    drive.switch(&[]);
+    let known = |lpn: u64| Descriptor::of(Fingerprint(500 + lpn));
+    (0..LOGICAL.into()).for_each(|lpn| drive.write(lpn, known(lpn)));
+    // Every block is collected, every cold page copied.
+    drive.overwrite(60_000, &[]);
+    drive.switch(&[Recycle]);
+    let before = drive.served(Recycle);
+    let mut sampled = 0;
+    for lpn in HOT..LOGICAL.into() {
+        drive.write_unique(lpn);
+        let served = drive.served(Recycle);
+        drive.write(0, known(lpn));
+        sampled += drive.served(Recycle) - served;
+    }
+    assert!(sampled < 60, "one in 64 of 1440 was hashed: {sampled}");
+    assert_eq!(drive.served(Recycle) - before, sampled);
+    for k in 0..100 {
+        drive.write(1, known(5000));
+        drive.write_unique(1);
+        drive.write(2, known(5000));
+        drive.write_unique(2);
+        assert!(drive.served(Recycle) > before + sampled + k, "blocks in use again know what they hold");
+    }
+}
+
+#[test]
+fn a_scheme_that_is_off_serves_no_write_and_its_ratio_is_known() {
+    for kind in SchemeKind::ALL {
+        let mut drive = Drive::new(set(&[kind]));
+        drive.overwrite(64_000, &[kind]);
+        assert!(drive.served(kind) > 30_000, "{kind:?} serves what is made for it");
+        let on = drive.write_ratio(kind);
+        drive.switch(&[]);
+        drive.overwrite(2_000, &[kind]);
+        drive.device.ftl_mut().clear_stats();
+        drive.overwrite(64_000, &[kind]);
+        assert_eq!(drive.served(kind), 0, "{kind:?} is off");
+        let off = drive.write_ratio(kind);
+        // Schemes that encode are judged by a thousand pages of the same kind. A sample of contents sees less than the scheme
+        // would: copies are stored that would not be, and what is known of a content dies with the latest of them.
+        assert!(off > on - 0.1, "{kind:?}: {off} sampled, {on} when all was measured");
+        let most = if kind.needs_hash() { 1.0 - EnergyModel::STATED.dedup_overhead() } else { on + 0.1 };
+        assert!(off < most, "{kind:?}: {off} sampled, {on} when all was measured");
+    }
+}
+
+#[test]
+fn what_waits_for_company_is_written_when_its_scheme_goes_off() {
+    let mut drive = Drive::new(set(&[Delta, Compression]));
+    (0..3).for_each(|lpn| drive.write_unique(100 + lpn));
+    assert_eq!(drive.device.ftl().gathering_pages(), 3);
+    drive.switch(&[Delta]);
+    assert_eq!(drive.device.ftl().gathering_pages(), 0);
+
+    drive.overwrite(300, &[Delta]);
+    let committed = drive.device.ftl().delta_statistics().expect("it encodes").committed_deltas;
+    let staged = drive.served(Delta) - committed;
+    assert!(staged > 0, "some deltas wait for their page");
+    let pages = |drive: &Drive| drive.device.ftl().delta_statistics().expect("it encodes").committed_pages;
+    let before = pages(&drive);
+    drive.switch(&[]);
+    assert_eq!(pages(&drive), before + 1);
+}
+
+/// The group of the hash: neither scheme saves the 1.45 % that a hash costs, both together do.
+#[test]
+fn schemes_of_the_hash_are_decided_together() {
+    let decide = |savings: [u64; 2]| {
+        let mut lifetime =
+            Lifetime::new(LifetimeOptions::best(set(&[Dedup, Recycle]), 1000, &EnergyModel::STATED));
+        let seen =
+            |saved: u64| Observed { offered_bytes: 1000, kept_bytes: 1000 - saved, ..Observed::default() };
+        let counters = |schemes| Counters { activity: Activity::default(), remaining_bytes: 0, schemes };
+        lifetime.advance(0, &counters(vec![Observed::default(); 2]));
+        lifetime.advance(1000, &counters(savings.map(seen).to_vec()));
+        lifetime.running()
+    };
+    assert_eq!(decide([10, 0]), set(&[]));
+    assert_eq!(decide([0, 10]), set(&[]));
+    assert_eq!(decide([10, 10]), set(&[Dedup, Recycle]));
+    assert_eq!(decide([20, 0]), set(&[Dedup]), "the other saves nothing");
+    assert_eq!(decide([20, 1]), set(&[Dedup, Recycle]), "the hash is there");
+}
+
+/// A write becomes a delta or goes to a chunk. Both save, and a delta of 0.4 pages is no gain where a chunk takes 0.25.
+#[test]
+fn deltas_run_beside_chunks_only_if_they_are_smaller() {
+    let decide = |of_delta: u64, of_chunk: u64| {
+        let mut lifetime =
+            Lifetime::new(LifetimeOptions::best(set(&[Delta, Compression]), 1000, &EnergyModel::STATED));
+        let counters = |schemes| Counters { activity: Activity::default(), remaining_bytes: 0, schemes };
+        lifetime.advance(0, &counters(vec![Observed::default(); 2]));
+        // Half of the pages become deltas.
+        let delta = Observed {
+            offered_bytes: 1000,
+            kept_bytes: 500 + of_delta / 2,
+            own_bytes: of_delta / 2,
+            untried_bytes: 500,
+        };
+        let chunks = Observed { offered_bytes: 500, kept_bytes: of_chunk / 2, ..Observed::default() };
+        lifetime.advance(1000, &counters(vec![delta, chunks]));
+        lifetime.running()
+    };
+    assert_eq!(decide(400, 250), set(&[Compression]));
+    assert_eq!(decide(200, 250), set(&[Delta, Compression]));
+    assert_eq!(decide(400, 750), set(&[Delta, Compression]));
+    assert_eq!(decide(400, 1000), set(&[Delta]), "chunks save nothing");
+    assert_eq!(decide(900, 1000), set(&[]), "a delta of 0.9 pages does not pay for its making");
+}
+
+/// Algorithm 1 itself takes schemes as independent, and so do the paper's configurations.
+#[test]
+fn the_papers_configuration_has_two_schemes_and_begins_with_none() {
+    let options = LifetimeOptions::of(wearwell::lifetime::Configuration::Integrated, &EnergyModel::STATED);
+    let kinds: Vec<SchemeKind> = options.schemes.iter().map(|scheme| scheme.kind).collect();
+    assert_eq!(kinds, [Dedup, Compression]);
+    let mut lifetime = Lifetime::new(options);
+    let nothing =
+        Counters { activity: Activity::default(), remaining_bytes: 1, schemes: vec![Observed::default(); 2] };
+    assert_eq!(lifetime.advance(0, &nothing), Some(Decision::default()));
+    assert_eq!(lifetime.running(), ContentSchemes::NONE);
+}

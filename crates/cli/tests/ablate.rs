@@ -184,7 +184,9 @@ fn several_traces_and_a_sweep_have_a_table_each() {
     let line = |k: u64| format!("{},W,{},4096,0,{:x},\n", k * 1000, k * 7919 % 997 * 4096, k % 50 + 1);
     let text = head + &(0..2000).map(line).collect::<String>();
     let paths = ["one.csv", "two.csv"].map(|name| folder.path().join(name).display().to_string());
-    paths.iter().for_each(|path| fs::write(path, &text).unwrap());
+    for path in &paths {
+        fs::write(path, &text).unwrap();
+    }
     let swept = ["--parts", "dedup", "--over-provisioning", "0.1,0.3", "--json", "-"];
     let json = printed(&[&["ablate", &paths[0], &paths[1]], &swept[..]].concat());
     let result: Value = serde_json::from_str(&json).unwrap();

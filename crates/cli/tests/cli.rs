@@ -327,8 +327,8 @@ fn tables_of_a_sweep_fit_a_terminal() {
 fn pages_replaced_in_the_chunk_buffer_are_not_called_compressed() {
     let fixture = Fixture::new(0);
     let header = fs::read_to_string(fixture.file("trace.csv")).unwrap();
-    let rows: String = (0..9).map(|k| format!("{k},W,0,4096,0,,\n")).collect();
-    fs::write(fixture.file("again.csv"), header + &rows).unwrap();
+    let rows: Vec<String> = (0..9).map(|k| format!("{k},W,0,4096,0,,\n")).collect();
+    fs::write(fixture.file("again.csv"), header + &rows.concat()).unwrap();
     let table = ends_with(DONE, &["replay", &fixture.path("again.csv"), "--design", "integrated"]);
     assert!(table.contains("in chunks, or replaced waiting") && !table.contains("compressed"), "{table}");
     for said in ["costs no program, whatever its content", "pages in the chunk buffer at the end: 1;"] {

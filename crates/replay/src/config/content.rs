@@ -51,8 +51,8 @@ pub struct RemapConfig {
     pub dedup: bool,
     /// Entries of the content index; absent = by `index_share`.
     pub index_entries: Option<u32>,
-    /// Entries of the content index per exported page, above 0 to 1; absent = one for every stored page, on the design wearwell
-    /// one for 64 exported pages.
+    /// Entries of the content index per exported page, above 0 to 1, at least 131,072 of them; absent = one for every stored page,
+    /// on the design wearwell one for 64 exported pages.
     pub index_share: Option<f64>,
     /// Read and compare before binding.
     pub verify_on_hit: bool,
@@ -77,6 +77,9 @@ impl Default for RemapConfig {
         }
     }
 }
+
+/// Entries of a content index that is sized by the drive at the least: as many as the Recyclable SSD's store has.
+const LEAST_INDEX_ENTRIES: u32 = 1 << 17;
 
 impl RemapConfig {
     /// Entries that fit the configured size, heads of segments not counted: also for reverse maps without a limit.
@@ -119,8 +122,9 @@ impl RemapConfig {
 
     /// The content index.
     pub(super) fn dedup_options(&self, logical_pages: u32) -> DedupOptions {
-        let by_share = self.index_share.map(|share| ((f64::from(logical_pages) * share) as u32).max(1));
-        let capacity_entries = self.index_entries.or(by_share);
+        let by_share = self.index_share.map(|share| (f64::from(logical_pages) * share) as u32);
+        let limited = by_share.map(|entries| entries.max(LEAST_INDEX_ENTRIES));
+        let capacity_entries = self.index_entries.or(limited.filter(|&entries| entries < logical_pages));
         DedupOptions { capacity_entries, verify_on_hit: self.verify_on_hit }
     }
 }

@@ -119,10 +119,11 @@ impl LifetimeConfig {
 
 impl Config {
     /// What lifetime management does on a design with this content; `None` if nothing. Throttling needs no scheme. The algorithm
-    /// switches the schemes of `integrated`, and of designs whose content `parts.content` says: a paper's design stays the paper's.
+    /// switches the schemes of `integrated` and `wearwell`, and of designs whose content `parts.content` says: a paper's design stays
+    /// the paper's.
     pub(crate) fn managed(&self, design: &str, content: &ContentParts) -> Option<LifetimeOptions> {
         let options = self.lifetime.options(content)?;
-        let is_chosen = self.parts.content.is_some() || design == "integrated";
+        let is_chosen = self.parts.content.is_some() || matches!(design, "integrated" | "wearwell");
         let is_switched = is_chosen && !options.schemes.is_empty();
         (self.lifetime.schemes != LifetimeSchemes::Integrated || is_switched).then_some(options)
     }

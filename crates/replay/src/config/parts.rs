@@ -290,7 +290,8 @@ impl Config {
     /// [`ConfigError::UnknownName`].
     pub fn file_of(design: &str) -> Result<String, ConfigError> {
         let config = Self::default();
-        let resolved = config.resolve(1 << 16)?;
+        // So large a drive that nothing is at its least.
+        let resolved = config.resolve(1 << 24)?;
         let parts = config.parts(design, &resolved)?;
         let known = design::ALL.iter().find(|known| known.name == design);
         let source = known.map_or("", |known| known.source);

@@ -254,7 +254,7 @@ impl<N: Nand> Ftl<N> {
         self.for_each_mapped(|ftl, lpn, unit| {
             mapped += 1;
             let is_first = if is_page(unit, ftl.store.geometry().pages()) {
-                ftl.require_data(lpn, unit, data)?;
+                require_data(lpn, unit, data)?;
                 if ftl.delta.is_some() {
                     bases.insert(lpn, Ppn(unit.0));
                 }
@@ -265,13 +265,6 @@ impl<N: Nand> Ftl<N> {
             ftl.adopt_referrer(lpn, unit, is_first)
         })?;
         Ok((mapped, bases))
-    }
-
-    fn require_data(&self, lpn: Lpn, unit: Unit, data: &PageSet) -> Result<()> {
-        if data.contains(Ppn(unit.0)) {
-            return Ok(());
-        }
-        Err(Error::Damaged(format!("the map gives logical page {lpn} the place {unit}, which holds no data")))
     }
 
     /// `false` if another logical page had the page already.
@@ -309,4 +302,11 @@ impl<N: Nand> Ftl<N> {
             "the map in NVRAM gives logical page {lpn} the place {unit} of logical page {writer}"
         )))
     }
+}
+
+fn require_data(lpn: Lpn, unit: Unit, data: &PageSet) -> Result<()> {
+    if data.contains(Ppn(unit.0)) {
+        return Ok(());
+    }
+    Err(Error::Damaged(format!("the map gives logical page {lpn} the place {unit}, which holds no data")))
 }

@@ -288,14 +288,14 @@ impl DeltaStage {
     }
 
     /// Packs a delta that is not stored as if it were; the pages that are full because of it.
-    fn pack_on_trial(&mut self, delta: StagedDelta) -> u64 {
+    fn pack_on_trial(&mut self, delta: &StagedDelta) -> u64 {
         self.trial.remove(delta.lpn);
         let free = self.trial.place_for(delta.bytes.into());
         let at = free.unwrap_or_else(|| self.trial.fullest());
         if free.is_none() {
             self.trial.take(at);
         }
-        self.trial.push(at, StagedDelta { payload: Vec::new(), ..delta });
+        self.trial.push(at, StagedDelta { payload: Vec::new(), ..*delta });
         u64::from(free.is_none())
     }
 
@@ -394,7 +394,7 @@ impl DeltaStage {
         let Self { page_limit, most_deltas, statistics, is_on, .. } = *self;
         let written = self.written.as_ref().map(|_| WrittenDeltas::default());
         let new = Self::new(store, self.design, self.heat_entries);
-        *self = Self { page_limit, statistics, is_on, written, ..new };
+        *self = Self { is_on, written, page_limit, statistics, ..new };
         self.set_most_deltas(most_deltas);
     }
 
@@ -520,7 +520,7 @@ impl<N: Nand> Ftl<N> {
             Some(base) => match self.encode(lpn, base, content, fingerprint)? {
                 None => Seen::Passed,
                 Some(delta) => {
-                    let pages = self.delta.as_mut().map_or(0, |stage| stage.pack_on_trial(delta));
+                    let pages = self.delta.as_mut().map_or(0, |stage| stage.pack_on_trial(&delta));
                     self.charge_delta(pages);
                     Seen::Served
                 }

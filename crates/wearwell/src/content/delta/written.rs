@@ -24,7 +24,9 @@ pub(super) struct WrittenDeltas {
 impl WrittenDeltas {
     /// A page of `block` holds deltas of these logical pages.
     pub(super) fn note(&mut self, block: BlockId, lpns: &[Lpn]) {
-        lpns.iter().for_each(|&lpn| *self.of_page.entry(lpn).or_default() += 1);
+        for &lpn in lpns {
+            *self.of_page.entry(lpn).or_default() += 1;
+        }
         self.in_block.entry(block).or_default().extend_from_slice(lpns);
     }
 

@@ -409,7 +409,7 @@ fn the_auto_device_can_be_built_for_a_tiny_footprint() {
             let resolved = config.resolve(footprint).unwrap();
             for design in wearwell::design::ALL {
                 let parts = config.parts(design.name, &resolved).unwrap();
-                let nvram_bytes = parts.nvram_bytes(resolved.geometry.page_bytes);
+                let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
                 let nand = wearwell::nand::SimNand::new(resolved.geometry.clone(), parts.retain())
                     .with_nvram(nvram_bytes);
                 let device = wearwell::Device::new(

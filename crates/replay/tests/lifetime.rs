@@ -283,7 +283,11 @@ fn a_mechanism_that_hurts_is_switched_off() {
     let run = |schemes: &str| {
         let settings = ["parts.content=delta", "delta.max_ratio=1", schemes, EPOCHS_OF_2048];
         let settings = if schemes.ends_with("always") { &settings[..3] } else { &settings[..] };
-        measure(&config(settings), &generated("zipf:pages=12000,requests=60000+delta=0.8"), "page-map")
+        measure(
+            &config(settings),
+            &generated("zipf:pages=12000,requests=60000+dup:share=0,delta=0.8"),
+            "page-map",
+        )
     };
     let (always, best) = (run("lifetime.schemes=always"), run("lifetime.schemes=best"));
     assert!(best.programs < always.programs, "{} switched, {} always", best.programs, always.programs);

@@ -37,7 +37,7 @@ fn device(pools: u32, blocks: u32, spare: f64) -> Device<SimNand> {
 fn device_of(config: &Config, design: &str) -> Device<SimNand> {
     let resolved = config.resolve(1).unwrap();
     let parts = config.parts(design, &resolved).unwrap();
-    let nvram_bytes = parts.nvram_bytes(resolved.geometry.page_bytes);
+    let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
     let nand = SimNand::new(resolved.geometry, parts.retain()).with_nvram(nvram_bytes);
     Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default()).unwrap()
 }

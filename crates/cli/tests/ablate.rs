@@ -125,22 +125,24 @@ fn a_device_that_stands_for_two_subsets_is_run_once() {
     assert_eq!(ablation["figures"][0]["mechanisms"][0]["last"]["absolute"], 0.0);
 }
 
-/// NVRAM tells of no bind that ends a delta, so that these two are refused together and accepted one by one.
+/// Entries of a reverse map in segments name pages and not members of chunks, so that these two are refused together and accepted
+/// one by one.
 #[test]
 fn a_subset_that_the_engine_refuses_is_named_and_left_blank() {
-    let asked = ["ablate", "--workload", LOAD, "--parts", "dedup,delta", "--set", "parts.survives=nvram-map"];
+    let parts = ["--parts", "dedup,compress", "--set", "parts.reverse_map=segments"];
+    let asked = [&["ablate", "--workload", LOAD][..], &parts].concat();
     let ablation = only_ablation(&printed(&[&asked[..], &["--json", "-"]].concat()));
     let both = &ablation["subsets"][3];
     let sentence = both["refused"].as_str().unwrap();
-    assert!(both["run"].is_null() && sentence.contains("delta"), "{both}");
+    assert!(both["run"].is_null() && sentence.contains("members of chunks"), "{both}");
     let dedup = &ablation["figures"][0]["mechanisms"][0];
     assert!(dedup["alone"]["absolute"].as_f64().unwrap() < 0.0);
     assert!(dedup["last"].is_null() && dedup["shapley"].is_null(), "{dedup}");
     let table = printed(&asked);
-    assert!(table.contains(&format!("refused: dedup+delta: {sentence}")), "{table}");
-    assert!(table.contains("the engine refuses dedup+delta"), "{table}");
+    assert!(table.contains(&format!("refused: dedup+compress: {sentence}")), "{table}");
+    assert!(table.contains("the engine refuses dedup+compress"), "{table}");
     let csv = printed(&[&asked[..], &["--csv", "-"]].concat());
-    assert!(csv.lines().nth(4).unwrap().starts_with("dedup+delta,"), "{csv}");
+    assert!(csv.lines().nth(4).unwrap().starts_with("dedup+compress,"), "{csv}");
     let lazy = ["--design", "geckoftl", "--set", "parts.map=lazy", "--parts", "dedup"];
     let ablation = only_ablation(&printed(&[&asked[..3], &lazy, &["--json", "-"]].concat()));
     assert!(ablation["subsets"][0]["run"].is_object() && ablation["subsets"][1]["run"].is_null());

@@ -14,7 +14,7 @@ use wearwell_serve::{Address, FlashDevice, Medium, Server};
 pub use client::Client;
 
 /// Designs that are served.
-pub const DESIGNS: [&str; 5] = ["page-map", "recyclable", "remap", "delta", "integrated"];
+pub const DESIGNS: [&str; 7] = ["page-map", "recyclable", "remap", "delta", "integrated", "dftl", "wearwell"];
 
 pub const PAGE: u64 = 4096;
 pub const MIB: u64 = 1 << 20;

@@ -16,7 +16,7 @@ use crate::versions;
 pub use crate::versions::{NOTHING, SHARED, Value, page_of};
 
 /// The designs that an image serves.
-pub const DESIGNS: [&str; 5] = ["page-map", "recyclable", "remap", "delta", "integrated"];
+pub const DESIGNS: [&str; 7] = ["page-map", "recyclable", "remap", "delta", "integrated", "dftl", "wearwell"];
 
 /// Opens for a session that survives the end of its process.
 pub const PROCESS: OpenOptions = OpenOptions { durability: Some(Durability::Process) };

@@ -71,14 +71,14 @@ impl NvramEntries {
         }
         // With a word for every logical page they never run short.
         let is_whole = words == u64::from(logical_pages);
-        let of_collection = io.geometry().block_pages() * (entries_per_page + 3);
+        let half_of_moves = words_for_moves(io.geometry(), entries_per_page) / 2;
         let words = words as u32;
         Ok(Self {
             first_word,
             words,
             word_of: Vec::new(),
             vacant: (0..words).rev().collect(),
-            least_vacant: if is_whole { 0 } else { of_collection },
+            least_vacant: if is_whole { 0 } else { half_of_moves as u32 },
             moved: Vec::new(),
         })
     }
@@ -123,7 +123,7 @@ impl NvramEntries {
         io.store_word(self.first_word + word as usize, word_of(lpn, unit))?;
         if self.word(slot) == NONE {
             self.vacant.pop();
-            self.assign(slot, word);
+            self.adopt(slot, word);
         }
         Ok(())
     }
@@ -143,9 +143,12 @@ impl NvramEntries {
         Ok(())
     }
 
-    /// The entry that recovery found in `word` is in `slot`. The vacant words are told by [`NvramEntries::adopted`].
+    /// `word` belongs to the entry in `slot`. After a recovery [`NvramEntries::adopted`] finds the vacant ones.
     pub(super) fn adopt(&mut self, slot: u32, word: u32) {
-        self.assign(slot, word);
+        if self.word_of.len() <= slot as usize {
+            self.word_of.resize(slot as usize + 1, NONE);
+        }
+        self.word_of[slot as usize] = word;
     }
 
     /// All words that say something were adopted.
@@ -170,13 +173,6 @@ impl NvramEntries {
 
     fn word(&self, slot: u32) -> u32 {
         self.word_of.get(slot as usize).copied().unwrap_or(NONE)
-    }
-
-    fn assign(&mut self, slot: u32, word: u32) {
-        if self.word_of.len() <= slot as usize {
-            self.word_of.resize(slot as usize + 1, NONE);
-        }
-        self.word_of[slot as usize] = word;
     }
 }
 

@@ -201,7 +201,7 @@ impl<N: Nand> Ftl<N> {
             let opened_at = survey.opened_at(ftl.store.geometry().blocks());
             let of_block = |block: BlockId| opened_at[block.index()];
             ftl.validity.recover(&mut ftl.store, &survey.validity_pages, of_block)?;
-            ftl.adopt_validity_pages(&survey);
+            ftl.adopt_validity_pages(&survey.validity_pages);
             Ok(())
         })?;
         self.adopt_directory(&survey);
@@ -307,8 +307,9 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    fn adopt_validity_pages(&mut self, survey: &Survey) {
-        for &(ppn, oob) in &survey.validity_pages {
+    /// Counts the pages valid that the validity store, which has just been recovered from them, still uses.
+    pub(super) fn adopt_validity_pages(&mut self, pages: &[(Ppn, Oob)]) {
+        for &(ppn, oob) in pages {
             if self.validity.owns(oob.owner, ppn) {
                 self.store.adopt_valid(ppn);
             }

@@ -82,11 +82,7 @@ impl<N: Nand> Ftl<N> {
         let opened_at = self.opened_for_data();
         let of_block = |block: BlockId| opened_at[block.index()];
         self.validity.recover(&mut self.store, &found, of_block)?;
-        for (ppn, oob) in found {
-            if self.validity.owns(oob.owner, ppn) {
-                self.store.adopt_valid(ppn);
-            }
-        }
+        self.adopt_validity_pages(&found);
         Ok(())
     }
 

@@ -4,6 +4,9 @@
 //! Linear probing over one word per entry: part of the hash, the bit of the second chance, the unit. The price: 11 to 16 bytes
 //! per entry, and the hand goes round by hash, not by age.
 //!
+//! The hand takes a cache line of buckets, then one far away. A hand that went from bucket to bucket would leave the
+//! buckets behind it empty and those before it full: searches there would pass thousands of entries.
+//!
 //! Invariant: from the home of an entry to its bucket there is no gap.
 
 use crate::address::Unit;
@@ -59,18 +62,55 @@ enum Search {
     Gap(usize),
 }
 
+/// Goes round all buckets: those of a cache line in order, the lines in an order that is even over the table at any time.
+#[derive(Clone, Debug)]
+struct Hand {
+    buckets: usize,
+    lines: usize,
+    /// From a line to the next, modulo `lines`; the two have no common factor.
+    stride: usize,
+    bucket: usize,
+}
+
+impl Hand {
+    fn over(buckets: usize) -> Self {
+        let lines = buckets.div_ceil(LINE_WORDS);
+        // Multiples of the golden section lie evenly in a circle, however many there are.
+        let golden = (lines as f64 * 0.618_033_988_75) as usize;
+        let stride = (golden.max(1)..)
+            .find(|&stride| gcd(stride, lines) == 1)
+            .expect("a prime above has none in common");
+        Self { buckets, lines, stride, bucket: 0 }
+    }
+
+    #[inline]
+    fn advance(&mut self) {
+        self.bucket += 1;
+        if self.bucket.is_multiple_of(LINE_WORDS) || self.bucket == self.buckets {
+            let line = (self.bucket - 1) / LINE_WORDS;
+            self.bucket = (line + self.stride) % self.lines * LINE_WORDS;
+        }
+    }
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
 /// At most `capacity` entries.
 #[derive(Clone, Debug)]
 pub(super) struct Limited {
     words: Table<u64>,
     entries: u32,
     capacity: u32,
-    hand: usize,
+    hand: Hand,
 }
 
 impl Limited {
     pub(super) fn new(capacity: u32) -> Self {
-        Self { words: Table::zeroed(longer(0)), entries: 0, capacity, hand: 0 }
+        let words = Table::zeroed(longer(0));
+        let hand = Hand::over(words.len());
+        Self { words, entries: 0, capacity, hand }
     }
 
     /// An empty index of the same capacity.
@@ -184,7 +224,7 @@ impl Limited {
     fn grow(&mut self) {
         let longer = Table::zeroed(longer(self.words.len()));
         let shorter = std::mem::replace(&mut self.words, longer);
-        self.hand = 0;
+        self.hand = Hand::over(self.words.len());
         let words = (0..shorter.len()).map(|bucket| Word(shorter.get(bucket)));
         words.filter(|&word| word != Word::NONE).for_each(|word| self.place(word));
     }
@@ -197,12 +237,13 @@ impl Limited {
 
     fn evict(&mut self) {
         loop {
-            let word = self.word(self.hand);
+            let bucket = self.hand.bucket;
+            self.hand.advance();
+            let word = self.word(bucket);
             if word != Word::NONE && !word.is_hit() {
-                return self.empty(self.hand);
+                return self.empty(bucket);
             }
-            self.words.set(self.hand, word.0 & !Word::HIT);
-            self.hand = self.after(self.hand);
+            self.words.set(bucket, word.0 & !Word::HIT);
         }
     }
 
@@ -246,5 +287,63 @@ impl Limited {
     pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
         let words = (0..self.words.len()).map(|bucket| self.word(bucket));
         words.filter(|&word| word != Word::NONE).map(Word::unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A hash that is spread like that of a content.
+    fn hash(n: u32) -> u64 {
+        let mixed = (u64::from(n) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb)
+    }
+
+    /// Entries passed by the longest search that could be made.
+    fn longest_run(index: &Limited) -> usize {
+        let taken: Vec<bool> =
+            (0..index.words.len()).map(|bucket| index.word(bucket) != Word::NONE).collect();
+        taken.split(|&taken| !taken).map(<[bool]>::len).max().unwrap_or(0)
+    }
+
+    #[test]
+    fn the_hand_comes_by_every_bucket_once_a_round() {
+        for buckets in [16, 24, 36, 54, 81, 1_000, 4_099] {
+            let mut hand = Hand::over(buckets);
+            let mut seen = vec![0; buckets];
+            for _ in 0..buckets {
+                seen[hand.bucket] += 1;
+                hand.advance();
+            }
+            assert!(seen.iter().all(|&times| times == 1), "of {buckets} buckets: {seen:?}");
+        }
+    }
+
+    #[test]
+    fn searches_stay_short_when_the_index_was_full_for_long() {
+        let capacity = 25_000;
+        let mut index = Limited::new(capacity);
+        for n in 0..capacity * 10 {
+            index.insert(hash(n), Unit(n), |unit| unit.0 == n);
+            assert!(index.len() <= capacity);
+            assert_eq!(index.unit(hash(n), |unit| unit.0 == n), Some(Unit(n)));
+        }
+        // Three quarters full at random: runs of a few dozen; behind a hand that takes buckets in order, thousands.
+        assert!(longest_run(&index) < 200, "a run of {}", longest_run(&index));
+    }
+
+    #[test]
+    fn contents_that_are_hit_stay() {
+        let mut index = Limited::new(1_000);
+        let find =
+            |index: &mut Limited, n| assert_eq!(index.find(hash(n), |unit| unit.0 == n), Some(Unit(n)));
+        (0..1_000).for_each(|n| index.insert(hash(n), Unit(n), |unit| unit.0 == n));
+        (0..100).for_each(|often| find(&mut index, often));
+        for n in 1_000..5_000 {
+            find(&mut index, n % 100);
+            index.insert(hash(n), Unit(n), |unit| unit.0 == n);
+        }
     }
 }

@@ -15,6 +15,10 @@ check:
 test *arguments="--workspace":
     cargo test {{arguments}}
 
+# The long explorations whole: every cut, a million operations per design (about an hour on two cores)
+soak *arguments="oracle:: power_cut::":
+    WEARWELL_SOAK=1 cargo test -p wearwell --test all -- {{arguments}}
+
 # Simulation rates on this machine: engine, generators, recycling, timing
 bench:
     cargo run --release -p wearwell-replay --example speed

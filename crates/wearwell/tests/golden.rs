@@ -166,6 +166,7 @@ fn counts_are_what_they_were() {
     let names = |rows: &[Row]| rows.iter().map(|row| row.0).collect::<Vec<_>>();
     assert_eq!(names(&rows), names(EXPECTED), "every design has a row, in the order of the list of designs");
     let moved = rows.iter().zip(EXPECTED).filter(|(now, before)| now != before);
-    let moved: Vec<String> = moved.map(|(now, before)| format!("    {before:?}, before\n    {now:?}, now")).collect();
+    let moved: Vec<String> =
+        moved.map(|(now, before)| format!("    {before:?}, before\n    {now:?}, now")).collect();
     assert!(moved.is_empty(), "{} of {} rows moved:\n{}", moved.len(), rows.len(), moved.join("\n"));
 }

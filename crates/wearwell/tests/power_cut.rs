@@ -17,12 +17,14 @@
 //!
 //! A device with room for it keeps the same promise while its programs and erases fail; there one operation in seven is cut.
 //!
+//! By default one cut in four is made, others in each scenario; `just soak` makes all.
+//!
 //! Without a write buffer a write is on flash when it is acknowledged, and the tests hold the designs to that.
 
 use crate::common;
 
 use common::{BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, SECTOR, Scene, World, audit, designs};
-use common::{Switching, affordable_failures, designs_of, device, full_medium, roomy_device, worlds};
+use common::{Switching, affordable_failures, designs_of, device, full_medium, one_in, roomy_device, worlds};
 use wearwell::address::RemapMode;
 use wearwell::design::Persistence;
 use wearwell::device::SECTOR_BYTES;
@@ -211,8 +213,9 @@ impl Scenario<'_> {
                     witness.issue(op);
                 }
             }
-            let (operations, step) = (device.ftl().store().nand().operations(), self.failing.unwrap_or(1));
-            for cut_at in (operation % step..operations).step_by(step as usize) {
+            let operations = device.ftl().store().nand().operations();
+            let step = self.failing.unwrap_or_else(one_in);
+            for cut_at in ((operation + self.seed) % step..operations).step_by(step as usize) {
                 self.cut(&mut before, &mut witness, op, cut_at);
             }
             witness.acknowledge(op);

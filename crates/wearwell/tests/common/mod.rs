@@ -9,7 +9,7 @@ pub mod drive;
 mod operations;
 mod worlds;
 
-pub use designs::{DesignUnderTest, designs, designs_of, family};
+pub use designs::{DesignUnderTest, designs, designs_of, family, one_in};
 pub use operations::{Mix, Op, Random, Switching};
 pub use worlds::{World, accepts, flat_geometry, largest_logical, worlds};
 

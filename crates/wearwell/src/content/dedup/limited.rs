@@ -76,10 +76,10 @@ impl Hand {
     fn over(buckets: usize) -> Self {
         let lines = buckets.div_ceil(LINE_WORDS);
         // Multiples of the golden section lie evenly in a circle, however many there are.
-        let golden = (lines as f64 * 0.618_033_988_75) as usize;
-        let stride = (golden.max(1)..)
-            .find(|&stride| gcd(stride, lines) == 1)
-            .expect("a prime above has none in common");
+        let golden = ((lines as f64 * 0.618_033_988_75) as usize).max(1);
+        let mut strides = golden..=golden + lines;
+        let stride =
+            strides.find(|&stride| gcd(stride, lines) == 1).expect("one more than a multiple of the lines");
         Self { buckets, lines, stride, bucket: 0 }
     }
 

@@ -15,6 +15,10 @@ check:
 test *arguments="--workspace":
     cargo test {{arguments}}
 
+# The Python package, into the active virtual environment; arguments go to maturin, e.g. `just python --release`
+python *arguments="--profile quick":
+    maturin develop {{arguments}}
+
 # Simulation rates on this machine: engine, generators, recycling, timing
 bench:
     cargo run --release -p wearwell-replay --example speed

@@ -21,6 +21,8 @@ class Drawn(NamedTuple):
     keywords: dict[str, Any]
 
 
+SEEDS = 100
+
 LOADS = [
     "uniform:pages={pages},requests={requests},write={share}",
     "zipf:pages={pages},requests={requests},theta=0.9,read={share},rate=2000",
@@ -80,7 +82,7 @@ def drawn(seed: int) -> Drawn:
     return Drawn(arguments, trace, drive, design, {**keywords, "settings": settings})
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_random_run_has_the_record_of_the_command_line(command: Command, seed: int) -> None:
     run = drawn(seed)
     done = command(*run.arguments, "--json", "-", "--quiet")
@@ -102,7 +104,7 @@ def test_most_of_the_random_runs_are_runs() -> None:
             return False
         return True
 
-    assert sum(runs(seed) for seed in range(50)) >= 30
+    assert sum(runs(seed) for seed in range(SEEDS)) >= 50
 
 
 def test_a_size_to_scale_to_is_that_of_the_command_line(command: Command) -> None:

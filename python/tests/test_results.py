@@ -25,9 +25,14 @@ TABLE: dict[str, list[Any]] = {
 }
 
 
-def test_the_first_lines_of_the_documentation_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def blocks(language: str) -> list[str]:
+    """Examples of docs/python.md."""
     text = (ROOT / "docs/python.md").read_text()
-    lines = text.split("```python\n")[1].split("```")[0].replace('"results"', repr(str(tmp_path)))
+    return [part.split("```")[0] for part in text.split(f"```{language}\n")[1:]]
+
+
+def test_the_first_lines_of_the_documentation_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lines = blocks("python")[0].replace('"results"', repr(str(tmp_path)))
     monkeypatch.chdir(ROOT)
     names: dict[str, object] = {}
     exec(compile(lines, "docs/python.md", "exec"), names)
@@ -36,6 +41,17 @@ def test_the_first_lines_of_the_documentation_run(monkeypatch: pytest.MonkeyPatc
     assert result.lifetime.years is not None and result.latency_us.write.p99 > 0.0
     assert len(frame) == 12 and frame["error"].isna().all()
     assert frame.groupby("design")["write_amplification"].nunique().min() > 1
+
+
+def test_the_other_examples_of_the_documentation_run(capsys: pytest.CaptureFixture[str]) -> None:
+    table, design, executor = blocks("python")[1:]
+    names: dict[str, Any] = {"ww": ww}
+    exec(table, names)
+    assert names["result"].host_page_writes == 2
+    exec(design, names)
+    assert capsys.readouterr().out.strip() == blocks("text")[0].strip()
+    exec(executor, names)
+    assert len(ww.sweep(ww.Trace.workload(TINY), seed=[1, 2], executor=names["Here"](), progress=False)) == 2
 
 
 def test_the_fields_of_a_result_are_those_of_the_record() -> None:

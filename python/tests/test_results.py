@@ -87,6 +87,11 @@ def test_a_result_survives_pickling_and_copying() -> None:
     assert pickle.loads(pickle.dumps(result)) == result == copy.deepcopy(result)
 
 
+def test_what_runs_survives_pickling() -> None:
+    run = (ww.Trace(PGBENCH, format="native"), ww.Drive("lab-8g", fit=1.0), ww.Design("dftl", content=["recycle"]))
+    assert pickle.loads(pickle.dumps(run)) == run
+
+
 @pytest.mark.parametrize("kind", ["mapping", "pandas", "arrow"])
 def test_a_table_of_requests_is_a_trace(kind: str) -> None:
     arrow: Any = pyarrow.table(TABLE)

@@ -67,7 +67,7 @@ def test_a_sweep_that_is_killed_five_times_is_the_undisturbed_one(tmp_path: Path
         assert process.poll() is None, f"sweep {kill} came to its end before it was killed"
         process.send_signal(signal.SIGKILL)
         process.wait()
-        # No worker outlives it: a run in hand ends with it, unfinished.
+        # A run in hand ends with it, unfinished.
         time.sleep(0.3)
         now = runs_in(store)
         time.sleep(0.3)
@@ -84,6 +84,38 @@ def test_a_sweep_that_is_killed_five_times_is_the_undisturbed_one(tmp_path: Path
     whole, killed = (pandas.read_pickle(tmp_path / f"{name}.pickle") for name in ("whole", "killed"))
     pandas.testing.assert_frame_equal(whole.drop(columns=OF_MACHINE), killed.drop(columns=OF_MACHINE))
     assert whole["key"].nunique() == POINTS
+
+
+def is_running(process: int) -> bool:
+    """Whether it works: one that has ended may wait for its parent to notice."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs the /proc of Linux to find processes")
+def test_no_process_outlives_a_sweep_that_is_killed(tmp_path: Path) -> None:
+    load = "uniform:pages=200000,requests=200000000,write=1.0"
+    script = f"import wearwell as ww; ww.sweep(ww.Trace.workload({load!r}), seed=[1, 2], jobs=2, store={str(tmp_path)!r})"
+    sweep = subprocess.Popen([sys.executable, "-c", script])
+    children: list[int] = []
+    while len(children) < 2:
+        time.sleep(0.02)
+        children = [int(child) for child in Path(f"/proc/{sweep.pid}/task/{sweep.pid}/children").read_text().split()]
+    # Both are in the middle of a run of minutes.
+    time.sleep(1.0)
+    assert all(is_running(child) for child in children)
+    sweep.kill()
+    sweep.wait()
+    deadline = time.monotonic() + 10.0
+    while any(is_running(child) for child in children) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    left = [child for child in children if is_running(child)]
+    for child in left:
+        os.kill(child, signal.SIGKILL)
+    assert not left, "a process goes on"
 
 
 def test_an_extended_sweep_runs_what_is_new(tmp_path: Path) -> None:

@@ -83,6 +83,8 @@ class LocalExecutor(Executor):
             for worker in workers:
                 worker.end()
             pool.shutdown()
+            for worker in workers:
+                worker.close()
 
 
 class _Worker:
@@ -124,13 +126,16 @@ class _Worker:
         """At once, whatever it does."""
         self._ended = True
         self._process.kill()
-        self._process.wait()
+
+    def close(self) -> None:
+        """After its end, when nobody waits for an answer: a process that took the place of one just then ends with its input."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 try:
                     pipe.close()
                 except OSError:
-                    pass
+                    pass  # What was written last goes nowhere.
+        self._process.wait()
 
 
 EXECUTORS: Mapping[str, Callable[[int | None], Executor]] = {"local": LocalExecutor}

@@ -88,6 +88,9 @@ class Trace:
         """Format of the file, as it was found; None for a generated input."""
         return self._input.format
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Trace._of, (self._description,)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Trace) and other._description == self._description
 

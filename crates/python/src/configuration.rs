@@ -56,10 +56,12 @@ pub(crate) fn designs() -> Vec<(&'static str, &'static str, &'static str, &'stat
     design::ALL.iter().map(texts).collect()
 }
 
+/// Kinds of names that Python knows by itself.
+const KINDS: [&str; 3] = ["device", "design", "executor"];
+
 /// The error about a name that nothing has, with the nearest one.
 #[pyfunction]
 pub(crate) fn unknown_name(what: &str, name: &str, known: Vec<String>) -> PyErr {
-    // Kinds of names are words of the program text, of which there are few.
-    let what: &'static str = String::leak(what.to_owned());
+    let what = KINDS.into_iter().find(|kind| *kind == what).unwrap_or("name");
     refused(ConfigError::unknown(what, name, known.iter().map(String::as_str)))
 }

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 import wearwell as ww
 
-from .conftest import PGBENCH, Command, measured, record_of, sentence_of
+from common import PGBENCH, Command, measured, record_of, sentence_of
 
 
 class Drawn(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import wearwell as ww
 
-from .conftest import PGBENCH, TINY, Command, sentence_of
+from common import PGBENCH, TINY, Command, sentence_of
 
 MISTAKES: list[tuple[list[str], Callable[[], Any]]] = [
     (["--design", "pagemap"], lambda: ww.replay(ww.Trace.workload(TINY), design="pagemap")),

@@ -13,7 +13,7 @@ from pathlib import Path
 import wearwell
 from wearwell import _native, _records
 
-from .conftest import ROOT
+from common import ROOT
 
 
 def test_it_loads_in_a_fifth_of_a_second() -> None:

@@ -15,7 +15,7 @@ import pyarrow
 import pytest
 import wearwell as ww
 
-from .conftest import PGBENCH, ROOT, TINY, Command, measured, record_of
+from common import PGBENCH, ROOT, TINY, Command, measured, record_of
 
 TABLE: dict[str, list[Any]] = {
     "time_us": [0.0, 10.5, 20.0, 30.0, 45.0],

@@ -15,7 +15,7 @@ import pandas
 import pytest
 import wearwell as ww
 
-from .conftest import PGBENCH, TINY
+from common import PGBENCH, TINY
 
 # 100 points: 2 loads x 2 designs x 5 shares of spare space x 5 seeds.
 POINTS = 100

@@ -47,7 +47,7 @@ impl Input {
         path, *, format = None, action = None, time_unit = None, assume = None, skip_bad_lines = false, bytes = false,
         without_sidecars = false, columns = None, name = None
     ))]
-    #[expect(clippy::too_many_arguments, clippy::fn_params_excessive_bools, reason = "keywords of Python")]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn trace(
         path: PathBuf,
         format: Option<&str>,

@@ -7,6 +7,10 @@
 //! Whatever takes long runs without the interpreter's lock (`Python::detach`), and looks for ctrl-C now and then.
 
 #![forbid(unsafe_code)]
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments of Python are converted, and owned by the function"
+)]
 
 mod configuration;
 mod input;

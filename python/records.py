@@ -1,6 +1,6 @@
 """Writes python/wearwell/_records.py, the fields of a run record for editors and type checkers, from docs/schema/runs.json.
 
-    python python/records.py            # renews it; a test tells when it is out of date
+python python/records.py            # renews it; a test tells when it is out of date
 """
 
 from __future__ import annotations

@@ -29,7 +29,16 @@ LOADS = [
     "hotcold:pages={pages},requests={requests}",
     "sequential:pages={pages},requests={requests}",
 ]
-CONTENTS = [["recycle"], ["dedup"], ["remap"], ["delta"], ["compress"], ["dedup", "recycle"], ["delta", "recycle"], []]
+CONTENTS = [
+    ["recycle"],
+    ["dedup"],
+    ["remap"],
+    ["delta"],
+    ["compress"],
+    ["dedup", "recycle"],
+    ["delta", "recycle"],
+    [],
+]
 POLICIES = ["greedy", "cost-benefit", "d-choices", "random", "fifo", "rc-gc"]
 
 
@@ -43,7 +52,9 @@ def drawn(seed: int) -> Drawn:
         arguments += [PGBENCH, "--requests", str(requests)]
     else:
         load = draw.choice(LOADS).format(
-            pages=draw.randrange(1000, 4000), requests=draw.randrange(1000, 6000), share=round(draw.random(), 2)
+            pages=draw.randrange(1000, 4000),
+            requests=draw.randrange(1000, 6000),
+            share=round(draw.random(), 2),
         )
         trace, keywords = ww.Trace.workload(load), {}
         arguments += ["--workload", load]

@@ -14,7 +14,10 @@ from common import PGBENCH, TINY, Command, sentence_of
 MISTAKES: list[tuple[list[str], Callable[[], Any]]] = [
     (["--design", "pagemap"], lambda: ww.replay(ww.Trace.workload(TINY), design="pagemap")),
     (["--device", "tlc-1"], lambda: ww.Drive("tlc-1")),
-    (["--over-provisioning", "9"], lambda: ww.replay(ww.Trace.workload(TINY), ww.Drive(over_provisioning=9.0))),
+    (
+        ["--over-provisioning", "9"],
+        lambda: ww.replay(ww.Trace.workload(TINY), ww.Drive(over_provisioning=9.0)),
+    ),
     (["--timing", "evnt"], lambda: ww.replay(ww.Trace.workload(TINY), timing="evnt")),
     (["--queue-depth", "3"], lambda: ww.replay(ww.Trace.workload(TINY), queue_depth=3)),
     (["--set", "gc.polcy=fifo"], lambda: ww.Design(settings={"gc.polcy": "fifo"})),

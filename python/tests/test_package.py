@@ -19,7 +19,9 @@ from common import ROOT
 def test_it_loads_in_a_fifth_of_a_second() -> None:
     script = "import time; began = time.process_time(); import wearwell; print(time.process_time() - began)"
     runs = [
-        float(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout)
+        float(
+            subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+        )
         for _ in range(5)
     ]
     assert statistics.median(runs) < 0.2
@@ -56,7 +58,9 @@ def test_the_stubs_name_what_the_native_module_has() -> None:
             assert list(inspect.signature(native).parameters) == arguments, name
         elif name != "WearwellError":
             assert isinstance(arguments, dict)
-            methods = {method for method in vars(native) if not method.startswith("__")} | {"__new__"} & vars(native).keys()
+            methods = {method for method in vars(native) if not method.startswith("__")} | {"__new__"} & vars(
+                native
+            ).keys()
             assert methods - {"__new__"} == arguments.keys() - {"__new__"}, name
             for method, parameters in arguments.items():
                 if method != "__new__" and callable(getattr(native, method)):

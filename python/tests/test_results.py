@@ -88,7 +88,11 @@ def test_a_result_survives_pickling_and_copying() -> None:
 
 
 def test_what_runs_survives_pickling() -> None:
-    run = (ww.Trace(PGBENCH, format="native"), ww.Drive("lab-8g", fit=1.0), ww.Design("dftl", content=["recycle"]))
+    run = (
+        ww.Trace(PGBENCH, format="native"),
+        ww.Drive("lab-8g", fit=1.0),
+        ww.Design("dftl", content=["recycle"]),
+    )
     assert pickle.loads(pickle.dumps(run)) == run
 
 
@@ -115,8 +119,14 @@ def test_a_table_of_requests_is_replayed_as_its_file_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"op": ["write", "read", "erase", "trim", "flush"]}, "row 2 of the table: unknown operation `erase`"),
-        ({"time_us": [0.0, 2.0, 1.0, 3.0, 4.0]}, "row 2 of the table: time_us is 1, and that of the row before 2"),
+        (
+            {"op": ["write", "read", "erase", "trim", "flush"]},
+            "row 2 of the table: unknown operation `erase`",
+        ),
+        (
+            {"time_us": [0.0, 2.0, 1.0, 3.0, 4.0]},
+            "row 2 of the table: time_us is 1, and that of the row before 2",
+        ),
         ({"length_bytes": [1]}, "the same length"),
         ({"offset_bytes": [-1, 0, 0, 0, 0]}, "a table of requests: "),
     ],
@@ -132,7 +142,9 @@ def test_a_table_without_a_column_is_refused() -> None:
 
 
 def test_a_design_is_the_file_that_runs_it(command: Command, tmp_path: Path) -> None:
-    design = ww.Design("wearwell", content=["dedup", "recycle"], settings={"gc.policy": "fifo", "gc.low_blocks": 4})
+    design = ww.Design(
+        "wearwell", content=["dedup", "recycle"], settings={"gc.policy": "fifo", "gc.low_blocks": 4}
+    )
     assert "parts.content=recycle+dedup" in repr(design)
     file = tmp_path / "design.toml"
     file.write_text(repr(design))
@@ -154,7 +166,12 @@ def test_drives_and_designs_tell_what_they_are() -> None:
 
 def test_a_geometry_is_a_drive() -> None:
     drive = ww.Drive(
-        channels=2, dies_per_channel=1, planes_per_die=1, blocks_per_plane=128, pages_per_block=32, read_us=45.0
+        channels=2,
+        dies_per_channel=1,
+        planes_per_die=1,
+        blocks_per_plane=128,
+        pages_per_block=32,
+        read_us=45.0,
     )
     result = ww.replay(ww.Trace.workload(TINY), drive)
     assert (result.device.layout.channels, result.config.device.read_us) == (2, 45.0)

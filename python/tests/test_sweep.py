@@ -103,7 +103,9 @@ def test_no_process_outlives_a_sweep_that_is_killed(tmp_path: Path) -> None:
     children: list[int] = []
     while len(children) < 2:
         time.sleep(0.02)
-        children = [int(child) for child in Path(f"/proc/{sweep.pid}/task/{sweep.pid}/children").read_text().split()]
+        children = [
+            int(child) for child in Path(f"/proc/{sweep.pid}/task/{sweep.pid}/children").read_text().split()
+        ]
     # Both are in the middle of a run of minutes.
     time.sleep(1.0)
     assert all(is_running(child) for child in children)
@@ -129,7 +131,9 @@ def test_an_extended_sweep_runs_what_is_new(tmp_path: Path) -> None:
 
 
 def test_a_row_is_what_replay_gives(tmp_path: Path) -> None:
-    sweep = ww.sweep([PGBENCH], [None], ["page-map", "dftl"], requests=2000, timing="event", jobs=2, progress=False)
+    sweep = ww.sweep(
+        [PGBENCH], [None], ["page-map", "dftl"], requests=2000, timing="event", jobs=2, progress=False
+    )
     for row, design in zip(sweep.rows, ["page-map", "dftl"], strict=True):
         alone = ww.replay(PGBENCH, design=design, requests=2000, timing="event").to_row()
         assert {name: row[name] for name in alone if name not in OF_MACHINE} == {
@@ -140,7 +144,12 @@ def test_a_row_is_what_replay_gives(tmp_path: Path) -> None:
 def test_a_row_says_where_it_comes_from() -> None:
     (row,) = ww.sweep(PGBENCH, requests=1000, jobs=1, progress=False).rows
     assert row["trace.sha256"] and len(row["key"]) == 16 and row["version"] == ww.__version__
-    assert (row["trace"], row["design"], row["seed"], row["config.replay.requests"]) == (PGBENCH, "page-map", 1, 1000)
+    assert (row["trace"], row["design"], row["seed"], row["config.replay.requests"]) == (
+        PGBENCH,
+        "page-map",
+        1,
+        1000,
+    )
 
 
 def test_a_point_that_fails_is_a_row_with_its_message() -> None:
@@ -153,7 +162,9 @@ def test_a_point_that_fails_is_a_row_with_its_message() -> None:
     assert sweep.errors == [bad["error"]]
 
 
-def test_a_process_that_dies_fails_its_run_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_dies_fails_its_run_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # The interpreter of the workers is a program that kills itself for one of the runs.
     fake = tmp_path / "python"
     fake.write_text(
@@ -199,7 +210,11 @@ print(sweep.partial, len(sweep), [str(one.message) for one in caught])
 
 def test_equal_points_run_once(tmp_path: Path) -> None:
     sweep = ww.sweep(
-        ww.Trace.workload(TINY), design=["page-map", ww.Design("page-map")], store=tmp_path, jobs=2, progress=False
+        ww.Trace.workload(TINY),
+        design=["page-map", ww.Design("page-map")],
+        store=tmp_path,
+        jobs=2,
+        progress=False,
     )
     assert (len(sweep), sweep.ran, sweep.kept, len(runs_in(tmp_path))) == (2, 1, 1, 1)
 
@@ -236,7 +251,9 @@ def test_a_setting_that_no_run_uses_is_refused(capfd: pytest.CaptureFixture[str]
 
 
 def test_a_list_in_settings_is_an_axis() -> None:
-    sweep = ww.sweep(ww.Trace.workload(TINY), settings={"gc.policy": ["greedy", "fifo"]}, jobs=1, progress=False)
+    sweep = ww.sweep(
+        ww.Trace.workload(TINY), settings={"gc.policy": ["greedy", "fifo"]}, jobs=1, progress=False
+    )
     assert [row["gc.policy"] for row in sweep.rows] == ["greedy", "fifo"]
     assert [row["config.gc.policy"] for row in sweep.rows] == ["greedy", "fifo"]
 

@@ -72,4 +72,6 @@ def compared(results: list[Result]) -> str:
     trs = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in body)
     first, last = lines.index(rows[0]), len(lines) - lines[::-1].index(rows[-1])
     said = ["<br>".join(html.escape(line) for line in part if line) for part in (lines[:first], lines[last:])]
-    return f"<p>{said[0]}</p><table><thead><tr>{titles}</tr></thead><tbody>{trs}</tbody></table><p>{said[1]}</p>"
+    return (
+        f"<p>{said[0]}</p><table><thead><tr>{titles}</tr></thead><tbody>{trs}</tbody></table><p>{said[1]}</p>"
+    )

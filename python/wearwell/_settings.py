@@ -48,7 +48,9 @@ def file_of(settings: Mapping[str, Value]) -> str:
     for key, value in settings.items():
         section, _, name = key.partition(".")
         sections.setdefault(section, []).append(f"{name} = {toml(value)}")
-    return "\n".join(f"[{section}]\n" + "".join(f"{line}\n" for line in lines) for section, lines in sections.items())
+    return "\n".join(
+        f"[{section}]\n" + "".join(f"{line}\n" for line in lines) for section, lines in sections.items()
+    )
 
 
 def refuse_ignored(configuration: Configuration, settings: Iterable[str], design: str) -> None:

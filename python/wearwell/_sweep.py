@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _native, _tables
 from ._design import Design
@@ -64,31 +64,23 @@ def sweep(
     uses.
     """
     chosen = executor_of(executor, jobs)
-    axes: dict[str, Sequence[Any]] = {
-        "over_provisioning": _several(over_provisioning),
-        "precondition": _several(precondition),
-        "timing": _several(timing),
-        "arrival": _several(arrival),
-        "queue_depth": _several(queue_depth),
-        "requests": _several(requests),
-        "content_model": _several(content_model),
-        "seed": _several(seed),
+    keywords = {
+        "over_provisioning": over_provisioning,
+        "precondition": precondition,
+        "timing": timing,
+        "arrival": arrival,
+        "queue_depth": queue_depth,
+        "requests": requests,
+        "content_model": content_model,
+        "seed": seed,
     }
-    of_settings = {key: _several(value) for key, value in (settings or {}).items()}
     traces = [one if isinstance(one, Trace) else Trace(one) for one in _traces(trace)]
-    points = []
-    for one_trace, one_drive, one_design in itertools.product(traces, _several(drive), _several(design)):
-        for values in itertools.product(*axes.values(), *of_settings.values()):
-            keywords = dict(zip(axes, values))
-            by_key = dict(zip(of_settings, values[len(axes) :]))
-            shared = common(**keywords, settings=by_key)
-            run = Run.of(one_trace, one_drive, one_design, shared, config)
-            varied = {
-                name: value
-                for name, value in {**keywords, **by_key}.items()
-                if len({**axes, **of_settings}[name]) > 1
-            }
-            points.append(_Point(run, shared, varied))
+    inputs = itertools.product(traces, _several(drive), _several(design))
+    points = [
+        _Point.of(one_trace, one_drive, one_design, values, config)
+        for one_trace, one_drive, one_design in inputs
+        for values in _combinations(keywords, settings or {})
+    ]
     if not points:
         raise WearwellError("a sweep has no run: one of its lists is empty")
     teller = _Teller(progress)
@@ -98,6 +90,26 @@ def sweep(
         return _run_all(points, chosen, Path(store), scale_to, teller)
     with tempfile.TemporaryDirectory(prefix="wearwell-") as folder:
         return _run_all(points, chosen, Path(folder), scale_to, teller)
+
+
+class _Values(NamedTuple):
+    """What the keywords and settings of one run are."""
+
+    keywords: dict[str, Any]
+    settings: dict[str, Any]
+    varied: dict[str, Any]
+    """Those that other runs of the sweep have other values of."""
+
+
+def _combinations(keywords: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[_Values]:
+    axes = {name: _several(value) for name, value in {**keywords, **settings}.items()}
+    for values in itertools.product(*axes.values()):
+        chosen = dict(zip(axes, values, strict=True))
+        yield _Values(
+            {name: chosen[name] for name in keywords},
+            {name: chosen[name] for name in settings},
+            {name: value for name, value in chosen.items() if len(axes[name]) > 1},
+        )
 
 
 @dataclass
@@ -111,6 +123,18 @@ class _Point:
     """What tells it from others, but for trace, drive and design."""
     key: str | None = None
     outcome: Outcome | None = None
+
+    @classmethod
+    def of(
+        cls,
+        trace: Trace,
+        drive: Drive | str | None,
+        design: Design | str,
+        values: _Values,
+        config: str | os.PathLike[str] | None,
+    ) -> _Point:
+        shared = common(**values.keywords, settings=values.settings)
+        return cls(Run.of(trace, drive, design, shared, config), shared, values.varied)
 
     def row(self, scale_to: int | None) -> dict[str, Any]:
         named = {"trace": self.run.trace.name, "drive": self.run.drive.label, "design": self.run.design.label}
@@ -173,7 +197,9 @@ class Sweep:
         return f"<Sweep of {len(self)} runs: {self.ran} made now, {self.kept} known{failed}{partial}>"
 
 
-def _run_all(points: list[_Point], executor: Executor, store: Path, scale_to: int | None, teller: _Teller) -> Sweep:
+def _run_all(
+    points: list[_Point], executor: Executor, store: Path, scale_to: int | None, teller: _Teller
+) -> Sweep:
     partial, ran = False, 0
     try:
         missing = _look_up(points, store)

@@ -100,7 +100,9 @@ class Trace:
     def __repr__(self) -> str:
         if "workload" in self._description:
             return f"Trace.workload({self._description['workload']!r})"
-        options = {key: value for key, value in self._description["options"].items() if key not in ("format", "name")}
+        options = {
+            key: value for key, value in self._description["options"].items() if key not in ("format", "name")
+        }
         more = "".join(f", {key}={value!r}" for key, value in options.items())
         return f"Trace({self.name!r}, format={self.format!r}{more})"
 
@@ -118,7 +120,9 @@ def _written(table: Any) -> tuple[str, int]:
     """The table as a file in the native format, and its number of requests."""
     missing = [name for name in _COLUMNS if name not in _names(table)]
     if missing:
-        raise WearwellError(f"a table of requests has the columns {', '.join(_COLUMNS)}; {missing[0]} is missing")
+        raise WearwellError(
+            f"a table of requests has the columns {', '.join(_COLUMNS)}; {missing[0]} is missing"
+        )
     time_us, op, offset_bytes, length_bytes = (_values(table[name]) for name in _COLUMNS)
     if not len(time_us) == len(op) == len(offset_bytes) == len(length_bytes):
         raise WearwellError("the columns of a table of requests have the same length")

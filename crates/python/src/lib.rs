@@ -2,7 +2,7 @@
 //!
 //! It is thin on purpose. Everything that the command line does as well is a call of `wearwell-replay`, so that results and error
 //! messages are the same; everything that needs no engine is Python (`python/wearwell`). Records cross as JSON, the form that
-//! `docs/schema` describes: one description of a result, at the price of a millisecond per run.
+//! `docs/schema` describes: one description of a result, at the price of a millisecond or less per run.
 //!
 //! Whatever takes long runs without the interpreter's lock (`Python::detach`), and looks for ctrl-C now and then.
 

@@ -15,7 +15,7 @@ import pandas
 import pytest
 import wearwell as ww
 
-from common import PGBENCH, TINY
+from common import PGBENCH, TINY, Command, measured
 
 # 100 points: 2 loads x 2 designs x 5 shares of spare space x 5 seeds.
 POINTS = 100
@@ -206,6 +206,17 @@ print(sweep.partial, len(sweep), [str(one.message) for one in caught])
     partial, count, warned = output.split(maxsplit=2)
     assert partial == "True" and 3 <= int(count) < 200
     assert f"interrupted: {count} of 200 runs are done" in warned
+
+
+def test_the_folder_is_that_of_ablate(command: Command, tmp_path: Path) -> None:
+    done = command("ablate", "--workload", TINY, "--parts", "dedup", "--resume", str(tmp_path), "--quiet")
+    assert done.returncode == 0, done.stderr
+    design = ww.Design("page-map", content=["dedup"])
+    sweep = ww.sweep(ww.Trace.workload(TINY), design=design, store=tmp_path, jobs=1, progress=False)
+    assert (sweep.ran, sweep.kept) == (0, 1)
+    alone = ww.replay(ww.Trace.workload(TINY), design=design)
+    (kept,) = sweep.results
+    assert kept is not None and measured(kept.to_dict()) == measured(alone.to_dict())
 
 
 def test_equal_points_run_once(tmp_path: Path) -> None:

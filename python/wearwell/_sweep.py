@@ -13,7 +13,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -166,7 +166,6 @@ class Sweep:
     """Points whose run was in the store, or is that of another point."""
     partial: bool
     """Ctrl-C came: the runs that were not finished have no row."""
-    store: str | None = field(default=None)
 
     @property
     def errors(self) -> list[str]:
@@ -220,7 +219,7 @@ def _run_all(
         warnings.warn(message, PartialResultWarning, stacklevel=3)
     rows, results = [point.row(scale_to) for point in done], [point.result(scale_to) for point in done]
     refused = sum(point.key is None for point in done)
-    return Sweep(rows, results, ran, len(done) - ran - refused, partial, str(store))
+    return Sweep(rows, results, ran, len(done) - ran - refused, partial)
 
 
 def _look_up(points: list[_Point], store: Path) -> dict[str, list[_Point]]:

@@ -22,6 +22,8 @@ fn unusable(folder: &Path, error: &io::Error) -> PyErr {
 #[pyfunction]
 pub(crate) fn kept(folder: PathBuf, key: &str) -> PyResult<Option<String>> {
     let record = folder_of(&folder)?.get(key);
+    // Who kept it may have told it from others of a comparison.
+    let record = record.map(|record| RunRecord { variant: record.config.variant(""), ..record });
     Ok(record.map(|record| serde_json::to_string(&record).expect("a record is plain data")))
 }
 

@@ -19,6 +19,10 @@ test *arguments="--workspace":
 soak *arguments="oracle:: power_cut::":
     WEARWELL_SOAK=1 cargo test -p wearwell --test all -- {{arguments}}
 
+# The Python package, into the active virtual environment; arguments go to maturin, e.g. `just python --release`
+python *arguments="--profile quick":
+    maturin develop {{arguments}}
+
 # Simulation rates on this machine: engine, generators, recycling, timing
 bench:
     cargo run --release -p wearwell-replay --example speed

@@ -13,7 +13,6 @@ use crate::output::print;
 use crate::progress::{Countdown, Reporter};
 use crate::run::{
     InputSource, Outputs, config_with, failure, for_each_input, kept_in, planned, refuse_ignored, sources,
-    variant,
 };
 use crate::{Failure, Outcome};
 
@@ -131,7 +130,7 @@ impl Desk<'_> {
     /// What became of each configuration; those that are kept are not run again.
     fn run_all(&self, plans: &[Plan<'_>], point: &Point) -> Result<Vec<SubsetOutcome>, Failure> {
         let finished = |record: RunRecord, config: &Config| {
-            let record = RunRecord { variant: variant(config, &point.settings), ..record };
+            let record = RunRecord { variant: config.variant(&point.settings), ..record };
             SubsetOutcome::Ran(Box::new(record.scaled_to(self.args.run.scale_to)))
         };
         let mut outcomes = vec![SubsetOutcome::NotRun; plans.len()];

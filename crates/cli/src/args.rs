@@ -601,16 +601,8 @@ pub(crate) enum Kind {
 
 impl InputArgs {
     pub(crate) fn open_options(&self) -> Result<OpenOptions, crate::Failure> {
-        let unknown = |name: &str| {
-            let known = Format::ALL.iter().map(|format| format.name());
-            crate::Failure::of_usage(
-                wearwell_replay::config::ConfigError::unknown("format", name, known).to_string(),
-            )
-        };
-        let format = match &self.format {
-            Some(name) => Some(Format::from_name(name).ok_or_else(|| unknown(name))?),
-            None => None,
-        };
+        let format = self.format.as_deref().map(Format::named).transpose();
+        let format = format.map_err(|error| crate::Failure::of_usage(error.to_string()))?;
         Ok(OpenOptions {
             format,
             action: match self.action {

@@ -1,6 +1,5 @@
 //! `replay`, `compare` and `config`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use wearwell_replay::config::Config;
@@ -43,16 +42,7 @@ pub(crate) fn config_with(args: &RunArgs, settings: &[String]) -> Result<Config,
 
 /// A configuration from an optional file and settings.
 pub(crate) fn read_config(path: Option<&Path>, settings: &[String]) -> Result<Config, Failure> {
-    let file = match path {
-        Some(path) => {
-            let text = fs::read_to_string(path)
-                .map_err(|error| Failure::of_usage(format!("{}: {error}", path.display())))?;
-            Some((path.display().to_string(), text))
-        }
-        None => None,
-    };
-    let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
-    Config::from_parts(file, settings).map_err(|error| Failure::of_usage(error.to_string()))
+    Config::read(path, settings).map_err(|error| Failure::of_usage(error.to_string()))
 }
 
 /// The files that results go to, checked before anything runs.
@@ -188,10 +178,7 @@ impl Variant {
     fn refuse_ignored(&self, config: &Config) -> Result<(), Failure> {
         match config.ignored(&self.settings, std::slice::from_ref(&self.design)).first() {
             None => Ok(()),
-            Some(ignored) => Err(Failure::of_usage(format!(
-                "{} has no effect on {}: it counts when {}",
-                ignored.key, self.design, ignored.when
-            ))),
+            Some(ignored) => Err(Failure::of_usage(ignored.to_string())),
         }
     }
 }
@@ -227,17 +214,11 @@ impl Configurations {
 /// Settings of the command line that no design uses are refused; those that some use are noted.
 pub(crate) fn refuse_ignored(config: &Config, designs: &[String], args: &RunArgs) -> Result<(), Failure> {
     for ignored in config.ignored(&args.all_settings(), designs) {
-        let sentence = format!(
-            "{} has no effect on {}: it counts when {}",
-            ignored.key,
-            ignored.designs.join(", "),
-            ignored.when
-        );
         if ignored.by_all {
-            return Err(Failure::of_usage(sentence));
+            return Err(Failure::of_usage(ignored.to_string()));
         }
         if !args.quiet {
-            eprintln!("wearwell: note: {sentence}");
+            eprintln!("wearwell: note: {ignored}");
         }
     }
     Ok(())
@@ -304,7 +285,7 @@ fn run_one(
     let run = |(number, design, settings): &(usize, String, String)| {
         let label = if settings.is_empty() { design.clone() } else { format!("{design} {settings}") };
         let record = plans[*number].run(design, &mut reporter.of_design(&label));
-        let variant = variant(&configurations.configs[*number], settings);
+        let variant = configurations.configs[*number].variant(settings);
         record.map(|record| RunRecord { variant, ..record }.scaled_to(args.scale_to))
     };
     for (_, outcome) in run_at_once(&configurations.runs, args.jobs, || reporter.is_interrupted(), run) {
@@ -313,16 +294,7 @@ fn run_one(
     Ok(())
 }
 
-/// What tells a run with these settings from others: a design with other parts is another design, also where there is only one.
-pub(crate) fn variant(config: &Config, settings: &str) -> String {
-    if settings.contains("parts.") {
-        return settings.to_owned();
-    }
-    [&config.parts.settings(), settings].join(" ").trim().to_owned()
-}
-
-/// The plan of a run, refused before anything runs for minutes: a misspelt design, a content model that nothing asks for.
-/// Another plan of the same input knows its extent.
+/// The plan of a run, checked before anything runs for minutes. Another plan of the same input knows its extent.
 pub(crate) fn planned<'a>(
     config: &'a Config,
     input: &'a Input,
@@ -331,13 +303,7 @@ pub(crate) fn planned<'a>(
 ) -> Result<Plan<'a>, Failure> {
     let plan = other.map_or_else(|| Plan::new(config, input), |other| other.with(config));
     let plan = plan.map_err(|error| failure(&error))?;
-    if config.content.model.is_some() && !plan.survey().lacks_content {
-        let message = format!("{}: content.model has no effect: every write has content", input.name());
-        return Err(Failure::of_usage(message));
-    }
-    for design in designs {
-        config.parts(design, plan.resolved()).map_err(|error| Failure::of_usage(error.to_string()))?;
-    }
+    plan.check(designs).map_err(|error| failure(&error))?;
     Ok(plan)
 }
 

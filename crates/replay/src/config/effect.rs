@@ -5,6 +5,8 @@
 //! key without a rule always matters. The rules are a list kept by hand, because "changes nothing" cannot be told from
 //! "was set to its default" by trying.
 
+use std::fmt;
+
 use wearwell::design::{MappingPart, Parts};
 use wearwell::validity::ValidityPart;
 
@@ -186,6 +188,13 @@ pub struct Ignored {
     pub when: &'static str,
     /// Whether no design of the run uses it.
     pub by_all: bool,
+}
+
+/// The sentence for who set it.
+impl fmt::Display for Ignored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} has no effect on {}: it counts when {}", self.key, self.designs.join(", "), self.when)
+    }
 }
 
 /// A section or a key, and whether a configuration asks for it.

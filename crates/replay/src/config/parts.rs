@@ -283,6 +283,29 @@ impl Config {
         }
     }
 
+    /// What tells a run with these settings, joined by blanks, from others: a design with other parts is another design, also
+    /// where there is only one.
+    pub fn variant(&self, settings: &str) -> String {
+        if settings.contains("parts.") {
+            return settings.to_owned();
+        }
+        [&self.parts.settings(), settings].join(" ").trim().to_owned()
+    }
+
+    /// All parts that a design has under this configuration, its own and those in their place.
+    ///
+    /// # Errors
+    /// [`ConfigError::UnknownName`]; [`ConfigError::Value`] where a part is chosen twice, or the device cannot be.
+    ///
+    /// # Panics
+    /// Never: the parts of a design have names.
+    pub fn all_parts(&self, design: &str) -> Result<PartsConfig, ConfigError> {
+        let resolved = Self::default().resolve(LARGE_DRIVE_PAGES)?;
+        let mut file = table_of(&self.parts(design, &resolved)?, resolved.logical_pages);
+        let parts = file.remove("parts").expect("a design has parts");
+        Ok(parts.try_into().expect("parts have the names of the section"))
+    }
+
     /// A named design as a configuration file: its parts, and the options in which they differ from the default of the
     /// section. A run of it on `page-map` is a run of the design.
     ///
@@ -290,8 +313,7 @@ impl Config {
     /// [`ConfigError::UnknownName`].
     pub fn file_of(design: &str) -> Result<String, ConfigError> {
         let config = Self::default();
-        // So large a drive that nothing is at its least.
-        let resolved = config.resolve(1 << 24)?;
+        let resolved = config.resolve(LARGE_DRIVE_PAGES)?;
         let parts = config.parts(design, &resolved)?;
         let known = design::ALL.iter().find(|known| known.name == design);
         let source = known.map_or("", |known| known.source);
@@ -301,6 +323,9 @@ impl Config {
         Ok(head + &table_of(&parts, resolved.logical_pages).to_string())
     }
 }
+
+/// So large a drive that nothing is at its least.
+const LARGE_DRIVE_PAGES: u64 = 1 << 24;
 
 /// A name as a file writes it.
 fn name_of(name: impl Serialize) -> toml::Value {

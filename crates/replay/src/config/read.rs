@@ -1,11 +1,21 @@
 //! Reading a configuration: a file, then single settings, and what is said about a mistake.
 
+use std::path::{Path, PathBuf};
+
 use super::Config;
 
 /// Why a configuration is refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
+    /// A file that cannot be read.
+    #[error("{}: {source}", file.display())]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// Syntax, unknown key or value of the wrong kind.
     #[error("{place}: {message}")]
     Toml {
@@ -48,6 +58,17 @@ impl ConfigError {
 }
 
 impl Config {
+    /// Builds a configuration from an optional file and settings `key=value`.
+    ///
+    /// # Errors
+    /// [`ConfigError::Unreadable`]; those of [`Self::from_parts`].
+    pub fn read(file: Option<&Path>, settings: &[String]) -> Result<Self, ConfigError> {
+        let Some(path) = file else { return Self::from_parts(None, settings) };
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|source| ConfigError::Unreadable { file: path.to_owned(), source })?;
+        Self::from_parts(Some((&path.display().to_string(), &text)), settings)
+    }
+
     /// Builds a configuration from an optional file (its name and text) and settings `key=value`.
     ///
     /// # Errors

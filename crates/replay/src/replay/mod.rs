@@ -52,7 +52,7 @@ use crate::steadiness::Steadiness;
 use crate::trace::{Op, Request, TraceError};
 use arrival::{Clock, Pace};
 use gathered::Gathered;
-pub use plan::Plan;
+pub use plan::{Plan, Surveyed};
 
 /// Why a run could not start or had to end without a result.
 #[derive(Debug, thiserror::Error)]

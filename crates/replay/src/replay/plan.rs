@@ -24,6 +24,14 @@ pub struct Plan<'a> {
     pub(super) sha256: Option<String>,
 }
 
+/// What reading an input taught, to be used again: it takes as long as the input is.
+#[derive(Clone, Debug)]
+pub struct Surveyed {
+    aging: Option<Input>,
+    survey: Survey,
+    sha256: Option<String>,
+}
+
 impl<'a> Plan<'a> {
     /// Surveys the input and resolves the device.
     ///
@@ -48,11 +56,43 @@ impl<'a> Plan<'a> {
     /// # Errors
     /// As [`Plan::new`].
     pub fn with(&self, config: &'a Config) -> Result<Self, ReplayError> {
-        let aging = aging_input(config, self.input);
-        if aging.as_ref().map(Input::name) != self.aging.as_ref().map(Input::name) {
-            return Self::new(config, self.input);
+        Self::of_surveyed(config, self.input, self.surveyed())
+    }
+
+    /// What is known of the input, for [`Self::of_surveyed`].
+    pub fn surveyed(&self) -> Surveyed {
+        Surveyed { aging: self.aging.clone(), survey: self.survey.clone(), sha256: self.sha256.clone() }
+    }
+
+    /// As [`Self::new`], of an input that was surveyed before and has not changed since.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub fn of_surveyed(
+        config: &'a Config,
+        input: &'a Input,
+        surveyed: Surveyed,
+    ) -> Result<Self, ReplayError> {
+        let Surveyed { aging: before, survey, sha256 } = surveyed;
+        let aging = aging_input(config, input);
+        if aging.as_ref().map(Input::name) != before.as_ref().map(Input::name) {
+            return Self::new(config, input);
         }
-        Self::of_survey(config, self.input, (aging, self.survey.clone()), self.sha256.clone())
+        Self::of_survey(config, input, (aging, survey), sha256)
+    }
+
+    /// Refuses what would be wrong after minutes: a misspelt design, a content model that nothing asks for.
+    ///
+    /// # Errors
+    /// [`ReplayError::Config`].
+    pub fn check(&self, designs: &[String]) -> Result<(), ReplayError> {
+        if self.config.content.model.is_some() && !self.survey.lacks_content {
+            let message =
+                format!("{}: content.model has no effect: every write has content", self.input.name());
+            return Err(ConfigError::Value(message).into());
+        }
+        designs.iter().try_for_each(|design| self.config.parts(design, &self.resolved).map(drop))?;
+        Ok(())
     }
 
     fn of_survey(

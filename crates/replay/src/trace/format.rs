@@ -27,6 +27,7 @@ use super::tencent::Tencent;
 use super::vscsi::Vscsi;
 use super::wiscsee::Wiscsee;
 use super::{Request, alibaba::Alibaba, native};
+use crate::config::ConfigError;
 
 /// Lines that a text format must read to be recognised.
 const SAMPLE_LINES: usize = 4;
@@ -114,6 +115,15 @@ impl Format {
     /// The format with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name() == name)
+    }
+
+    /// The same, for who has to be told of a mistake.
+    ///
+    /// # Errors
+    /// [`ConfigError::UnknownName`] with the nearest name.
+    pub fn named(name: &str) -> Result<Self, ConfigError> {
+        let known = Self::ALL.iter().map(|format| format.name());
+        Self::from_name(name).ok_or_else(|| ConfigError::unknown("format", name, known))
     }
 
     fn texts(self) -> (&'static str, &'static str) {

@@ -1,0 +1,179 @@
+//! Inputs, and their runs.
+//!
+//! A trace is read once to learn its extent and checksum, whatever runs on it afterwards, as long as the file stays as it is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+use pyo3::prelude::*;
+use wearwell_replay::config::{Config, ConfigError};
+use wearwell_replay::input::Input as ReplayInput;
+use wearwell_replay::record::RunRecord;
+use wearwell_replay::replay::{Plan, Surveyed};
+use wearwell_replay::trace::{self, Action, Assume, Columns, Format, OpenOptions, TimeUnit};
+
+use crate::configuration::Configuration;
+use crate::refused;
+use crate::watch::Watch;
+
+/// Where requests come from.
+#[pyclass(frozen, module = "wearwell._native")]
+pub(crate) struct Input {
+    source: Source,
+    /// What reading the trace taught, and the state of the file then.
+    surveyed: Mutex<Option<(Stamp, Surveyed)>>,
+}
+
+enum Source {
+    Trace {
+        path: PathBuf,
+        options: OpenOptions,
+        format: Format,
+    },
+    /// A specification, which takes the seed of the run if it has none.
+    Workload(String),
+}
+
+/// Length and time of change of a file.
+type Stamp = Option<(u64, SystemTime)>;
+
+#[pymethods]
+impl Input {
+    /// A trace file. It is opened, to find the format.
+    #[staticmethod]
+    #[pyo3(signature = (
+        path, *, format = None, action = None, time_unit = None, assume = None, skip_bad_lines = false, bytes = false,
+        without_sidecars = false, columns = None, name = None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
+    fn trace(
+        path: PathBuf,
+        format: Option<&str>,
+        action: Option<&str>,
+        time_unit: Option<&str>,
+        assume: Option<&str>,
+        skip_bad_lines: bool,
+        bytes: bool,
+        without_sidecars: bool,
+        columns: Option<&str>,
+        name: Option<String>,
+    ) -> PyResult<Self> {
+        let options = OpenOptions {
+            format: format.map(Format::named).transpose().map_err(refused)?,
+            action: choice("action", action, &ACTIONS)?.unwrap_or_default(),
+            time_unit: choice("time unit", time_unit, &TIME_UNITS)?,
+            assume: choice("kind of requests", assume, &KINDS)?,
+            skip_bad_lines,
+            bytes,
+            without_sidecars,
+            columns: columns.map(str::parse::<Columns>).transpose().map_err(refused)?,
+            name,
+        };
+        let format = trace::open(&path, &options).map_err(refused)?.format();
+        Ok(Self::of(Source::Trace { path, options, format }))
+    }
+
+    /// A generator or host model.
+    #[staticmethod]
+    fn workload(spec: &str) -> PyResult<Self> {
+        ReplayInput::generated(spec).map_err(refused)?;
+        Ok(Self::of(Source::Workload(spec.to_owned())))
+    }
+
+    /// Format of a trace.
+    #[getter]
+    fn format(&self) -> Option<&'static str> {
+        match &self.source {
+            Source::Trace { format, .. } => Some(format.name()),
+            Source::Workload(_) => None,
+        }
+    }
+
+    /// By what a finished run is found again: a digest of code, input, design and every effective setting. A trace is read for it.
+    fn key(&self, py: Python<'_>, configuration: &Configuration, design: &str) -> PyResult<String> {
+        py.detach(|| self.planned(&configuration.config, design, |plan| Ok(plan.run_key(design))))
+    }
+
+    /// Runs a design to its end, or to ctrl-C; the record as JSON.
+    #[pyo3(signature = (configuration, design, on_progress = None))]
+    fn replay(
+        &self,
+        py: Python<'_>,
+        configuration: &Configuration,
+        design: &str,
+        on_progress: Option<Py<PyAny>>,
+    ) -> PyResult<String> {
+        let config = &configuration.config;
+        py.detach(|| {
+            let mut watch = Watch::new(on_progress);
+            let record = self.planned(config, design, |plan| {
+                plan.run(design, &mut |progress| watch.look(progress)).map_err(refused)
+            });
+            watch.raised()?;
+            let record = RunRecord { variant: config.variant(""), ..record? };
+            Ok(serde_json::to_string(&record).expect("a record is plain data"))
+        })
+    }
+}
+
+impl Input {
+    fn of(source: Source) -> Self {
+        Self { source, surveyed: Mutex::default() }
+    }
+
+    /// Calls `then` with the checked plan of a run.
+    fn planned<T>(
+        &self,
+        config: &Config,
+        design: &str,
+        then: impl FnOnce(&Plan<'_>) -> PyResult<T>,
+    ) -> PyResult<T> {
+        let input = match &self.source {
+            Source::Trace { path, options, .. } => {
+                ReplayInput::Trace { path: path.clone(), options: options.clone() }
+            }
+            Source::Workload(spec) => {
+                ReplayInput::generated_with_seed(spec, config.seed()).map_err(refused)?
+            }
+        };
+        let plan = self.plan(config, &input)?;
+        plan.check(&[design.to_owned()]).map_err(refused)?;
+        then(&plan)
+    }
+
+    fn plan<'a>(&self, config: &'a Config, input: &'a ReplayInput) -> PyResult<Plan<'a>> {
+        let Source::Trace { path, .. } = &self.source else {
+            return Plan::new(config, input).map_err(refused);
+        };
+        let stamp = stamp(path);
+        let mut known = self.surveyed.lock().unwrap_or_else(PoisonError::into_inner);
+        let plan = match &*known {
+            Some((then, surveyed)) if *then == stamp => Plan::of_surveyed(config, input, surveyed.clone()),
+            _ => Plan::new(config, input),
+        };
+        let plan = plan.map_err(refused)?;
+        *known = Some((stamp, plan.surveyed()));
+        Ok(plan)
+    }
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let found = fs::metadata(path).ok()?;
+    Some((found.len(), found.modified().ok()?))
+}
+
+const ACTIONS: [(&str, Action); 3] = [("D", Action::Issue), ("Q", Action::Queue), ("C", Action::Complete)];
+const TIME_UNITS: [(&str, TimeUnit); 3] =
+    [("ps", TimeUnit::Picoseconds), ("ns", TimeUnit::Nanoseconds), ("us", TimeUnit::Microseconds)];
+const KINDS: [(&str, Assume); 2] = [("reads", Assume::Reads), ("writes", Assume::Writes)];
+
+/// What a name stands for, if there is one.
+fn choice<T: Copy>(what: &'static str, name: Option<&str>, known: &[(&str, T)]) -> PyResult<Option<T>> {
+    let Some(name) = name else { return Ok(None) };
+    match known.iter().find(|(other, _)| *other == name) {
+        Some(&(_, value)) => Ok(Some(value)),
+        None => Err(refused(ConfigError::unknown(what, name, known.iter().map(|(other, _)| *other)))),
+    }
+}

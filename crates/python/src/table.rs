@@ -1,0 +1,63 @@
+//! A table of requests as a trace: it becomes a file in the native format, so that it is read, hashed and reported as any other.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use wearwell_replay::config::ConfigError;
+use wearwell_replay::trace::{NativeWriter, Op, Request, TraceWriter};
+
+use crate::refused;
+
+const OPS: [(&str, Op); 10] = [
+    ("read", Op::Read),
+    ("write", Op::Write),
+    ("trim", Op::Trim),
+    ("zero", Op::Zero),
+    ("flush", Op::Flush),
+    ("R", Op::Read),
+    ("W", Op::Write),
+    ("T", Op::Trim),
+    ("Z", Op::Zero),
+    ("F", Op::Flush),
+];
+
+/// Writes requests to a file in the native format; returns how many.
+#[pyfunction]
+pub(crate) fn write_trace(
+    py: Python<'_>,
+    path: PathBuf,
+    time_us: Vec<f64>,
+    op: Vec<String>,
+    offset_bytes: Vec<u64>,
+    length_bytes: Vec<u64>,
+) -> PyResult<u64> {
+    py.detach(|| {
+        let file = File::create(&path).map_err(|error| refused(format!("{}: {error}", path.display())))?;
+        let mut writer = NativeWriter::new(BufWriter::new(file), "a table of requests").map_err(refused)?;
+        let (mut request, mut before_us) = (Request::default(), f64::NEG_INFINITY);
+        let first_us = time_us.first().copied().unwrap_or(0.0);
+        let extents = offset_bytes.iter().zip(&length_bytes);
+        for (row, ((&time_us, op), (&offset, &length))) in time_us.iter().zip(&op).zip(extents).enumerate() {
+            let at = |error: &str| refused(format!("row {row} of the table: {error}"));
+            if !time_us.is_finite() || time_us < before_us {
+                return Err(at(&format!(
+                    "time_us is {time_us}, and that of the row before {before_us}: sort by time_us"
+                )));
+            }
+            before_us = time_us;
+            request.time_ns = ((time_us - first_us) * 1000.0).round() as u64;
+            request.op = named(op).map_err(|error| at(&error.to_string()))?;
+            (request.offset_bytes, request.len_bytes) =
+                if request.op == Op::Flush { (0, 0) } else { (offset, length) };
+            writer.write(&request).map_err(refused)?;
+        }
+        writer.finish().map_err(refused)
+    })
+}
+
+fn named(op: &str) -> Result<Op, ConfigError> {
+    let found = OPS.iter().find(|(name, _)| *name == op).map(|&(_, op)| op);
+    found.ok_or_else(|| ConfigError::unknown("operation", op, OPS.iter().map(|(name, _)| *name)))
+}

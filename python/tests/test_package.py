@@ -1,0 +1,77 @@
+"""The package is quick to load, typed, and says what its native module says."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import wearwell
+from wearwell import _native, _records
+
+from common import ROOT
+
+
+def test_it_loads_in_a_fifth_of_a_second() -> None:
+    script = "import time; began = time.process_time(); import wearwell; print(time.process_time() - began)"
+    runs = [
+        float(
+            subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+        )
+        for _ in range(5)
+    ]
+    assert statistics.median(runs) < 0.2
+
+
+def test_it_needs_no_other_package() -> None:
+    script = "import sys, wearwell; print(*{'numpy', 'pandas', 'polars', 'pyarrow'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+def test_it_is_typed() -> None:
+    folder = Path(wearwell.__file__).parent
+    assert (folder / "py.typed").exists() and (folder / "_native.pyi").exists()
+
+
+def test_the_stubs_name_what_the_native_module_has() -> None:
+    stub = ast.parse((ROOT / "python/wearwell/_native.pyi").read_text())
+    stubbed: dict[str, object] = {}
+    for node in stub.body:
+        if isinstance(node, ast.FunctionDef):
+            stubbed[node.name] = [argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)]
+        elif isinstance(node, ast.ClassDef):
+            stubbed[node.name] = {
+                inner.name: [argument.arg for argument in (*inner.args.args, *inner.args.kwonlyargs)]
+                for inner in node.body
+                if isinstance(inner, ast.FunctionDef)
+            }
+    names = {name for name in vars(_native) if not name.startswith("__")}
+    assert stubbed.keys() == names
+    for name, arguments in stubbed.items():
+        native = getattr(_native, name)
+        if isinstance(arguments, list):
+            assert list(inspect.signature(native).parameters) == arguments, name
+        elif name != "WearwellError":
+            assert isinstance(arguments, dict)
+            methods = {method for method in vars(native) if not method.startswith("__")} | {"__new__"} & vars(
+                native
+            ).keys()
+            assert methods - {"__new__"} == arguments.keys() - {"__new__"}, name
+            for method, parameters in arguments.items():
+                if method != "__new__" and callable(getattr(native, method)):
+                    assert list(inspect.signature(getattr(native, method)).parameters) == parameters, method
+
+
+def test_the_fields_of_records_are_those_of_the_schema() -> None:
+    spec = importlib.util.spec_from_file_location("records", ROOT / "python/records.py")
+    assert spec is not None and spec.loader is not None
+    records = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(records)
+    renew = "renew it: python python/records.py"
+    assert (ROOT / "python/wearwell/_records.py").read_text() == records.text(), renew
+    assert issubclass(wearwell.Result, _records.RunRecord)

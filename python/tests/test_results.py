@@ -1,0 +1,193 @@
+"""What users write works: the lines of docs/python.md, results as tables, inputs from tables, designs as files."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pyarrow
+import pytest
+import wearwell as ww
+
+from common import PGBENCH, ROOT, TINY, Command, measured, record_of
+
+TABLE: dict[str, list[Any]] = {
+    "time_us": [0.0, 10.5, 20.0, 30.0, 45.0],
+    "op": ["write", "read", "W", "trim", "flush"],
+    "offset_bytes": [0, 0, 8192, 0, 0],
+    "length_bytes": [8192, 4096, 4096, 4096, 0],
+}
+
+
+def blocks(language: str) -> list[str]:
+    """Examples of docs/python.md."""
+    text = (ROOT / "docs/python.md").read_text()
+    return [part.split("```")[0] for part in text.split(f"```{language}\n")[1:]]
+
+
+def test_the_first_lines_of_the_documentation_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lines = blocks("python")[0].replace('"results"', repr(str(tmp_path)))
+    monkeypatch.chdir(ROOT)
+    names: dict[str, object] = {}
+    exec(compile(lines, "docs/python.md", "exec"), names)
+    result, frame = names["result"], names["frame"]
+    assert isinstance(result, ww.Result) and isinstance(frame, pandas.DataFrame)
+    assert result.lifetime.years is not None and result.latency_us.write.p99 > 0.0
+    assert len(frame) == 12 and frame["error"].isna().all()
+    assert frame.groupby("design")["write_amplification"].nunique().min() > 1
+
+
+def test_the_other_examples_of_the_documentation_run(capsys: pytest.CaptureFixture[str]) -> None:
+    table, design, executor = blocks("python")[1:]
+    names: dict[str, Any] = {"ww": ww}
+    exec(table, names)
+    assert names["result"].host_page_writes == 2
+    exec(design, names)
+    assert capsys.readouterr().out.strip() == blocks("text")[0].strip()
+    exec(executor, names)
+    assert len(ww.sweep(ww.Trace.workload(TINY), seed=[1, 2], executor=names["Here"](), progress=False)) == 2
+
+
+def test_the_fields_of_a_result_are_those_of_the_record() -> None:
+    result = ww.replay(ww.Trace.workload(TINY + ",rate=1000"), timing="event")
+    record = result.to_dict()
+    assert result.write_amplification == record["write_amplification"]
+    assert result.latency_us.write.p99 == record["latency_us"]["write"]["p99"]
+    assert result.lifetime.years == record["lifetime"]["years"]
+    assert result.config.timing.mode == "event"
+    assert result.series[-1].erases == record["series"][-1]["erases"]
+    assert result.programs_by_cause == record["programs_by_cause"]
+    assert sum(result.programs_by_cause.values()) == result.programs
+
+
+def test_a_result_is_a_row_of_every_kind_of_table() -> None:
+    result = ww.replay(ww.Trace.workload(TINY))
+    (row,) = result.to_pandas().to_dict("records")
+    assert row["write_amplification"] == result.write_amplification
+    assert row["config.gc.policy"] == "greedy" and row["version"] == ww.__version__
+    table = result.to_arrow()
+    assert isinstance(table, pyarrow.Table)
+    assert table.column("latency_us.read.count").to_pylist() == [result.latency_us.read.count]
+
+
+def test_a_notebook_shows_the_table() -> None:
+    shown = ww.replay(ww.Trace.workload(TINY))._repr_html_()
+    assert shown.count("<table>") == 1 and "<td>write amplification</td>" in shown
+    assert "over-provisioning" in shown.split("<table>")[0]
+
+
+def test_a_result_survives_pickling_and_copying() -> None:
+    result = ww.replay(ww.Trace.workload(TINY))
+    assert pickle.loads(pickle.dumps(result)) == result == copy.deepcopy(result)
+
+
+def test_what_runs_survives_pickling() -> None:
+    run = (
+        ww.Trace(PGBENCH, format="native"),
+        ww.Drive("lab-8g", fit=1.0),
+        ww.Design("dftl", content=["recycle"]),
+    )
+    assert pickle.loads(pickle.dumps(run)) == run
+
+
+@pytest.mark.parametrize("kind", ["mapping", "pandas", "arrow"])
+def test_a_table_of_requests_is_a_trace(kind: str) -> None:
+    arrow: Any = pyarrow.table(TABLE)
+    table = {"mapping": TABLE, "pandas": pandas.DataFrame(TABLE), "arrow": arrow}[kind]
+    result = ww.replay(ww.Trace(table), precondition="none")
+    assert result.trace.path == "a table of 5 requests"
+    assert (result.host_page_writes, result.host_page_reads, result.host_page_trims) == (3, 1, 1)
+    assert math.isclose(result.trace.duration_s, 45e-6)
+
+
+def test_a_table_of_requests_is_replayed_as_its_file_is(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    rows = zip(TABLE["time_us"], "WRWTF", TABLE["offset_bytes"], TABLE["length_bytes"])
+    lines = [f"{round(time * 1000)},{op},{offset},{length},0," for time, op, offset, length in rows]
+    path.write_text("time_ns,op,offset_bytes,len_bytes,device,fingerprints\n" + "\n".join(lines) + "\n")
+    of_file, of_table = (measured(ww.replay(ww.Trace(one)).to_dict()) for one in (path, TABLE))
+    assert of_file.pop("trace")["requests"] == of_table.pop("trace")["requests"] == 5
+    assert of_file == of_table
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            {"op": ["write", "read", "erase", "trim", "flush"]},
+            "row 2 of the table: unknown operation `erase`",
+        ),
+        (
+            {"time_us": [0.0, 2.0, 1.0, 3.0, 4.0]},
+            "row 2 of the table: time_us is 1, and that of the row before 2",
+        ),
+        ({"length_bytes": [1]}, "the same length"),
+        ({"offset_bytes": [-1, 0, 0, 0, 0]}, "a table of requests: "),
+    ],
+)
+def test_a_bad_table_of_requests_is_refused(change: dict[str, list[object]], sentence: str) -> None:
+    with pytest.raises(ww.WearwellError, match=sentence):
+        ww.Trace({**TABLE, **change})
+
+
+def test_a_table_without_a_column_is_refused() -> None:
+    with pytest.raises(ww.WearwellError, match="op is missing"):
+        ww.Trace(pandas.DataFrame(TABLE).drop(columns="op"))
+
+
+def test_a_design_is_the_file_that_runs_it(command: Command, tmp_path: Path) -> None:
+    design = ww.Design(
+        "wearwell", content=["dedup", "recycle"], settings={"gc.policy": "fifo", "gc.low_blocks": 4}
+    )
+    assert "parts.content=recycle+dedup" in repr(design)
+    file = tmp_path / "design.toml"
+    file.write_text(repr(design))
+    load = "zipf:pages=2000,requests=6000"
+    done = command(
+        "replay", "--workload", load, "--design", design.name, "--config", str(file), "--json", "-", "--quiet"
+    )
+    result = ww.replay(ww.Trace.workload(load), design=design)
+    assert measured(result.to_dict()) == measured(record_of(done.stdout))
+
+
+def test_drives_and_designs_tell_what_they_are() -> None:
+    drive = ww.Drive("tlc-1t", over_provisioning=0.12)
+    assert repr(drive) == "Drive('tlc-1t', over_provisioning=0.12)"
+    assert eval(repr(drive), {"Drive": ww.Drive}) == drive
+    assert {"auto", "tlc-1t"} <= ww.Drive.presets().keys()
+    assert {"page-map", "dftl", "wearwell"} <= ww.Design.names().keys()
+
+
+def test_a_geometry_is_a_drive() -> None:
+    drive = ww.Drive(
+        channels=2,
+        dies_per_channel=1,
+        planes_per_die=1,
+        blocks_per_plane=128,
+        pages_per_block=32,
+        read_us=45.0,
+    )
+    result = ww.replay(ww.Trace.workload(TINY), drive)
+    assert (result.device.layout.channels, result.config.device.read_us) == (2, 45.0)
+
+
+def test_packages_that_are_missing_are_named() -> None:
+    script = f"""
+import sys
+sys.modules["pandas"] = None
+import wearwell as ww
+ww.replay(ww.Trace.workload({TINY!r})).to_pandas()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stderr.strip().endswith("ImportError: to_pandas needs pandas: pip install pandas")
+
+
+def test_a_real_trace_has_the_figures_of_the_readme() -> None:
+    result = ww.replay(PGBENCH)
+    assert f"{result.erases:,}" in (ROOT / "README.md").read_text()

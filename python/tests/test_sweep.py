@@ -1,0 +1,287 @@
+"""A sweep runs each point once, whatever happens in between, and its table says which run each row is of."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pandas
+import pytest
+import wearwell as ww
+
+from common import PGBENCH, TINY, Command, measured
+
+# 100 points: 2 loads x 2 designs x 5 shares of spare space x 5 seeds.
+POINTS = 100
+SCRIPT = """
+import sys
+import wearwell as ww
+
+if __name__ == "__main__":
+    ww.sweep(
+        trace=[ww.Trace.workload(f"uniform:pages={pages},requests=20000") for pages in (1000, 1500)],
+        design=["page-map", ww.Design("recyclable", settings={"gc.policy": "fifo"})],
+        over_provisioning=[0.07, 0.1, 0.15, 0.28, 0.5],
+        seed=range(5),
+        jobs=2,
+        store=sys.argv[1],
+    ).to_pandas().to_pickle(sys.argv[2])
+"""
+OF_MACHINE = ["cpu_seconds", "precondition_cpu_seconds", "peak_rss_bytes"]
+
+
+def begin(store: Path, table: Path) -> subprocess.Popen[str]:
+    script = table.parent / "script.py"
+    script.write_text(SCRIPT)
+    return subprocess.Popen([sys.executable, script, store, table], stderr=subprocess.PIPE, text=True)
+
+
+def runs_in(store: Path) -> dict[str, tuple[int, int]]:
+    """Records, and what would change if one were written again."""
+    found = {}
+    for path in store.glob("*.json"):
+        state = path.stat()
+        found[path.name] = (state.st_ino, state.st_mtime_ns)
+    return found
+
+
+def test_a_sweep_that_is_killed_five_times_is_the_undisturbed_one(tmp_path: Path) -> None:
+    undisturbed = begin(tmp_path / "whole", tmp_path / "whole.pickle")
+    assert undisturbed.wait() == 0
+    assert len(runs_in(tmp_path / "whole")) == POINTS
+
+    draw, store = random.Random(7), tmp_path / "killed"
+    finished: dict[str, tuple[int, int]] = {}
+    for kill in range(5):
+        # At a random moment, told by the number of finished runs: the machine may be slow.
+        limit = len(finished) + draw.randrange(1, 18)
+        process = begin(store, tmp_path / "killed.pickle")
+        while len(runs_in(store)) < limit and process.poll() is None:
+            time.sleep(draw.random() * 0.02)
+        assert process.poll() is None, f"sweep {kill} came to its end before it was killed"
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        # A run in hand ends with it, unfinished.
+        time.sleep(0.3)
+        now = runs_in(store)
+        time.sleep(0.3)
+        assert runs_in(store) == now, "a worker goes on"
+        assert finished.items() <= now.items(), "a finished run was made again"
+        finished = now
+    last = begin(store, tmp_path / "killed.pickle")
+    _, said = last.communicate()
+    assert last.returncode == 0
+    assert said.splitlines()[0] == f"100 runs, {len(finished)} of them known"
+    everything = runs_in(store)
+    assert finished.items() <= everything.items(), "a finished run was made again"
+    assert everything.keys() == runs_in(tmp_path / "whole").keys()
+    whole, killed = (pandas.read_pickle(tmp_path / f"{name}.pickle") for name in ("whole", "killed"))
+    pandas.testing.assert_frame_equal(whole.drop(columns=OF_MACHINE), killed.drop(columns=OF_MACHINE))
+    assert whole["key"].nunique() == POINTS
+
+
+def is_running(process: int) -> bool:
+    """Whether it works: one that has ended may wait for its parent to notice."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs the /proc of Linux to find processes")
+def test_no_process_outlives_a_sweep_that_is_killed(tmp_path: Path) -> None:
+    load = "uniform:pages=200000,requests=200000000,write=1.0"
+    script = f"import wearwell as ww; ww.sweep(ww.Trace.workload({load!r}), seed=[1, 2], jobs=2, store={str(tmp_path)!r})"
+    sweep = subprocess.Popen([sys.executable, "-c", script])
+    children: list[int] = []
+    while len(children) < 2:
+        time.sleep(0.02)
+        children = [
+            int(child) for child in Path(f"/proc/{sweep.pid}/task/{sweep.pid}/children").read_text().split()
+        ]
+    # Both are in the middle of a run of minutes.
+    time.sleep(1.0)
+    assert all(is_running(child) for child in children)
+    sweep.kill()
+    sweep.wait()
+    deadline = time.monotonic() + 10.0
+    while any(is_running(child) for child in children) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    left = [child for child in children if is_running(child)]
+    for child in left:
+        os.kill(child, signal.SIGKILL)
+    assert not left, "a process goes on"
+
+
+def test_an_extended_sweep_runs_what_is_new(tmp_path: Path) -> None:
+    load = ww.Trace.workload(TINY)
+    first = ww.sweep(load, over_provisioning=[0.07, 0.15], store=tmp_path, jobs=1, progress=False)
+    assert (len(first), first.ran, first.kept) == (2, 2, 0)
+    second = ww.sweep(load, over_provisioning=[0.07, 0.15, 0.28], store=tmp_path, jobs=1, progress=False)
+    assert (len(second), second.ran, second.kept) == (3, 1, 2)
+    assert [row["over_provisioning"] for row in second.rows] == [0.07, 0.15, 0.28]
+    assert second.rows[0] == first.rows[0]
+
+
+def test_a_row_is_what_replay_gives(tmp_path: Path) -> None:
+    sweep = ww.sweep(
+        [PGBENCH], [None], ["page-map", "dftl"], requests=2000, timing="event", jobs=2, progress=False
+    )
+    for row, design in zip(sweep.rows, ["page-map", "dftl"], strict=True):
+        alone = ww.replay(PGBENCH, design=design, requests=2000, timing="event").to_row()
+        assert {name: row[name] for name in alone if name not in OF_MACHINE} == {
+            name: value for name, value in alone.items() if name not in OF_MACHINE
+        }
+
+
+def test_a_row_says_where_it_comes_from() -> None:
+    (row,) = ww.sweep(PGBENCH, requests=1000, jobs=1, progress=False).rows
+    assert row["trace.sha256"] and len(row["key"]) == 16 and row["version"] == ww.__version__
+    assert (row["trace"], row["design"], row["seed"], row["config.replay.requests"]) == (
+        PGBENCH,
+        "page-map",
+        1,
+        1000,
+    )
+
+
+def test_a_point_that_fails_is_a_row_with_its_message() -> None:
+    sweep = ww.sweep(ww.Trace.workload(TINY), over_provisioning=[0.15, 9.0], jobs=1, progress=False)
+    good, bad = sweep.to_pandas().to_dict("records")
+    with pytest.raises(ww.WearwellError) as raised:
+        ww.replay(ww.Trace.workload(TINY), over_provisioning=9.0)
+    assert pandas.isna(good["error"]) and good["write_amplification"] > 1.0
+    assert bad["error"] == str(raised.value) and pandas.isna(bad["write_amplification"])
+    assert sweep.errors == [bad["error"]]
+
+
+def test_a_process_that_dies_fails_its_run_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The interpreter of the workers is a program that kills itself for one of the runs.
+    fake = tmp_path / "python"
+    fake.write_text(
+        f"""#!{sys.executable} -P
+import os, signal
+from wearwell import _worker
+
+class Runs(_worker.Runs):
+    def run(self, task):
+        if "replay.seed=2" in task["settings"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().run(task)
+
+_worker.Runs = Runs
+_worker.main()
+"""
+    )
+    fake.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(fake))
+    sweep = ww.sweep(ww.Trace.workload(TINY), seed=[1, 2, 3, 4], jobs=2, progress=False)
+    assert [row["error"] is None for row in sweep.rows] == [True, False, True, True]
+    assert "was killed by signal 9" in sweep.errors[0]
+
+
+def test_ctrl_c_gives_what_is_done(tmp_path: Path) -> None:
+    script = f"""
+import warnings
+import wearwell as ww
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    sweep = ww.sweep(ww.Trace.workload("uniform:pages=20000,requests=400000"), seed=range(200), jobs=2, store={str(tmp_path)!r})
+print(sweep.partial, len(sweep), [str(one.message) for one in caught])
+"""
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    while len(runs_in(tmp_path)) < 3:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    partial, count, warned = output.split(maxsplit=2)
+    assert partial == "True" and 3 <= int(count) < 200
+    assert f"interrupted: {count} of 200 runs are done" in warned
+
+
+def test_the_folder_is_that_of_ablate(command: Command, tmp_path: Path) -> None:
+    done = command("ablate", "--workload", TINY, "--parts", "dedup", "--resume", str(tmp_path), "--quiet")
+    assert done.returncode == 0, done.stderr
+    design = ww.Design("page-map", content=["dedup"])
+    sweep = ww.sweep(ww.Trace.workload(TINY), design=design, store=tmp_path, jobs=1, progress=False)
+    assert (sweep.ran, sweep.kept) == (0, 1)
+    alone = ww.replay(ww.Trace.workload(TINY), design=design)
+    (kept,) = sweep.results
+    assert kept is not None and measured(kept.to_dict()) == measured(alone.to_dict())
+
+
+def test_equal_points_run_once(tmp_path: Path) -> None:
+    sweep = ww.sweep(
+        ww.Trace.workload(TINY),
+        design=["page-map", ww.Design("page-map")],
+        store=tmp_path,
+        jobs=2,
+        progress=False,
+    )
+    assert (len(sweep), sweep.ran, sweep.kept, len(runs_in(tmp_path))) == (2, 1, 1, 1)
+
+
+def test_an_unknown_executor_is_refused() -> None:
+    with pytest.raises(ww.WearwellError, match="unknown executor `slurm`; one of local"):
+        ww.sweep(ww.Trace.workload(TINY), executor="slurm")
+
+
+def test_an_executor_is_one_class() -> None:
+    class InThisProcess(ww.Executor):
+        def run(self, tasks: Sequence[ww.Task]) -> Iterator[tuple[int, ww.Outcome]]:
+            from wearwell._worker import Runs
+
+            runs = Runs()
+            for number, task in enumerate(tasks):
+                done = runs.run(dict(task))
+                yield number, ww.Outcome(done.get("record"), done.get("error"))
+
+    sweeps = [
+        ww.sweep(ww.Trace.workload(TINY), seed=[1, 2], executor=executor, progress=False)
+        for executor in ("local", InThisProcess())
+    ]
+    local, here = [sweep.to_pandas().drop(columns=OF_MACHINE) for sweep in sweeps]
+    pandas.testing.assert_frame_equal(local, here)
+
+
+def test_a_setting_that_no_run_uses_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
+    load = ww.Trace.workload(TINY)
+    with pytest.raises(ww.WearwellError, match="dftl.cache_entries has no effect on page-map"):
+        ww.sweep(load, design=["page-map"], settings={"dftl.cache_entries": 1024})
+    ww.sweep(load, design=["page-map", "dftl"], settings={"dftl.cache_entries": 1024}, jobs=1)
+    assert "wearwell: note: dftl.cache_entries has no effect on page-map" in capfd.readouterr().err
+
+
+def test_a_list_in_settings_is_an_axis() -> None:
+    sweep = ww.sweep(
+        ww.Trace.workload(TINY), settings={"gc.policy": ["greedy", "fifo"]}, jobs=1, progress=False
+    )
+    assert [row["gc.policy"] for row in sweep.rows] == ["greedy", "fifo"]
+    assert [row["config.gc.policy"] for row in sweep.rows] == ["greedy", "fifo"]
+
+
+def test_a_store_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ww.WearwellError, match="file"):
+        ww.sweep(ww.Trace.workload(TINY), store=tmp_path / "file", progress=False)
+
+
+def test_the_table_of_requests_of_a_data_frame_is_swept() -> None:
+    table = {
+        "time_us": range(4000),
+        "op": ["write"] * 4000,
+        "offset_bytes": [number * 4096 % (1 << 20) for number in range(4000)],
+        "length_bytes": [4096] * 4000,
+    }
+    sweep = ww.sweep(ww.Trace(pandas.DataFrame(table)), seed=[1, 2], jobs=2, progress=False)
+    assert [row["host_page_writes"] for row in sweep.rows] == [4000, 4000]
+    assert not [name for name in os.listdir("/tmp") if name.endswith(".wwt.partial")]

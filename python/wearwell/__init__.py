@@ -1,0 +1,35 @@
+"""Wearwell: replay block traces through flash translation layers, and see what each does to a drive.
+
+    import wearwell as ww
+
+    result = ww.replay("traces/pgbench-ext4.wwt", ww.Drive("tlc-1t", over_provisioning=0.12), "wearwell")
+    print(result)
+
+docs/python.md explains it; docs/configuration.md has all settings, docs/figures.md what the figures mean.
+"""
+
+from ._design import Design
+from ._drive import Drive
+from ._executors import Executor, LocalExecutor, Outcome, Task
+from ._native import WearwellError, __version__
+from ._result import PartialResultWarning, Result
+from ._run import replay
+from ._sweep import Sweep, sweep
+from ._trace import Trace
+
+__all__ = [
+    "Design",
+    "Drive",
+    "Executor",
+    "LocalExecutor",
+    "Outcome",
+    "PartialResultWarning",
+    "Result",
+    "Sweep",
+    "Task",
+    "Trace",
+    "WearwellError",
+    "__version__",
+    "replay",
+    "sweep",
+]

@@ -1,0 +1,74 @@
+"""Designs: a name, parts in the place of its own, settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ._native import Configuration, designs, unknown_name
+from ._settings import Value, file_of, refuse_ignored, setting
+
+
+class Design:
+    """A design of a flash translation layer: a named one (`Design.names()`), with parts exchanged and settings of its own.
+
+    `content` names all content mechanisms (recycle, remap, dedup, delta, compress; an empty list for none), `map` is flat, cached
+    or lazy, and the others are the keys of `[parts]` in docs/configuration.md. `settings` has dotted keys:
+    `{"gc.policy": "fifo"}`. Its `repr` is the configuration file that runs it.
+    """
+
+    def __init__(
+        self,
+        name: str = "page-map",
+        *,
+        content: Sequence[str] | None = None,
+        map: str | None = None,
+        validity: str | None = None,
+        reverse_map: str | None = None,
+        survives: str | None = None,
+        settings: Mapping[str, Value] | None = None,
+    ) -> None:
+        self.name = name
+        names = [content] if isinstance(content, str) else content
+        parts: dict[str, Value | None] = {
+            "parts.content": None if names is None else ",".join(names) or "none",
+            "parts.map": map,
+            "parts.validity": validity,
+            "parts.reverse_map": reverse_map,
+            "parts.survives": survives,
+        }
+        self.values: dict[str, Value] = {key: value for key, value in parts.items() if value is not None}
+        self.values.update(settings or {})
+        known = list(Design.names())
+        if name not in known:
+            raise unknown_name("design", name, known)
+        refuse_ignored(Configuration(self.settings()), self.settings(), name)
+
+    @staticmethod
+    def names() -> dict[str, str]:
+        """Named designs, with their sources."""
+        return {name: source for name, source, _, _ in designs()}
+
+    def settings(self) -> list[str]:
+        """As settings of the command line."""
+        return [setting(key, value) for key, value in self.values.items()]
+
+    def to_toml(self) -> str:
+        """As a configuration file, for `--design NAME --config FILE`."""
+        parts = Configuration(self.settings()).parts(self.name)
+        head = f"# wearwell replay TRACE --design {self.name} --config FILE\n# all parts: {parts}\n"
+        file = file_of(self.values)
+        return f"{head}\n{file}" if file else head
+
+    @property
+    def label(self) -> str:
+        """What tells it from other designs."""
+        return " ".join([self.name, *self.settings()])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Design) and (other.name, other.settings()) == (self.name, self.settings())
+
+    def __hash__(self) -> int:
+        return hash((self.name, *self.settings()))
+
+    def __repr__(self) -> str:
+        return self.to_toml()

@@ -1,0 +1,97 @@
+"""Drives: a preset, or a geometry."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ._native import Configuration, devices, unknown_name
+from ._settings import Value, setting
+
+
+class Drive:
+    """A drive: a preset (`Drive.presets()`), with figures in the place of its own.
+
+    Without a preset it is `auto`, a small drive that is made to fit the input. Every argument is a key of `[device]` in
+    docs/configuration.md and has its unit in its name.
+    """
+
+    def __init__(
+        self,
+        preset: str | None = None,
+        *,
+        over_provisioning: float | None = None,
+        over_provisioning_of: Literal["logical", "physical"] | None = None,
+        logical_pages: int | None = None,
+        fit: float | None = None,
+        reserve_blocks: float | None = None,
+        channels: int | None = None,
+        dies_per_channel: int | None = None,
+        planes_per_die: int | None = None,
+        blocks_per_plane: int | None = None,
+        pages_per_block: int | None = None,
+        page_bytes: int | None = None,
+        spare_bytes: int | None = None,
+        superblock_planes: int | None = None,
+        striping: Literal["channel-first", "plane-first"] | None = None,
+        read_us: float | None = None,
+        program_us: float | None = None,
+        erase_us: float | None = None,
+        channel_mb_per_s: float | None = None,
+        endurance_cycles: int | None = None,
+        factory_bad_share: float | None = None,
+        wear_out: bool | None = None,
+    ) -> None:
+        given: dict[str, Value | None] = {
+            "over_provisioning": over_provisioning,
+            "over_provisioning_of": over_provisioning_of,
+            "logical_pages": logical_pages,
+            "fit": fit,
+            "reserve_blocks": reserve_blocks,
+            "channels": channels,
+            "dies_per_channel": dies_per_channel,
+            "planes_per_die": planes_per_die,
+            "blocks_per_plane": blocks_per_plane,
+            "pages_per_block": pages_per_block,
+            "page_bytes": page_bytes,
+            "spare_bytes": spare_bytes,
+            "superblock_planes": superblock_planes,
+            "striping": striping,
+            "read_us": read_us,
+            "program_us": program_us,
+            "erase_us": erase_us,
+            "channel_mb_per_s": channel_mb_per_s,
+            "endurance_cycles": endurance_cycles,
+            "factory_bad_share": factory_bad_share,
+            "wear_out": wear_out,
+        }
+        self.preset = preset
+        self.values = {key: value for key, value in given.items() if value is not None}
+        known = [name for name, _ in devices()]
+        if preset is not None and preset not in known:
+            raise unknown_name("device", preset, known)
+        Configuration(self.settings())
+
+    @staticmethod
+    def presets() -> dict[str, str]:
+        """Named drives, with the source of their figures."""
+        return dict(devices())
+
+    def settings(self) -> list[str]:
+        """As settings of the command line."""
+        preset = [] if self.preset is None else [f'device.preset="{self.preset}"']
+        return preset + [setting(f"device.{key}", value) for key, value in self.values.items()]
+
+    @property
+    def label(self) -> str:
+        """What tells it from other drives."""
+        return " ".join([self.preset or "auto", *(f"{key}={value}" for key, value in self.values.items())])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Drive) and other.settings() == self.settings()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.settings()))
+
+    def __repr__(self) -> str:
+        preset = [] if self.preset is None else [repr(self.preset)]
+        return f"Drive({', '.join(preset + [f'{key}={value!r}' for key, value in self.values.items()])})"

@@ -1,0 +1,77 @@
+"""The result of a run."""
+
+from __future__ import annotations
+
+import html
+import json
+from typing import TYPE_CHECKING, Any
+
+from . import _native, _tables
+from ._records import RunRecord
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+
+class PartialResultWarning(UserWarning):
+    """A run ended before its input did: ctrl-C, a full device, damage in a trace. Its result covers the part before."""
+
+
+class Result(RunRecord):
+    """The record of a run. Its fields are those of docs/schema, as attributes: `result.latency_us.read.p99`."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        super().__init__(json.loads(text))
+        self._text = text
+
+    def to_json(self) -> str:
+        """The record as JSON: an element of `runs` of the command's `--json`."""
+        return self._text
+
+    def to_row(self) -> dict[str, Any]:
+        """The figures with dotted names, the configuration among them; what `to_pandas` and others have as columns."""
+        return _tables.flat(self._fields)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """One row, its columns named as the attributes."""
+        return _tables.to_pandas([self.to_row()])
+
+    def to_polars(self) -> polars.DataFrame:
+        """One row, its columns named as the attributes."""
+        return _tables.to_polars([self.to_row()])
+
+    def to_arrow(self) -> Any:
+        """One row (`pyarrow.Table`), its columns named as the attributes."""
+        return _tables.to_arrow([self.to_row()])
+
+    def __reduce__(self) -> tuple[type[Result], tuple[str]]:
+        return Result, (self._text,)
+
+    def __str__(self) -> str:
+        return _native.table([self._text])
+
+    def __repr__(self) -> str:
+        partial = ", partial" if self.partial else ""
+        label = " ".join(filter(None, [self.design, self.variant]))
+        return f"<Result of {label} on {self.trace.path}: write amplification {self.write_amplification:.3f}{partial}>"
+
+    def _repr_html_(self) -> str:
+        return compared([self])
+
+
+def compared(results: list[Result]) -> str:
+    """The table of the command line in HTML, with ratios to the first result."""
+    lines = _native.markdown([result.to_json() for result in results]).splitlines()
+    rows = [line for line in lines if line.startswith("|")]
+    cells = [[html.escape(cell.strip()) for cell in row.strip("|").split("|")] for row in rows]
+    head, body = cells[0], cells[2:]
+    titles = "".join(f"<th>{cell}</th>" for cell in head)
+    trs = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in body)
+    first, last = lines.index(rows[0]), len(lines) - lines[::-1].index(rows[-1])
+    said = ["<br>".join(html.escape(line) for line in part if line) for part in (lines[:first], lines[last:])]
+    return (
+        f"<p>{said[0]}</p><table><thead><tr>{titles}</tr></thead><tbody>{trs}</tbody></table><p>{said[1]}</p>"
+    )

@@ -1,0 +1,127 @@
+"""One run."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from . import _native
+from ._design import Design
+from ._drive import Drive
+from ._native import Configuration
+from ._result import PartialResultWarning, Result
+from ._settings import Value, flag, refuse_ignored, setting
+from ._trace import Trace
+
+
+def replay(
+    trace: Trace | str | os.PathLike[str] | Any,
+    drive: Drive | str | None = None,
+    design: Design | str = "page-map",
+    *,
+    over_provisioning: float | None = None,
+    precondition: str | None = None,
+    timing: str | None = None,
+    arrival: str | None = None,
+    queue_depth: int | None = None,
+    requests: int | None = None,
+    content_model: str | None = None,
+    seed: int | None = None,
+    settings: Mapping[str, Value] | None = None,
+    config: str | os.PathLike[str] | None = None,
+    scale_to: int | None = None,
+    progress: Callable[[str, int, int], object] | None = None,
+) -> Result:
+    """Replays a trace through a design on a drive, as `wearwell replay` does, and gives the same record.
+
+    The keywords are the flags of the command line: `precondition` (in-use, none, fill, steady, ...), `timing` (none, timeline,
+    event), `content_model` (`--content`), `scale_to` in bytes. `settings` has dotted keys, and wins over all others; `config` is a
+    file in front of them. `progress` is called with phase, requests done and requests in all, now and then.
+
+    Other threads run meanwhile. Ctrl-C ends the run with a partial result, and a `PartialResultWarning` says so.
+
+    Raises `WearwellError` with the sentence of the command line.
+    """
+    run = Run.of(
+        trace,
+        drive,
+        design,
+        common(
+            over_provisioning=over_provisioning,
+            precondition=precondition,
+            timing=timing,
+            arrival=arrival,
+            queue_depth=queue_depth,
+            requests=requests,
+            content_model=content_model,
+            seed=seed,
+            settings=settings,
+        ),
+        config,
+    )
+    configuration = run.configuration()
+    refuse_ignored(configuration, run.settings, run.design.name)
+    text = run.trace._input.replay(configuration, run.design.name, progress)
+    result = Result(text if scale_to is None else _native.scaled(text, scale_to))
+    if result.partial:
+        warnings.warn(f"the result is partial: {result.partial_reason}", PartialResultWarning, stacklevel=2)
+    return result
+
+
+@dataclass(frozen=True)
+class Run:
+    """What runs."""
+
+    trace: Trace
+    drive: Drive
+    design: Design
+    settings: tuple[str, ...]
+    """All of them: the drive's, those of the run, the design's."""
+    config: str | None
+
+    @classmethod
+    def of(
+        cls,
+        trace: Trace | str | os.PathLike[str] | Any,
+        drive: Drive | str | None,
+        design: Design | str,
+        common: list[str],
+        config: str | os.PathLike[str] | None,
+    ) -> Run:
+        trace = trace if isinstance(trace, Trace) else Trace(trace)
+        drive = drive if isinstance(drive, Drive) else Drive(drive)
+        design = design if isinstance(design, Design) else Design(design)
+        settings = (*drive.settings(), *design.settings(), *common)
+        return cls(trace, drive, design, settings, None if config is None else os.fspath(config))
+
+    def configuration(self) -> Configuration:
+        return Configuration(list(self.settings), self.config)
+
+
+def common(
+    *,
+    over_provisioning: float | None = None,
+    precondition: str | None = None,
+    timing: str | None = None,
+    arrival: str | None = None,
+    queue_depth: int | None = None,
+    requests: int | None = None,
+    content_model: str | None = None,
+    seed: int | None = None,
+    settings: Mapping[str, Value] | None = None,
+) -> list[str]:
+    """The keywords of a run as settings."""
+    return [
+        *flag("device.over_provisioning", over_provisioning),
+        *flag("timing.mode", timing),
+        *flag("precondition.mode", precondition),
+        *flag("content.model", content_model),
+        *flag("replay.arrival", arrival),
+        *flag("replay.queue_depth", queue_depth),
+        *flag("replay.requests", requests),
+        *flag("replay.seed", seed),
+        *(setting(key, value) for key, value in (settings or {}).items()),
+    ]

@@ -1,0 +1,331 @@
+"""Sweeps: every combination of lists, each run kept under the digest of all that it depends on.
+
+The store is a folder of finished records. So a sweep that was interrupted or extended runs only what is missing, and a point that is
+asked for twice, by one sweep or several, runs once. The folder is the one that `wearwell ablate --resume` keeps its runs in.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from . import _native, _tables
+from ._design import Design
+from ._drive import Drive
+from ._executors import Executor, Outcome, Task, executor_of
+from ._native import WearwellError
+from ._result import PartialResultWarning, Result
+from ._run import Run, common
+from ._settings import Value
+from ._trace import Trace
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+
+def sweep(
+    trace: Any,
+    drive: Drive | str | None | Sequence[Drive | str | None] = None,
+    design: Design | str | Sequence[Design | str] = "page-map",
+    *,
+    over_provisioning: float | None | Sequence[float] = None,
+    precondition: str | None | Sequence[str] = None,
+    timing: str | None | Sequence[str] = None,
+    arrival: str | None | Sequence[str] = None,
+    queue_depth: int | None | Sequence[int] = None,
+    requests: int | None | Sequence[int] = None,
+    content_model: str | None | Sequence[str] = None,
+    seed: int | None | Iterable[int] = None,
+    settings: Mapping[str, Value | Sequence[Value]] | None = None,
+    config: str | os.PathLike[str] | None = None,
+    scale_to: int | None = None,
+    executor: str | Executor = "local",
+    jobs: int | None = None,
+    store: str | os.PathLike[str] | None = None,
+    progress: bool = True,
+) -> Sweep:
+    """Runs every combination of what has several values; any argument of `replay` may be a list, and a value in `settings` too.
+
+    Each run is a process of its own, `jobs` at a time (default: one per core), and is kept in the folder `store` when it ends: called
+    again, a sweep goes on where it was ended, and a larger one runs what is new. Without `store` nothing is kept.
+
+    A run that fails is a row with its message in the column `error`. Ctrl-C ends the runs in hand and gives what is done.
+
+    Raises `WearwellError` for what no run can have: an unknown executor, a trace that cannot be opened, a setting that none of the runs
+    uses.
+    """
+    chosen = executor_of(executor, jobs)
+    keywords = {
+        "over_provisioning": over_provisioning,
+        "precondition": precondition,
+        "timing": timing,
+        "arrival": arrival,
+        "queue_depth": queue_depth,
+        "requests": requests,
+        "content_model": content_model,
+        "seed": seed,
+    }
+    traces = [one if isinstance(one, Trace) else Trace(one) for one in _traces(trace)]
+    inputs = itertools.product(traces, _several(drive), _several(design))
+    points = [
+        _Point.of(one_trace, one_drive, one_design, values, config)
+        for one_trace, one_drive, one_design in inputs
+        for values in _combinations(keywords, settings or {})
+    ]
+    if not points:
+        raise WearwellError("a sweep has no run: one of its lists is empty")
+    teller = _Teller(progress)
+    for note in _refuse_ignored(points):
+        teller.say(f"wearwell: note: {note}")
+    if store is not None:
+        return _run_all(points, chosen, Path(store), scale_to, teller)
+    with tempfile.TemporaryDirectory(prefix="wearwell-") as folder:
+        return _run_all(points, chosen, Path(folder), scale_to, teller)
+
+
+class _Values(NamedTuple):
+    """What the keywords and settings of one run are."""
+
+    keywords: dict[str, Any]
+    settings: dict[str, Any]
+    varied: dict[str, Any]
+    """Those that other runs of the sweep have other values of."""
+
+
+def _combinations(keywords: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[_Values]:
+    axes = {name: _several(value) for name, value in {**keywords, **settings}.items()}
+    for values in itertools.product(*axes.values()):
+        chosen = dict(zip(axes, values, strict=True))
+        yield _Values(
+            {name: chosen[name] for name in keywords},
+            {name: chosen[name] for name in settings},
+            {name: value for name, value in chosen.items() if len(axes[name]) > 1},
+        )
+
+
+@dataclass
+class _Point:
+    """A run of a sweep."""
+
+    run: Run
+    shared: list[str]
+    """Settings that all designs are given."""
+    varied: dict[str, Any]
+    """What tells it from others, but for trace, drive and design."""
+    key: str | None = None
+    outcome: Outcome | None = None
+
+    @classmethod
+    def of(
+        cls,
+        trace: Trace,
+        drive: Drive | str | None,
+        design: Design | str,
+        values: _Values,
+        config: str | os.PathLike[str] | None,
+    ) -> _Point:
+        shared = common(**values.keywords, settings=values.settings)
+        return cls(Run.of(trace, drive, design, shared, config), shared, values.varied)
+
+    def row(self, scale_to: int | None) -> dict[str, Any]:
+        named = {"trace": self.run.trace.name, "drive": self.run.drive.label, "design": self.run.design.label}
+        result = self.result(scale_to)
+        figures = {} if result is None else result.to_row()
+        error = None if self.outcome is None else self.outcome.error
+        mine = {**named, **self.varied, "error": error, "key": self.key}
+        return {**mine, **{name: value for name, value in figures.items() if name not in mine}}
+
+    def result(self, scale_to: int | None) -> Result | None:
+        text = None if self.outcome is None else self.outcome.record
+        if text is None:
+            return None
+        return Result(text if scale_to is None else _native.scaled(text, scale_to))
+
+
+@dataclass(frozen=True, repr=False)
+class Sweep:
+    """The runs of a sweep, in the order of their arguments: trace, drive, design, then the others."""
+
+    rows: list[dict[str, Any]]
+    """One per run that has ended: what tells it from others, `error`, `key` (by which it is kept), and the whole record with dotted
+    names, configuration and provenance among them."""
+    results: list[Result | None]
+    """Their results; None where a run failed."""
+    ran: int
+    """Runs made now."""
+    kept: int
+    """Points whose run was in the store, or is that of another point."""
+    partial: bool
+    """Ctrl-C came: the runs that were not finished have no row."""
+
+    @property
+    def errors(self) -> list[str]:
+        """Messages of the runs that failed."""
+        return [row["error"] for row in self.rows if row["error"] is not None]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """One row per run."""
+        return _tables.to_pandas(self.rows)
+
+    def to_polars(self) -> polars.DataFrame:
+        """One row per run."""
+        return _tables.to_polars(self.rows)
+
+    def to_arrow(self) -> Any:
+        """One row per run (`pyarrow.Table`)."""
+        return _tables.to_arrow(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Result | None]:
+        return iter(self.results)
+
+    def __repr__(self) -> str:
+        failed = f", {len(self.errors)} failed" if self.errors else ""
+        partial = ", interrupted" if self.partial else ""
+        return f"<Sweep of {len(self)} runs: {self.ran} made now, {self.kept} known{failed}{partial}>"
+
+
+def _run_all(
+    points: list[_Point], executor: Executor, store: Path, scale_to: int | None, teller: _Teller
+) -> Sweep:
+    partial, ran = False, 0
+    try:
+        missing = _look_up(points, store)
+        teller.begin(len(points), sum(len(same) for same in missing.values()))
+        ended = executor.run([_task(same[0], key, store) for key, same in missing.items()])
+        by_number = list(missing.values())
+        for number, outcome in ended:
+            for point in by_number[number]:
+                point.outcome = outcome
+            ran += 1
+            teller.ended(len(by_number[number]))
+    except KeyboardInterrupt:
+        partial = True
+    done = [point for point in points if point.outcome is not None]
+    teller.end()
+    if partial:
+        message = f"interrupted: {len(done)} of {len(points)} runs are done"
+        warnings.warn(message, PartialResultWarning, stacklevel=3)
+    rows, results = [point.row(scale_to) for point in done], [point.result(scale_to) for point in done]
+    refused = sum(point.key is None for point in done)
+    return Sweep(rows, results, ran, len(done) - ran - refused, partial)
+
+
+def _look_up(points: list[_Point], store: Path) -> dict[str, list[_Point]]:
+    """Gives points the runs that are kept; the others by their keys, those with the same run together."""
+    missing: dict[str, list[_Point]] = {}
+    known: dict[str, Outcome | None] = {}
+    for point in points:
+        try:
+            point.key = point.run.trace._input.key(point.run.configuration(), point.run.design.name)
+        except WearwellError as error:
+            point.outcome = Outcome(None, str(error))
+            continue
+        if point.key not in known:
+            record = _native.kept(store, point.key)
+            known[point.key] = None if record is None else Outcome(record, None)
+        point.outcome = known[point.key]
+        if point.outcome is None:
+            missing.setdefault(point.key, []).append(point)
+    return missing
+
+
+def _task(point: _Point, key: str, store: Path) -> Task:
+    run = point.run
+    return {
+        "key": key,
+        "store": str(store),
+        "trace": run.trace._description,
+        "design": run.design.name,
+        "settings": list(run.settings),
+        "config": run.config,
+    }
+
+
+def _refuse_ignored(points: list[_Point]) -> list[str]:
+    """Refuses a setting of the sweep that none of its runs uses; sentences about those that some do not use."""
+    ignored: dict[str, list[str]] = {}
+    given: dict[str, int] = {}
+    for point in points:
+        for setting in point.shared:
+            key = setting.partition("=")[0]
+            given[key] = given.get(key, 0) + 1
+        try:
+            configuration = point.run.configuration()
+        except WearwellError:
+            continue  # Its row will say it.
+        for key, sentence in configuration.ignored(point.shared, point.run.design.name):
+            ignored.setdefault(key, []).append(sentence)
+    for key, sentences in ignored.items():
+        if len(sentences) == given[key]:
+            raise WearwellError(sentences[0])
+    return list(dict.fromkeys(sentence for sentences in ignored.values() for sentence in sentences))
+
+
+def _several(value: Any) -> list[Any]:
+    """The values of a list, or the one value."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return [value]
+    return list(value)
+
+
+def _traces(trace: Any) -> list[Any]:
+    return list(trace) if isinstance(trace, (list, tuple)) else [trace]
+
+
+class _Teller:
+    """Says on standard error how far a sweep is: a line that renews itself on a terminal, one every ten seconds elsewhere."""
+
+    def __init__(self, wanted: bool) -> None:
+        self._wanted, self._is_terminal = wanted, sys.stderr.isatty()
+        self._began = self._said = time.monotonic()
+        self._done = self._total = self._kept = 0
+
+    def begin(self, points: int, missing: int) -> None:
+        self._total, self._kept = missing, points - missing
+        self._began = self._said = time.monotonic()
+        known = f", {self._kept} of them known" if self._kept else ""
+        self.say(f"{points} runs{known}")
+
+    def ended(self, points: int) -> None:
+        self._done += points
+        elapsed = time.monotonic() - self._began
+        left = time_left(elapsed * (self._total - self._done) / self._done)
+        line = f"{self._kept + self._done} of {self._kept + self._total} runs, {left} left"
+        if self._is_terminal:
+            self._write(f"\r\x1b[K{line}")
+        elif time.monotonic() - self._said >= 10.0:
+            self._said = time.monotonic()
+            self.say(line)
+
+    def end(self) -> None:
+        if self._is_terminal and self._done:
+            self._write("\n")
+
+    def say(self, text: str) -> None:
+        self._write(f"{text}\n")
+
+    def _write(self, text: str) -> None:
+        if self._wanted:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+
+def time_left(seconds: float) -> str:
+    """A time for a reader, as the command line writes it."""
+    if seconds < 90.0:
+        return f"{seconds:.0f} s"
+    if seconds < 5400.0:
+        return f"{seconds / 60.0:.0f} min"
+    return f"{seconds / 3600.0:.1f} h"

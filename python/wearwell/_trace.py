@@ -1,0 +1,149 @@
+"""Inputs of a run: trace files, generators, tables of requests."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tempfile
+import weakref
+from pathlib import Path
+from typing import Any, Literal
+
+from ._native import Input, WearwellError, write_trace
+
+_COLUMNS = ("time_us", "op", "offset_bytes", "length_bytes")
+
+
+class Trace:
+    """A trace file in any format that `wearwell trace formats` lists, or a table of requests.
+
+    A table is a data frame of pandas or polars, a table of Arrow, or a mapping of columns: `time_us`, `op` (read, write, trim,
+    zero or flush), `offset_bytes`, `length_bytes`. The keywords say how a file is read, as the flags of the command line
+    with these names do. `Trace.workload` makes a generated input.
+    """
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | Any,
+        *,
+        format: str | None = None,
+        action: Literal["D", "Q", "C"] | None = None,
+        time_unit: Literal["ps", "ns", "us"] | None = None,
+        assume: Literal["reads", "writes"] | None = None,
+        skip_bad_lines: bool = False,
+        bytes: bool = False,
+        without_sidecars: bool = False,
+        columns: str | None = None,
+    ) -> None:
+        options: dict[str, Any] = {
+            "format": format,
+            "action": action,
+            "time_unit": time_unit,
+            "assume": assume,
+            "skip_bad_lines": skip_bad_lines or None,
+            "bytes": bytes or None,
+            "without_sidecars": without_sidecars or None,
+            "columns": columns,
+        }
+        options = {key: value for key, value in options.items() if value is not None}
+        if isinstance(source, (str, os.PathLike)):
+            path = os.fspath(source)
+            _refuse_stream(path)
+            self._take({"path": path, "options": options})
+        else:
+            if options:
+                raise WearwellError(f"{next(iter(options))} has no effect on a table of requests")
+            path, requests = _written(source)
+            weakref.finalize(self, Path(path).unlink, missing_ok=True)
+            self._take({"path": path, "options": {"name": f"a table of {requests:,} requests"}})
+
+    @classmethod
+    def workload(cls, spec: str) -> Trace:
+        """A generated input, as `wearwell workloads` explains: `zipf:pages=50000,requests=400000,read=0.5`."""
+        return cls._of({"workload": spec})
+
+    @classmethod
+    def _of(cls, description: dict[str, Any]) -> Trace:
+        """From plain data, as a worker gets it."""
+        trace = cls.__new__(cls)
+        trace._take(description)
+        return trace
+
+    def _take(self, description: dict[str, Any]) -> None:
+        self._description = description
+        if "workload" in description:
+            self._input = Input.workload(description["workload"])
+        else:
+            self._input = Input.trace(description["path"], **description["options"])
+
+    @property
+    def name(self) -> str:
+        """What records call it."""
+        given = self._description.get("options", {}).get("name")
+        return str(given or self._description.get("path") or self._description["workload"])
+
+    @property
+    def format(self) -> str | None:
+        """Format of the file, as it was found; None for a generated input."""
+        return self._input.format
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Trace._of, (self._description,)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Trace) and other._description == self._description
+
+    def __hash__(self) -> int:
+        return hash(json.dumps(self._description, sort_keys=True))
+
+    def __repr__(self) -> str:
+        if "workload" in self._description:
+            return f"Trace.workload({self._description['workload']!r})"
+        options = {
+            key: value for key, value in self._description["options"].items() if key not in ("format", "name")
+        }
+        more = "".join(f", {key}={value!r}" for key, value in options.items())
+        return f"Trace({self.name!r}, format={self.format!r}{more})"
+
+
+def _refuse_stream(path: str) -> None:
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return  # Opening it says it better.
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise WearwellError(f"{path}: a trace is read more than once: copy the stream to a file")
+
+
+def _written(table: Any) -> tuple[str, int]:
+    """The table as a file in the native format, and its number of requests."""
+    missing = [name for name in _COLUMNS if name not in _names(table)]
+    if missing:
+        raise WearwellError(
+            f"a table of requests has the columns {', '.join(_COLUMNS)}; {missing[0]} is missing"
+        )
+    time_us, op, offset_bytes, length_bytes = (_values(table[name]) for name in _COLUMNS)
+    if not len(time_us) == len(op) == len(offset_bytes) == len(length_bytes):
+        raise WearwellError("the columns of a table of requests have the same length")
+    handle, path = tempfile.mkstemp(prefix="wearwell-", suffix=".wwt")
+    os.close(handle)
+    try:
+        return path, write_trace(path, time_us, op, offset_bytes, length_bytes)
+    except BaseException as error:
+        Path(path).unlink()
+        if isinstance(error, (TypeError, OverflowError)):
+            raise WearwellError(f"a table of requests: {error}") from error
+        raise
+
+
+def _names(table: Any) -> list[Any]:
+    # Arrow has its names apart from its columns.
+    return list(getattr(table, "column_names", None) or getattr(table, "columns", table))
+
+
+def _values(column: Any) -> list[Any]:
+    for method in ("to_pylist", "to_list", "tolist"):
+        if hasattr(column, method):
+            return list(getattr(column, method)())
+    return list(column)

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use wearwell_serve::image::{self, ImageError, Specification, Verdict};
+use wearwell_serve::image::{self, AuditReport, ImageError, Specification, Verdict};
 
 use crate::args::CreateArgs;
 use crate::output::print;
@@ -52,19 +52,22 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
     for finding in &report.findings {
         let _ = writeln!(text, "{}: {finding}", directory.display());
     }
+    let verdict = match report.verdict {
+        Verdict::Clean => "clean",
+        Verdict::Unclean => "not closed; consistent after recovery",
+        Verdict::Corrupt => "corrupt",
+    };
+    let AuditReport { verified_pages, torn_pages, unsafe_shutdowns, .. } = report;
+    // Of records that are damaged nothing follows.
+    let mapped = match Some(report.mapped_pages) {
+        Some(pages) => format!("{pages} logical pages hold data"),
+        None => "not recovered, so what the logical pages hold is not known".into(),
+    };
     let _ = writeln!(
         text,
-        "{}: {} ({} pages verified, {} left half done by the host, {} logical pages hold data, {} unsafe shutdowns)",
+        "{}: {verdict} ({verified_pages} pages verified, {torn_pages} left half done by the host, {mapped}, \
+         {unsafe_shutdowns} unsafe shutdowns)",
         directory.display(),
-        match report.verdict {
-            Verdict::Clean => "clean",
-            Verdict::Unclean => "not closed; consistent after recovery",
-            Verdict::Corrupt => "corrupt",
-        },
-        report.verified_pages,
-        report.torn_pages,
-        report.mapped_pages,
-        report.unsafe_shutdowns
     );
     if let Err(failure) = print(&text) {
         eprintln!("wearwell: {}", failure.message);

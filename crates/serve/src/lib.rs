@@ -21,7 +21,7 @@ mod socket;
 mod specification;
 
 pub use connection::IN_FLIGHT_MAX_BYTES;
-pub use device::{BlockDevice, DeviceError, FlashDevice, Log, Medium};
+pub use device::{BlockDevice, DeviceError, FlashDevice, Log, Medium, Refused};
 pub use server::{Bound, ServeError, Server};
 pub use socket::Address;
 pub use specification::size_bytes;

@@ -1,11 +1,18 @@
 //! Unix and TCP sockets as one kind.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use rustix::net::{SendAncillaryBuffer, SendFlags};
+
+use crate::nbd::Reply;
+
+/// Slices that the system sends at once.
+const SLICES_MAX: usize = 1024;
 
 /// Where a server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -117,6 +124,45 @@ impl Socket {
             Self::Unix(socket) => socket.shutdown(how),
             Self::Tcp(socket) => socket.shutdown(how),
         };
+    }
+
+    /// Appends so many bytes, fewer if the client goes. Memory is not cleared for them.
+    pub(crate) fn read_into(&self, into: &mut Vec<u8>, count: usize) -> io::Result<usize> {
+        match self {
+            Self::Unix(socket) => socket.take(count as u64).read_to_end(into),
+            Self::Tcp(socket) => socket.take(count as u64).read_to_end(into),
+        }
+    }
+
+    /// Sends as much of the replies as the client takes without being waited for; how many bytes.
+    pub(crate) fn try_write_replies(&self, replies: &[Reply]) -> io::Result<usize> {
+        let slices: Vec<_> = replies.iter().take(SLICES_MAX).map(|reply| IoSlice::new(reply.bytes())).collect();
+        let socket = match self {
+            Self::Unix(socket) => socket.as_fd(),
+            Self::Tcp(socket) => socket.as_fd(),
+        };
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        Ok(rustix::net::sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), flags)?)
+    }
+
+    /// Sends all replies but the first bytes.
+    pub(crate) fn write_replies(&self, replies: &[Reply], sent_bytes: usize) -> io::Result<()> {
+        let mut slices: Vec<_> = replies.iter().map(|reply| IoSlice::new(reply.bytes())).collect();
+        let mut slices = &mut slices[..];
+        IoSlice::advance_slices(&mut slices, sent_bytes);
+        while !slices.is_empty() {
+            let sent = match self {
+                Self::Unix(socket) => { &*socket }.write_vectored(slices),
+                Self::Tcp(socket) => { &*socket }.write_vectored(slices),
+            };
+            match sent {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => IoSlice::advance_slices(&mut slices, count),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {

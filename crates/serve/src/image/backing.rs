@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::thread;
 
 use rustix::fs::FlockOperation;
 
@@ -69,6 +70,27 @@ pub trait Backing {
     /// # Errors
     /// Those of the host.
     fn sync(&mut self, file: ImageFile) -> io::Result<()>;
+
+    /// Fills `parts`, one after the other, from `offset` on.
+    ///
+    /// # Errors
+    /// As [`Backing::read`].
+    fn read_parts(&self, file: ImageFile, parts: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<()> {
+        let mut at = offset;
+        for part in parts {
+            self.read(file, part, at)?;
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Syncs several files; which of them could not be.
+    ///
+    /// # Errors
+    /// As [`Backing::sync`].
+    fn sync_all(&mut self, files: &[ImageFile]) -> Result<(), (ImageFile, io::Error)> {
+        files.iter().try_for_each(|&file| self.sync(file).map_err(|error| (file, error)))
+    }
 
     /// Where this is, for messages.
     fn place(&self, file: ImageFile) -> String {
@@ -188,6 +210,36 @@ impl Backing for Files {
 
     fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.file(file).write_all_at(bytes, offset)
+    }
+
+    fn read_parts(&self, file: ImageFile, parts: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<()> {
+        let wanted: usize = parts.iter().map(|part| part.len()).sum();
+        match rustix::io::preadv(self.file(file), parts, offset) {
+            Ok(count) if count == wanted => Ok(()),
+            // Interrupted, or cut short: part by part.
+            _ => {
+                let mut at = offset;
+                parts.iter_mut().try_for_each(|part| {
+                    let read = self.read(file, part, at);
+                    at += part.len() as u64;
+                    read
+                })
+            }
+        }
+    }
+
+    /// At the same time: a disk that is asked twice at once answers once.
+    fn sync_all(&mut self, files: &[ImageFile]) -> Result<(), (ImageFile, io::Error)> {
+        let sync = |file: ImageFile| self.file(file).sync_data().map_err(|error| (file, error));
+        let Some((&last, others)) = files.split_last() else { return Ok(()) };
+        thread::scope(|scope| {
+            let others: Vec<_> = others.iter().map(|&file| scope.spawn(move || sync(file))).collect();
+            let mut synced = sync(last);
+            for other in others {
+                synced = synced.and(other.join().expect("a sync does not panic"));
+            }
+            synced
+        })
     }
 
     fn len(&self, file: ImageFile) -> io::Result<u64> {

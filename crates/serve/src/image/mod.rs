@@ -16,6 +16,7 @@
 mod audit;
 mod backing;
 mod create;
+mod epoch;
 mod error;
 pub mod layout;
 mod load;
@@ -33,11 +34,13 @@ pub use nand::FileNand;
 
 use backing::read_all;
 use layout::{
-    Journal, Layout, MAX_CONFIG_BYTES, NoSuperblock, RECORD_BYTES, SUPERBLOCK_BYTES, Session, Superblock,
+    BlockHealth, BlockRecord, Journal, Layout, MAX_CONFIG_BYTES, NoSuperblock, RECORD_BYTES, SUPERBLOCK_BYTES, Session, Superblock,
     VERSION,
 };
 use load::{Expectation, Loaded, load};
+use wearwell::address::BlockId;
 use wearwell::design::Parts;
+use wearwell::gc::RESERVE_BLOCKS;
 use wearwell::recovery::RecoveryReport;
 use wearwell::{Device, DeviceOptions};
 use wearwell_replay::config::Config;
@@ -116,7 +119,7 @@ impl<B: Backing> Image<B> {
         };
         let mut nand = FileNand::new(backing, found.layout, loaded, session);
         // The pages that are half done are sealed before the session begins under which nobody would look for them.
-        let repaired = torn.into_iter().try_for_each(|(ppn, epoch)| nand.write_torn(ppn, epoch));
+        let repaired = torn.into_iter().try_for_each(|(ppn, epoch)| nand.seal_torn(ppn, epoch));
         repaired.and_then(|()| nand.begin_session()).map_err(|_| stopped(&nand))?;
         let Recovered { device, recovery, endurance_cycles } = recover(nand, &found.superblock)?;
         report.recovery = recovery;
@@ -199,9 +202,13 @@ struct Recovered<B> {
 }
 
 /// The device over a medium that was found with data.
-fn recover<B: Backing>(nand: FileNand<B>, superblock: &Superblock) -> Result<Recovered<B>, ImageError> {
+fn recover<B: Backing>(mut nand: FileNand<B>, superblock: &Superblock) -> Result<Recovered<B>, ImageError> {
     let config = Config::from_parts(Some(("superblock", &superblock.config)), &[])?;
     let (parts, endurance_cycles) = parts_of(&config, superblock)?;
+    if parts.content.chunks.is_none() {
+        // Chunks have no more numbers than an erase gives back.
+        nand.group_erases(parts.gc.low_blocks.saturating_sub(RESERVE_BLOCKS));
+    }
     let options = DeviceOptions { buffer: config.named_buffer() };
     let mut device = Device::new(nand, superblock.logical_pages, &parts, options)?;
     let recovery = device.recover().map_err(|error| match device.ftl().store().nand().failure() {
@@ -244,7 +251,7 @@ impl Found {
         require_lengths(backing, &layout)?;
         let session = read_session(backing, &superblock)?;
         let is_host = !session.is_clean && session.durability == Durability::Host;
-        let journal = if is_host { read_journal(backing, &superblock)? } else { None };
+        let journal = if is_host { read_journal(backing, &layout)? } else { None };
         let boot = this_boot();
         let is_other_boot = session.boot != boot && session.boot != [0; 16] && boot != [0; 16];
         let host_restarted = !session.is_clean && !is_host && is_other_boot;
@@ -318,24 +325,42 @@ fn read_session(backing: &impl Backing, superblock: &Superblock) -> Result<Sessi
     Session::decode(&bytes, superblock.salt).ok_or_else(damaged)
 }
 
-fn read_journal(backing: &impl Backing, superblock: &Superblock) -> Result<Option<Journal>, ImageError> {
+fn read_journal(backing: &impl Backing, layout: &Layout) -> Result<Option<Journal>, ImageError> {
     let file = ImageFile::Journal;
-    let most = RECORD_BYTES as u64 + superblock.nvram_words * layout::WORD_BYTES as u64;
-    let bytes = read_all(backing, file, most).map_err(io_error(backing, "read", file))?;
-    let is_possible =
-        |journal: &Journal| journal.words.iter().all(|&(index, _)| index < superblock.nvram_words);
-    Ok(Journal::decode(&bytes, superblock.salt).filter(is_possible))
+    let bytes =
+        read_all(backing, file, Journal::most_bytes(layout)).map_err(io_error(backing, "read", file))?;
+    Ok(Journal::decode(&bytes, layout))
 }
 
-/// Repeats the last batch of NVRAM words, which may have been written in part.
+/// Repeats the last batch of NVRAM words and erases, which may have been written in part.
 fn replay_journal(backing: &mut impl Backing, found: &Found) -> Result<(), ImageError> {
     let Some(journal) = &found.journal else { return Ok(()) };
-    let file = ImageFile::Nvram;
-    let mut replayed = Ok(());
+    let layout = &found.layout;
     for &(index, word) in &journal.words {
-        let record = found.layout.encode_word(index, word);
-        replayed = replayed.and_then(|()| backing.write(file, &record, index * layout::WORD_BYTES as u64));
+        let record = layout.encode_word(index, word);
+        let written = backing.write(ImageFile::Nvram, &record, index * layout::WORD_BYTES as u64);
+        written.map_err(io_error(backing, "write", ImageFile::Nvram))?;
     }
-    let replayed = replayed.and_then(|()| backing.sync(file));
-    replayed.map_err(|source| io_error(backing, "write", file)(source))
+    for &(block, erases) in &journal.erases {
+        let repeated = repeat_erase(backing, layout, block, erases);
+        repeated.map_err(io_error(backing, "write", ImageFile::Flash))?;
+    }
+    let synced = backing.sync_all(&[ImageFile::Flash, ImageFile::Nvram]);
+    synced.map_err(|(file, source)| io_error(backing, "sync", file)(source))
+}
+
+/// Writes the record of an erased block, unless it knows the erase already. One that is damaged stays so.
+fn repeat_erase(
+    backing: &mut impl Backing,
+    layout: &Layout,
+    block: BlockId,
+    erases: u32,
+) -> std::io::Result<()> {
+    let mut bytes = [0; RECORD_BYTES];
+    backing.read(ImageFile::Flash, &mut bytes, layout.block_at(block))?;
+    if layout.decode_block(block, &bytes).is_some_and(|record| record.erases < erases) {
+        let record = layout.encode_block(block, BlockRecord { health: BlockHealth::Good, erases });
+        backing.write(ImageFile::Flash, &record, layout.block_at(block))?;
+    }
+    Ok(())
 }

@@ -399,7 +399,9 @@ impl<N: Nand> Ftl<N> {
         self.forget_dead_pages(victim);
         self.mapping.store_moves(&mut self.store)?;
         self.store.erase(victim, cause)?;
-        if let Some(stage) = &mut self.chunks {
+        if let Some(stage) = &mut self.chunks
+            && self.store.nand().syncs_at_erase()
+        {
             stage.synced();
         }
         if let Some(stage) = &mut self.delta {

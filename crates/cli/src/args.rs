@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use wearwell_replay::life::{Endurance, Leveling};
 use wearwell_replay::trace::{Action, Assume, Columns, Format, OpenOptions, TimeUnit};
+use wearwell_serve::SocketMode;
 
 use crate::suggested::Suggested;
 
@@ -375,6 +376,9 @@ pub(crate) struct ServeArgs {
     /// Listen on a Unix socket
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
+    /// Permissions of the socket files, octal: who may connect
+    #[arg(long, value_name = "MODE", default_value = "600", value_parser = socket_mode)]
+    pub(crate) socket_mode: SocketMode,
     /// Listen on a loopback address, e.g. 127.0.0.1:10809 or localhost:10809 (port 0 = any)
     #[arg(long, value_name = "ADDR", value_parser = socket_address)]
     pub(crate) tcp: Option<SocketAddr>,
@@ -399,6 +403,11 @@ pub(crate) struct ServeArgs {
     /// No messages
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+fn socket_mode(text: &str) -> Result<SocketMode, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|&mode| mode <= 0o777);
+    mode.map(SocketMode).ok_or_else(|| "permissions are three octal digits, such as 600 or 660".into())
 }
 
 /// An address with its port, or the first that a name has.

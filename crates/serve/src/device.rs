@@ -72,6 +72,9 @@ pub trait Medium: Nand + Send + 'static {
         Ok(())
     }
 
+    /// Whether the room of blocks that are erased from now on is given back to whoever lent it, until they are programmed.
+    fn give_back_erased(&mut self, _: bool) {}
+
     /// What the host refused last, if nothing was written since: what is read is right even so.
     fn refused(&self) -> Option<&Refused> {
         None
@@ -478,7 +481,20 @@ impl<N: Medium> FlashDevice<N> {
 
     fn trim_pages(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
         self.note(Op::Trim, offset, len, Recorded::default());
-        self.change(|device| device.trim(offset, len))
+        self.change(|device| device.trim(offset, len))?;
+        // A replay of a recording does nothing of its own accord.
+        if self.recorder.is_none() { self.give_back_dead_blocks() } else { Ok(()) }
+    }
+
+    /// Erases blocks in which nothing is valid any more and gives their room back, a slice of them.
+    fn give_back_dead_blocks(&mut self) -> Result<(), DeviceError> {
+        const SLICE_BLOCKS: u32 = 512;
+        self.change(|device| {
+            device.ftl_mut().store_mut().nand_mut().give_back_erased(true);
+            let erased = device.ftl_mut().erase_dead_blocks(SLICE_BLOCKS);
+            device.ftl_mut().store_mut().nand_mut().give_back_erased(false);
+            erased.map(drop)
+        })
     }
 
     /// Changes a part of one page: reads it, lays `part` over it, writes it.

@@ -23,5 +23,5 @@ mod specification;
 pub use connection::IN_FLIGHT_MAX_BYTES;
 pub use device::{BlockDevice, DeviceError, FlashDevice, Log, Medium, Refused};
 pub use server::{Bound, ServeError, Server};
-pub use socket::Address;
+pub use socket::{Address, SocketMode};
 pub use specification::size_bytes;

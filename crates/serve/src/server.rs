@@ -15,7 +15,7 @@ use crate::connection::{self, STACK_BYTES};
 use crate::device::{BlockDevice, DeviceError};
 use crate::engine::{Engine, EngineThread, Stopped};
 use crate::nbd::Export;
-use crate::socket::{Address, Listener, Socket};
+use crate::socket::{Address, Listener, Socket, SocketMode};
 
 /// Connections of one listener at most; more are closed at once.
 pub const CONNECTIONS_MAX: usize = 1024;
@@ -52,13 +52,21 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Listens at an address.
+    /// Listens at an address; a socket file is its owner's alone.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
     pub fn at(address: &Address) -> Result<Self, ServeError> {
+        Self::with_mode(address, SocketMode::default())
+    }
+
+    /// The same with permissions for a socket file.
+    ///
+    /// # Errors
+    /// [`ServeError::Listen`].
+    pub fn with_mode(address: &Address, mode: SocketMode) -> Result<Self, ServeError> {
         let failed = |source| ServeError::Listen { address: address.clone(), source };
-        let listener = Listener::bind(address).map_err(failed)?;
+        let listener = Listener::bind(address, mode).map_err(failed)?;
         let address = listener.address().map_err(failed)?;
         Ok(Self { listener, address })
     }

@@ -7,6 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::Mode;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use crate::nbd::Reply;
@@ -32,6 +33,25 @@ impl std::fmt::Display for Address {
     }
 }
 
+/// Who may connect to a socket file, as permissions of a file: read and write for its owner, its group, all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SocketMode(pub u32);
+
+impl Default for SocketMode {
+    /// Its owner alone: nobody is asked who they are.
+    fn default() -> Self {
+        Self(0o600)
+    }
+}
+
+/// Binds under a mask, since whoever comes before permissions are changed is in.
+fn bind_with_mode(path: &Path, SocketMode(mode): SocketMode) -> io::Result<UnixListener> {
+    let before = rustix::process::umask(Mode::from_raw_mode(0o777 & !mode));
+    let bound = UnixListener::bind(path);
+    rustix::process::umask(before);
+    bound
+}
+
 /// A listening socket. Its file is removed with it.
 #[derive(Debug)]
 pub(crate) enum Listener {
@@ -42,11 +62,11 @@ pub(crate) enum Listener {
 impl Listener {
     /// Listens. A socket file that nobody listens on any more is replaced; TCP is for this machine only, because neither
     /// NBD nor the control socket asks who comes.
-    pub(crate) fn bind(address: &Address) -> io::Result<Self> {
+    pub(crate) fn bind(address: &Address, mode: SocketMode) -> io::Result<Self> {
         match address {
             Address::Unix(path) => {
                 remove_stale(path)?;
-                Ok(Self::Unix(UnixListener::bind(path)?, path.clone()))
+                Ok(Self::Unix(bind_with_mode(path, mode)?, path.clone()))
             }
             Address::Tcp(address) if !address.ip().is_loopback() => Err(io::Error::new(
                 io::ErrorKind::InvalidInput,

@@ -7,7 +7,7 @@ use std::fs;
 
 use image_support::with_settings;
 use image_support::{
-    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Refusal, Script, perform, settle, specification,
+    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Refusal, Script, page_of, perform, settle, specification,
 };
 use rand::RngExt as _;
 use wearwell::design::Parts;
@@ -112,7 +112,7 @@ fn a_closed_image_is_clean_and_holds_everything() {
         oracle.acknowledge(Op::Flush);
         let report = audit(&path).expect("an image");
         assert_eq!((report.verdict, report.findings), (Verdict::Clean, vec![]), "{design}");
-        assert!(report.verified_pages > 0 && report.mapped_pages > 0);
+        assert!(report.verified_pages > 0 && report.mapped_pages > Some(0));
         let mut image = Image::open(&path, PROCESS).expect("a closed image");
         assert_eq!(oracle.judge(&mut image.device), [], "{design}");
     }
@@ -318,7 +318,70 @@ fn what_is_no_image_is_refused_by_name() {
         fs::write(&name, bytes).expect("writable");
     }
     fs::remove_file(path.join("nvram")).expect("it exists");
-    assert!(sentence(Image::open(&path, PROCESS)).contains("holds no image"));
+    assert!(sentence(Image::open(&path, PROCESS)).contains("lacks the file `nvram` of its image: put it back"));
+}
+
+/// A creation that was interrupted left a directory that could neither be served nor created again.
+#[test]
+fn what_an_interrupted_creation_left_is_replaced_and_nothing_else_is() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("image");
+    let specification = specification("page-map", 4096);
+    create(&path, &specification).expect("a new directory");
+    fs::write(path.join("superblock"), b"").expect("writable");
+    create(&path, &specification).expect("an image without a superblock is none");
+    Image::open(&path, PROCESS).expect("a new image").close().expect("the disk takes it");
+    fs::write(path.join("superblock"), b"").expect("writable");
+    fs::write(path.join("letter"), b"of somebody").expect("writable");
+    let refused = create(&path, &specification).expect_err("the directory holds something else");
+    assert!(matches!(refused, ImageError::Exists { .. }), "{refused}");
+    assert!(path.join("flash").exists() && path.join("letter").exists(), "nothing was removed");
+}
+
+#[test]
+fn only_its_owner_may_read_an_image() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("image");
+    create(&path, &specification("page-map", 4096)).expect("a new directory");
+    let mode = |path: &std::path::Path| fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o700);
+    for file in ImageFile::ALL {
+        assert_eq!(mode(&path.join(file.name())), 0o600, "{}", file.name());
+    }
+}
+
+/// Data that were trimmed took room on the host's disk for ever, and stayed readable in the file.
+#[test]
+fn a_trim_gives_room_back_to_the_host() {
+    use std::os::unix::fs::MetadataExt as _;
+    use wearwell_serve::{BlockDevice as _, FlashDevice};
+    for design in ["page-map", "remap", "delta", "integrated"] {
+        for options in [PROCESS, HOST] {
+            let directory = tempfile::tempdir().expect("a temporary directory");
+            let path = directory.path().join("image");
+            create(&path, &specification(design, 4096)).expect("a new directory");
+            let image = Image::open(&path, options).expect("a new image");
+            let identity = image.identity();
+            let mut device = FlashDevice::new(image.device, identity).expect("it keeps bytes");
+            let room = || fs::metadata(path.join("flash")).expect("it exists").blocks() * 512;
+            let before = room();
+            for page in 0..200 {
+                let bytes = page_of((page + 1, 1), 4096);
+                device.write(page * 4096, &bytes).expect("there is room");
+            }
+            device.flush().expect("the disk takes it");
+            assert!(room() - before >= 200 * 4096, "{design}: data takes room");
+            device.write(0, &page_of((1, 2), 4096)).expect("there is room");
+            device.trim(4096, 199 * 4096).expect("there is room");
+            device.flush().expect("the disk takes it");
+            let left = room() - before;
+            assert!(left <= 60 * 4096, "{design} {options:?}: {left} bytes of room for one page");
+            let mut page = vec![0; 4096];
+            device.read(0, &mut page).expect("it is there");
+            assert!(page == page_of((1, 2), 4096));
+        }
+    }
 }
 
 #[test]

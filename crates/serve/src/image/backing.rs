@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSliceMut};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::thread;
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{FallocateFlags, FlockOperation};
 
 use super::error::ImageError;
 
@@ -92,6 +92,14 @@ pub trait Backing {
         files.iter().try_for_each(|&file| self.sync(file).map_err(|error| (file, error)))
     }
 
+    /// The bytes of a range are not needed any more and may become zeros, so that they take no room.
+    ///
+    /// # Errors
+    /// Those of the host, if it cannot do that.
+    fn punch(&mut self, _: ImageFile, _offset: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Where this is, for messages.
     fn place(&self, file: ImageFile) -> String {
         format!("file `{}` of the image", file.name())
@@ -126,40 +134,57 @@ fn failed<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> 
 }
 
 impl Files {
-    /// Empty files in a new or empty directory.
+    /// Empty files in a new or empty directory, or in place of what a creation left that was interrupted. Only their owner may
+    /// read and write them.
     ///
     /// # Errors
     /// [`ImageError::Exists`], [`ImageError::Io`].
     pub fn create(directory: &Path) -> Result<Self, ImageError> {
-        match fs::create_dir(directory) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let mut entries = fs::read_dir(directory).map_err(failed("list", directory))?;
-                if entries.next().is_some() {
-                    return Err(ImageError::Exists { path: directory.display().to_string() });
-                }
-            }
+        match fs::DirBuilder::new().mode(0o700).create(directory) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => remove_remains(directory)?,
             other => other.map_err(failed("create", directory))?,
         }
-        Self::open_all(directory, OpenOptions::new().read(true).write(true).create_new(true), Access::Write)
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true).mode(0o600);
+        Self::open_all(directory, &options, Access::Write)
+    }
+
+    /// Removes what was created, of an image that cannot be finished. The directory stays if anything else is in it.
+    pub(super) fn remove(self) {
+        let directory = Path::new(&self.path);
+        for file in ImageFile::ALL {
+            // What cannot be removed is removed by the next creation.
+            let _ = fs::remove_file(directory.join(file.name()));
+        }
+        let _ = fs::remove_dir(directory);
     }
 
     /// The files of an existing image.
     ///
     /// # Errors
-    /// [`ImageError::NoImage`], [`ImageError::Locked`], [`ImageError::Io`].
+    /// [`ImageError::NoImage`], [`ImageError::Missing`], [`ImageError::Locked`], [`ImageError::Io`].
     pub fn open(directory: &Path, access: Access) -> Result<Self, ImageError> {
-        Self::open_all(directory, OpenOptions::new().read(true).write(access == Access::Write), access)
+        let files =
+            Self::open_all(directory, OpenOptions::new().read(true).write(access == Access::Write), access)?;
+        if access == Access::Write {
+            let flash = files.len(ImageFile::Flash).map_err(failed("measure", directory))?;
+            require_file_size(flash)?;
+        }
+        Ok(files)
     }
 
     fn open_all(directory: &Path, options: &OpenOptions, access: Access) -> Result<Self, ImageError> {
         let path = directory.display().to_string();
         let open = |file: ImageFile| {
             let path = directory.join(file.name());
-            options.open(&path).map_err(|source| match source.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-                    ImageError::NoImage { path: directory.display().to_string() }
+            let is_none = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+            options.open(&path).map_err(|source| {
+                let directory = directory.display().to_string();
+                match file {
+                    _ if !is_none.contains(&source.kind()) => failed("open", &path)(source),
+                    ImageFile::Superblock => ImageError::NoImage { path: directory },
+                    file => ImageError::Missing { path: directory, file },
                 }
-                _ => failed("open", &path)(source),
             })
         };
         let superblock = open(ImageFile::Superblock)?;
@@ -191,6 +216,52 @@ impl Files {
 
     fn file(&self, file: ImageFile) -> &File {
         &self.files[file as usize]
+    }
+}
+
+/// Empties a directory that holds nothing but files of an image whose superblock was never written.
+fn remove_remains(directory: &Path) -> Result<(), ImageError> {
+    let exists = || ImageError::Exists { path: directory.display().to_string() };
+    let entries = fs::read_dir(directory).map_err(failed("list", directory))?;
+    let names = entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>();
+    let names = names.map_err(failed("list", directory))?;
+    if names.is_empty() {
+        return Ok(());
+    }
+    let is_ours = |name: &std::ffi::OsString| ImageFile::ALL.iter().any(|file| name == file.name());
+    if !names.iter().all(is_ours) {
+        return Err(exists());
+    }
+    // Whoever is creating it still holds the lock.
+    let superblock = File::open(directory.join(ImageFile::Superblock.name())).map_err(|_| exists())?;
+    let is_free = rustix::fs::flock(&superblock, FlockOperation::NonBlockingLockExclusive).is_ok();
+    if !is_free || superblock.metadata().map_or(true, |metadata| metadata.len() > 0) {
+        return Err(exists());
+    }
+    names.iter().try_for_each(|name| {
+        let path = directory.join(name);
+        fs::remove_file(&path).map_err(failed("remove", &path))
+    })
+}
+
+/// The most that a file may have, if a process that exceeds it is ended by a signal (`ulimit -f`).
+fn deadly_file_limit() -> Option<u64> {
+    const SIGXFSZ: u32 = 25;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    let is_ignored = ignored >> (SIGXFSZ - 1) & 1 == 1;
+    rustix::process::getrlimit(rustix::process::Resource::Fsize).current.filter(|_| !is_ignored)
+}
+
+/// Refuses to work on files that a limit of this process does not allow.
+pub(super) fn require_file_size(bytes: u64) -> Result<(), ImageError> {
+    match deadly_file_limit() {
+        Some(limit) if limit < bytes => Err(ImageError::Setting(format!(
+            "a file of this process may have {limit} bytes at most, and the image needs one of {bytes}: raise the limit \
+             (`ulimit -f unlimited`)"
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -240,6 +311,11 @@ impl Backing for Files {
             }
             synced
         })
+    }
+
+    fn punch(&mut self, file: ImageFile, offset: u64, len: u64) -> io::Result<()> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(rustix::fs::fallocate(self.file(file), flags, offset, len)?)
     }
 
     fn len(&self, file: ImageFile) -> io::Result<u64> {

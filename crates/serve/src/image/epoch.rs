@@ -84,6 +84,8 @@ pub(super) struct Epoch {
     pub(super) words: Vec<(u64, u64)>,
     /// Erased blocks with their erases so far.
     pub(super) erases: Vec<(BlockId, u32)>,
+    /// Those of them whose room is given back to the host.
+    pub(super) holes: Vec<BlockId>,
     /// Blocks that were marked.
     pub(super) marks: Vec<(BlockId, BlockRecord)>,
     /// Largest sequence number of a program in it.

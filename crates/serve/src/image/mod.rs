@@ -27,7 +27,7 @@ use std::path::Path;
 
 pub use audit::{AuditReport, Verdict, audit, audit_of};
 pub use backing::{Access, Backing, CopyOnWrite, Files, ImageFile};
-pub use create::{Specification, create, create_on};
+pub use create::{Specification, create, create_on, create_watched};
 pub use error::ImageError;
 pub use layout::Durability;
 pub use nand::FileNand;

@@ -74,6 +74,8 @@ pub struct FileNand<B = Files> {
     unsynced: [bool; ImageFile::ALL.len()],
     refused: Option<Refused>,
     damaged: BTreeSet<u32>,
+    /// Whether the room of blocks that are erased now is given back.
+    gives_back_erased: bool,
     /// For pages that are copied.
     scratch: Vec<u8>,
 }
@@ -125,6 +127,7 @@ impl<B: Backing> FileNand<B> {
             unsynced: [true; ImageFile::ALL.len()],
             refused: None,
             damaged: BTreeSet::new(),
+            gives_back_erased: false,
             scratch: Vec::new(),
         }
     }
@@ -214,7 +217,7 @@ impl<B: Backing> FileNand<B> {
 
     fn refused(&self, doing: &str, file: ImageFile, error: &io::Error) -> Refused {
         let place = self.backing.place(file);
-        let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge);
         let is_final = doing != "write";
         let advice = if is_final {
             "nothing is written any more, open the image again"
@@ -325,7 +328,15 @@ impl<B: Backing> FileNand<B> {
         }
         self.write_words(&epoch.words)?;
         let erased = |&(block, erases)| (block, BlockRecord { health: BlockHealth::Good, erases });
-        epoch.erases.iter().map(erased).try_for_each(|(block, record)| self.write_record(block, record))
+        epoch.erases.iter().map(erased).try_for_each(|(block, record)| self.write_record(block, record))?;
+        for &block in &epoch.holes {
+            let first = self.layout.geometry.first_page(block);
+            let bytes = self.layout.data_at(Ppn(first.0 + self.layout.geometry.block_pages()))
+                - self.layout.data_at(first);
+            // A file system that cannot do it keeps the room.
+            let _ = self.backing.punch(ImageFile::Flash, self.layout.data_at(first), bytes);
+        }
+        Ok(())
     }
 
     /// Words that follow each other are one write.
@@ -552,6 +563,10 @@ impl<B: Backing + Send + 'static> Medium for FileNand<B> {
     fn refused(&self) -> Option<&Refused> {
         self.refused.as_ref()
     }
+
+    fn give_back_erased(&mut self, gives_back: bool) {
+        self.gives_back_erased = gives_back;
+    }
 }
 
 impl<B: Backing> Nand for FileNand<B> {
@@ -682,7 +697,12 @@ impl<B: Backing> Nand for FileNand<B> {
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
         self.model.erase(block)?;
         let erases = self.model.erase_count(block);
-        self.last_epoch().erases.push((block, erases));
+        let gives_back = self.gives_back_erased;
+        let epoch = self.last_epoch();
+        epoch.erases.push((block, erases));
+        if gives_back {
+            epoch.holes.push(block);
+        }
         match self.durability() {
             Durability::Process => self.end_epoch(),
             Durability::Host => {

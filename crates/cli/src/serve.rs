@@ -74,9 +74,9 @@ fn serve_image(directory: &Path, args: &ServeArgs, signals: &Signals) -> Result<
     let image = Image::open_on(files, options).map_err(refused)?;
     say(args, &found(directory, &image));
     let identity = image.identity();
-    let Image { device, superblock, .. } = image;
+    let Image { device, config, .. } = image;
     let device = FlashDevice::new(device, identity).map_err(|error| of_device(&error))?;
-    let device = run(device, doors, &superblock.config, args, signals)?;
+    let device = run(device, doors, &config, args, signals)?;
     image::close(device.into_device()).map_err(|error| Failure::of_run(&error))
 }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use client::{Client, ENOSPC, FLUSH, READ, WRITE};
+use client::{Client, ENOSPC, FLUSH, WRITE};
 
 const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
 const PAGE: u64 = 4096;

@@ -8,6 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSliceMut};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::sync::mpsc::{self, SyncSender};
 use std::thread;
 
 use rustix::fs::{FallocateFlags, FlockOperation};
@@ -92,6 +93,9 @@ pub trait Backing {
         files.iter().try_for_each(|&file| self.sync(file).map_err(|error| (file, error)))
     }
 
+    /// Begins to write a file to the disk, so that the next sync has less to do. Promises nothing.
+    fn begin_sync(&mut self, _: ImageFile) {}
+
     /// The bytes of a range are not needed any more and may become zeros, so that they take no room.
     ///
     /// # Errors
@@ -127,6 +131,33 @@ pub enum Access {
 pub struct Files {
     files: [File; ImageFile::ALL.len()],
     path: String,
+    writer: Option<BackgroundWriter>,
+}
+
+/// A thread that syncs a file when it is asked and not at it already.
+#[derive(Debug)]
+struct BackgroundWriter {
+    /// `None` where there is no thread: then nothing is begun early.
+    requests: Option<SyncSender<()>>,
+}
+
+impl BackgroundWriter {
+    fn start(path: &Path) -> Self {
+        let (requests, asked) = mpsc::sync_channel(1);
+        // A file of its own: an error of the disk is told once to everybody who opened it, and must reach the real sync too.
+        let started = File::open(path).and_then(|file| {
+            let sync = move || asked.iter().for_each(|()| drop(file.sync_data()));
+            thread::Builder::new().name("writeback".into()).spawn(sync)
+        });
+        Self { requests: started.is_ok().then_some(requests) }
+    }
+
+    fn ask(&self) {
+        if let Some(requests) = &self.requests {
+            // One request that waits is enough.
+            let _ = requests.try_send(());
+        }
+    }
 }
 
 fn failed<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> ImageError + 'a {
@@ -203,7 +234,7 @@ impl Files {
             // Advice that is not taken costs time only.
             let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
         }
-        Ok(Self { files, path })
+        Ok(Self { files, path, writer: None })
     }
 
     /// Makes the names of the files survive the end of the host.
@@ -311,6 +342,14 @@ impl Backing for Files {
             }
             synced
         })
+    }
+
+    fn begin_sync(&mut self, file: ImageFile) {
+        if file == ImageFile::Flash {
+            let path = Path::new(&self.path).join(file.name());
+            let writer = self.writer.get_or_insert_with(|| BackgroundWriter::start(&path));
+            writer.ask();
+        }
     }
 
     fn punch(&mut self, file: ImageFile, offset: u64, len: u64) -> io::Result<()> {

@@ -81,6 +81,8 @@ pub struct Image<B: Backing = Files> {
     pub superblock: Superblock,
     /// What opening found.
     pub report: OpenReport,
+    /// The configuration that is in force, TOML: under which a replay does the same.
+    pub config: String,
     endurance_cycles: u32,
 }
 
@@ -121,9 +123,9 @@ impl<B: Backing> Image<B> {
         // The pages that are half done are sealed before the session begins under which nobody would look for them.
         let repaired = torn.into_iter().try_for_each(|(ppn, epoch)| nand.seal_torn(ppn, epoch));
         repaired.and_then(|()| nand.begin_session()).map_err(|_| stopped(&nand))?;
-        let Recovered { device, recovery, endurance_cycles } = recover(nand, &found.superblock)?;
+        let Recovered { device, recovery, config, endurance_cycles } = recover(nand, &found.superblock)?;
         report.recovery = recovery;
-        Ok(Self { device, superblock: found.superblock, report, endurance_cycles })
+        Ok(Self { device, superblock: found.superblock, report, config, endurance_cycles })
     }
 
     /// Writes everything out and notes that the image was closed.
@@ -198,15 +200,18 @@ fn refusing_contradictions<T>(work: impl FnOnce() -> Result<T, ImageError>) -> R
 struct Recovered<B> {
     device: Device<FileNand<B>>,
     recovery: RecoveryReport,
+    config: String,
     endurance_cycles: u32,
 }
 
 /// The device over a medium that was found with data.
 fn recover<B: Backing>(mut nand: FileNand<B>, superblock: &Superblock) -> Result<Recovered<B>, ImageError> {
-    let config = Config::from_parts(Some(("superblock", &superblock.config)), &[])?;
-    let (parts, endurance_cycles) = parts_of(&config, superblock)?;
-    if parts.content.chunks.is_none() {
-        // Chunks have no more numbers than an erase gives back.
+    let mut config = Config::from_parts(Some(("superblock", &superblock.config)), &[])?;
+    let (mut parts, endurance_cycles) = parts_of(&config, superblock)?;
+    // Chunks have no more numbers than an erase gives back.
+    if nand.durability() == Durability::Host && parts.content.chunks.is_none() {
+        parts.gc.low_blocks = parts.gc.low_blocks.max(blocks_for_syncs(superblock));
+        config.gc.low_blocks = Some(parts.gc.low_blocks);
         nand.group_erases(parts.gc.low_blocks.saturating_sub(RESERVE_BLOCKS));
     }
     let options = DeviceOptions { buffer: config.named_buffer() };
@@ -215,7 +220,16 @@ fn recover<B: Backing>(mut nand: FileNand<B>, superblock: &Superblock) -> Result
         Some(failure) => ImageError::Setting(failure.to_owned()),
         None => error.into(),
     })?;
-    Ok(Recovered { device, recovery, endurance_cycles })
+    Ok(Recovered { device, recovery, config: config.to_toml(), endurance_cycles })
+}
+
+/// Free blocks of a pool that a `host` session has collected beforehand, so that erases can wait for a sync: an eighth of the
+/// spare blocks, which costs little write amplification, and not more than are worth while.
+fn blocks_for_syncs(superblock: &Superblock) -> u32 {
+    const MOST: u32 = 8;
+    let Superblock { geometry, logical_pages, .. } = superblock;
+    let spare = geometry.blocks().saturating_sub(logical_pages.div_ceil(geometry.block_pages()));
+    (spare / geometry.pools() / 8).min(MOST)
 }
 
 fn io_error<'a>(

@@ -45,6 +45,8 @@ const RUN_PAGES_MAX: usize = 256;
 const WAITING_MAX_BYTES: usize = 2 << 20;
 /// Epochs that wait at the most before they are written.
 const EPOCHS_MAX: usize = 8;
+/// Bytes of pages after which the disk begins to write, in a `host` session.
+const BEGUN_BYTES: usize = 1 << 20;
 /// Words of NVRAM that a `host` session holds back at the most.
 const WORDS_MAX: usize = 1 << 16;
 /// An error of the host's disk: `EIO`.
@@ -76,6 +78,8 @@ pub struct FileNand<B = Files> {
     damaged: BTreeSet<u32>,
     /// Whether the room of blocks that are erased now is given back.
     gives_back_erased: bool,
+    /// Bytes that were written since the disk was last asked to begin.
+    unbegun_bytes: usize,
     /// For pages that are copied.
     scratch: Vec<u8>,
 }
@@ -128,6 +132,7 @@ impl<B: Backing> FileNand<B> {
             refused: None,
             damaged: BTreeSet::new(),
             gives_back_erased: false,
+            unbegun_bytes: 0,
             scratch: Vec::new(),
         }
     }
@@ -285,6 +290,7 @@ impl<B: Backing> FileNand<B> {
         let mut written = self.write_programs(&epoch);
         if written.is_ok() {
             self.waiting_bytes -= epoch.bytes;
+            self.note_written(epoch.bytes);
             self.written_sequence = self.written_sequence.max(epoch.sequence);
             epoch.forget_programs(&mut self.room);
             if is_whole {
@@ -298,6 +304,15 @@ impl<B: Backing> FileNand<B> {
             self.epochs.push_front(epoch);
         }
         written
+    }
+
+    /// So many bytes of pages were written. The disk begins with them before a sync asks for it.
+    fn note_written(&mut self, bytes: usize) {
+        self.unbegun_bytes += bytes;
+        if self.durability() == Durability::Host && self.unbegun_bytes > BEGUN_BYTES {
+            self.unbegun_bytes = 0;
+            self.backing.begin_sync(ImageFile::Flash);
+        }
     }
 
     /// All data, then all records.

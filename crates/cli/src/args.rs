@@ -326,7 +326,7 @@ pub(crate) struct CreateArgs {
     #[command(flatten)]
     pub(crate) live: LiveArgs,
     /// What the image survives when it is served
-    #[arg(long, value_enum, default_value = "process")]
+    #[arg(long, value_enum, default_value = "host")]
     pub(crate) durability: Durability,
 }
 

@@ -3,7 +3,8 @@
 //! Two threads, because a client that sends without reading must not stop the engine, and one that waits for a reply must
 //! not have to send. What a client can make the server hold is bounded: the payload that is arriving
 //! ([`PAYLOAD_MAX_BYTES`](crate::nbd::PAYLOAD_MAX_BYTES)), and requests and replies in flight
-//! ([`IN_FLIGHT_MAX_BYTES`]), beyond which nothing more is read from it. A client that vanishes takes its half-sent request
+//! ([`IN_FLIGHT_MAX_BYTES`]), beyond which nothing more is read from it; what exceeds a small allowance comes out of a budget
+//! that all connections share (`budget`). A client that vanishes takes its half-sent request
 //! with it: a write is executed when its last byte has arrived, or not at all. Its reads that wait are dropped as soon as a
 //! reply cannot be sent.
 
@@ -16,6 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::budget::{ALLOWANCE_BYTES, Budget, Claim, PATIENCE};
 use crate::device::{BlockDevice, DeviceError};
 use crate::engine::{Engine, Progress, Work};
 use crate::nbd::{Decoded, Decoder, Execution, Export, Negotiated, Negotiation, Outcome, Reply, Step};
@@ -46,6 +48,7 @@ pub(crate) fn serve<D: BlockDevice>(
     socket: &Arc<Socket>,
     export: &Arc<Export>,
     engine: &Engine<D>,
+    budget: &Arc<Budget>,
 ) -> io::Result<()> {
     let mut buffer = vec![0; CHUNK_BYTES];
     let Some((agreed, early)) = negotiate(socket, export, &mut buffer)? else { return Ok(()) };
@@ -64,7 +67,7 @@ pub(crate) fn serve<D: BlockDevice>(
         let thread = thread::Builder::new().name("replies".into()).stack_size(STACK_BYTES);
         thread.spawn(move || send_replies(&shared, &socket, &to_send))?
     };
-    let session = Session { export, engine, agreed, shared };
+    let session = Session { export, engine, agreed, shared, budget };
     let received = session.receive(early, &mut buffer);
     drop(session);
     let _ = writer.join();
@@ -116,6 +119,8 @@ struct Replies {
     footprint_bytes: usize,
     /// Bytes that were sent already.
     sent_bytes: usize,
+    /// What the batch claimed of the budget, held until the last of its replies is sent.
+    claims: Arc<Vec<Claim>>,
 }
 
 /// Buffers of replies that were sent, for the next ones.
@@ -191,6 +196,7 @@ struct Pending {
 /// ends.
 struct Batch {
     shared: Arc<Shared>,
+    claims: Arc<Vec<Claim>>,
     requests: VecDeque<Pending>,
 }
 
@@ -235,7 +241,7 @@ impl<D: BlockDevice> Work<D> for Batch {
     }
 
     fn answer(&mut self, settled: &Result<(), DeviceError>) {
-        let mut sent = Replies::default();
+        let mut sent = Replies { claims: Arc::clone(&self.claims), ..Replies::default() };
         while let Some(step) = self.requests.front_mut().and_then(|pending| pending.step.take()) {
             let pending = self.requests.pop_front().expect("it was looked at above");
             sent.footprint_bytes += pending.footprint_bytes;
@@ -251,6 +257,7 @@ impl<D: BlockDevice> Work<D> for Batch {
 }
 
 struct Session<'a, D> {
+    budget: &'a Arc<Budget>,
     export: &'a Arc<Export>,
     engine: &'a Engine<D>,
     agreed: Negotiated,
@@ -261,7 +268,9 @@ impl<D: BlockDevice> Session<'_, D> {
     /// Reads requests and hands them to the engine, until the client goes or sends what is no request.
     fn receive(&self, early: Vec<u8>, buffer: &mut [u8]) -> io::Result<()> {
         let mut decoder = Decoder::default();
-        if !self.take_all(&mut decoder, &early) {
+        // For the payload that is arriving.
+        let mut claim = None;
+        if !self.take_all(&mut decoder, &early, &mut claim) {
             return Ok(());
         }
         drop(early);
@@ -269,6 +278,10 @@ impl<D: BlockDevice> Session<'_, D> {
             if let Some((payload, to_come)) = decoder.payload_in_arrival()
                 && *to_come > buffer.len()
             {
+                if *to_come > ALLOWANCE_BYTES && claim.is_none() {
+                    claim = Some(self.budget.claim(payload.len() + *to_come));
+                    self.shared.socket.set_read_timeout(Some(PATIENCE))?;
+                }
                 // Straight to its place; the last bytes come with the next request.
                 let count = self.shared.socket.read_into(payload, *to_come - buffer.len())?;
                 *to_come -= count;
@@ -277,14 +290,18 @@ impl<D: BlockDevice> Session<'_, D> {
                 }
             }
             let count = { &*self.shared.socket }.read(buffer)?;
-            if count == 0 || !self.take_all(&mut decoder, &buffer[..count]) {
+            let holds_claim = claim.is_some();
+            if count == 0 || !self.take_all(&mut decoder, &buffer[..count], &mut claim) {
                 return Ok(());
+            }
+            if holds_claim && claim.is_none() {
+                self.shared.socket.set_read_timeout(None)?;
             }
         }
     }
 
-    /// Hands on what has arrived. False if nothing more is to be read.
-    fn take_all(&self, decoder: &mut Decoder, mut input: &[u8]) -> bool {
+    /// Hands on what has arrived, with the claim of a payload that is complete. False if nothing more is to be read.
+    fn take_all(&self, decoder: &mut Decoder, mut input: &[u8], claim: &mut Option<Claim>) -> bool {
         let mut requests = VecDeque::new();
         let mut footprint_bytes = 0;
         let mut goes_on = true;
@@ -296,7 +313,7 @@ impl<D: BlockDevice> Session<'_, D> {
                 Decoded::Request(request) => {
                     let bytes = request.footprint_bytes();
                     if footprint_bytes + bytes > BATCH_MAX_BYTES {
-                        goes_on = self.submit(&mut requests, footprint_bytes);
+                        goes_on = self.submit(&mut requests, footprint_bytes, claim);
                         footprint_bytes = 0;
                     }
                     footprint_bytes += bytes;
@@ -310,16 +327,27 @@ impl<D: BlockDevice> Session<'_, D> {
                 Decoded::Disconnect | Decoded::Garbage => goes_on = false,
             }
         }
-        self.submit(&mut requests, footprint_bytes) && goes_on
+        self.submit(&mut requests, footprint_bytes, claim) && goes_on
     }
 
     /// Queues requests, when there is room for them.
-    fn submit(&self, requests: &mut VecDeque<Pending>, footprint_bytes: usize) -> bool {
+    fn submit(
+        &self,
+        requests: &mut VecDeque<Pending>,
+        footprint_bytes: usize,
+        claim: &mut Option<Claim>,
+    ) -> bool {
         if requests.is_empty() {
             return true;
         }
+        // Whoever has a claim asks for no other: two that wait for each other would wait for ever.
+        let mut claims: Vec<_> = claim.take().into_iter().collect();
+        if claims.is_empty() && self.shared.in_flight.bytes() + footprint_bytes > ALLOWANCE_BYTES {
+            claims.push(self.budget.claim(footprint_bytes));
+        }
         self.shared.in_flight.acquire(footprint_bytes);
-        let batch = Batch { shared: Arc::clone(&self.shared), requests: std::mem::take(requests) };
+        let (shared, claims) = (Arc::clone(&self.shared), Arc::new(claims));
+        let batch = Batch { shared, claims, requests: std::mem::take(requests) };
         self.engine.submit(batch).is_ok() && !self.shared.in_flight.is_client_gone()
     }
 }
@@ -328,7 +356,10 @@ impl<D: BlockDevice> Session<'_, D> {
 fn send_replies(shared: &Weak<Shared>, socket: &Socket, replies: &Receiver<Replies>) {
     let mut is_gone = false;
     while let Ok(sent) = replies.recv() {
-        is_gone = is_gone || socket.write_replies(&sent.replies, sent.sent_bytes).is_err();
+        let patience = (!sent.claims.is_empty()).then_some(PATIENCE);
+        is_gone = is_gone
+            || socket.set_write_timeout(patience).is_err()
+            || socket.write_replies(&sent.replies, sent.sent_bytes).is_err();
         if is_gone {
             // Nothing more is read from a client that does not listen.
             socket.shutdown(Shutdown::Both);
@@ -358,6 +389,10 @@ impl InFlight {
         let is_too_much = |in_use: &mut usize| *in_use > 0 && *in_use + bytes > IN_FLIGHT_MAX_BYTES;
         let waited = self.released.wait_while(in_use, is_too_much);
         *waited.unwrap_or_else(PoisonError::into_inner) += bytes;
+    }
+
+    fn bytes(&self) -> usize {
+        *self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_client_gone(&self) -> bool {

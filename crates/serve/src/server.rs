@@ -11,6 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use crate::budget::Budget;
 use crate::connection::{self, STACK_BYTES};
 use crate::device::{BlockDevice, DeviceError};
 use crate::engine::{Engine, EngineThread, Stopped};
@@ -78,6 +79,7 @@ pub struct Server<D> {
     engine: Engine<D>,
     thread: EngineThread<D>,
     export: Arc<Export>,
+    budget: Arc<Budget>,
     doors: Vec<Door>,
 }
 
@@ -94,7 +96,7 @@ impl<D: BlockDevice> Server<D> {
     pub fn start(device: D, name: &str, description: &str) -> Self {
         let export = Arc::new(Export::of(&device, name, description));
         let (engine, thread) = Engine::start(device);
-        Self { engine, thread, export, doors: Vec::new() }
+        Self { engine, thread, export, budget: Arc::default(), doors: Vec::new() }
     }
 
     /// A way to ask the device.
@@ -116,9 +118,10 @@ impl<D: BlockDevice> Server<D> {
     /// [`ServeError::Listen`].
     pub fn open_nbd_on(&mut self, bound: Bound) -> Result<Address, ServeError> {
         let (export, engine) = (Arc::clone(&self.export), self.engine.clone());
+        let budget = Arc::clone(&self.budget);
         self.open(bound, move |socket| {
             // A client that vanishes is no event.
-            let _ = connection::serve(socket, &export, &engine);
+            let _ = connection::serve(socket, &export, &engine, &budget);
         })
     }
 

@@ -356,7 +356,7 @@ fn only_its_owner_may_read_an_image() {
 fn a_trim_gives_room_back_to_the_host() {
     use std::os::unix::fs::MetadataExt as _;
     use wearwell_serve::{BlockDevice as _, FlashDevice};
-    for design in ["page-map", "remap", "delta", "integrated"] {
+    for design in ["page-map", "remap", "delta"] {
         for options in [PROCESS, HOST] {
             let directory = tempfile::tempdir().expect("a temporary directory");
             let path = directory.path().join("image");

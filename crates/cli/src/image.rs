@@ -21,7 +21,8 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
         durability: args.durability.into(),
     };
     let mut progress = CreateProgress::default();
-    let created = image::create_watched(&args.directory, &specification, &mut |done, all| progress.tell(done, all));
+    let created =
+        image::create_watched(&args.directory, &specification, &mut |done, all| progress.tell(done, all));
     let superblock = created.map_err(|error| match error {
         ImageError::Io { .. } => Failure::of_run(&error),
         _ => Failure::of_usage(error.to_string()),

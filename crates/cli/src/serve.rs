@@ -40,7 +40,9 @@ struct Doors {
 
 impl Doors {
     fn bind(args: &ServeArgs) -> Result<Self, Failure> {
-        let bind = |address: Address| Bound::with_mode(&address, args.socket_mode).map_err(|error| of_server(&error));
+        let bind = |address: Address| {
+            Bound::with_mode(&address, args.socket_mode).map_err(|error| of_server(&error))
+        };
         let nbd = [args.socket.clone().map(Address::Unix), args.tcp.map(Address::Tcp)];
         Ok(Self {
             control: args.control.clone().map(Address::Unix).map(bind).transpose()?,

@@ -182,7 +182,11 @@ fn a_host_that_refuses_to_write_is_an_error_with_a_sentence_and_loses_nothing() 
     let output = end(server, "-TERM");
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
-    assert_eq!(said.matches(&format!("wearwell: {}", refused.message)).count(), 1, "it is logged once: {said}");
+    assert_eq!(
+        said.matches(&format!("wearwell: {}", refused.message)).count(),
+        1,
+        "it is logged once: {said}"
+    );
     let (status, said) = bench.check();
     assert_eq!(status, Some(1), "{said}");
     let server = bench.start(bench.serve());
@@ -203,10 +207,15 @@ fn a_limit_that_would_end_the_server_is_refused_at_the_start() {
         command.args(["-c", "ulimit -f 2048; exec \"$@\"", "bash", WEARWELL]).args(arguments);
         command.current_dir(bench.0.path()).output().unwrap()
     };
-    for arguments in [&["serve", "--image", "image", "--socket", "nbd"][..], &["create", "other", "--size", "16MiB"]] {
+    for arguments in
+        [&["serve", "--image", "image", "--socket", "nbd"][..], &["create", "other", "--size", "16MiB"]]
+    {
         let output = limited(arguments);
         let said = text(&output.stderr);
-        assert!(output.status.code().is_some_and(|code| code > 0) && said.contains("ulimit -f unlimited"), "{said}");
+        assert!(
+            output.status.code().is_some_and(|code| code > 0) && said.contains("ulimit -f unlimited"),
+            "{said}"
+        );
     }
     assert!(!bench.file("other").exists());
     let (status, said) = bench.check();
@@ -218,7 +227,8 @@ fn sockets_are_their_owners_alone_and_names_of_this_machine_are_addresses() {
     use std::os::unix::fs::PermissionsExt as _;
     let bench = Bench::new(&[]);
     let mode = |name: &str| std::fs::metadata(bench.file(name)).unwrap().permissions().mode() & 0o777;
-    for (arguments, expected) in [(&["--tcp", "localhost:0"][..], 0o600), (&["--socket-mode", "660"], 0o660)] {
+    for (arguments, expected) in [(&["--tcp", "localhost:0"][..], 0o600), (&["--socket-mode", "660"], 0o660)]
+    {
         let mut command = bench.serve();
         command.args(arguments);
         let server = bench.start(command);

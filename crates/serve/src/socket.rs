@@ -156,7 +156,8 @@ impl Socket {
 
     /// Sends as much of the replies as the client takes without being waited for; how many bytes.
     pub(crate) fn try_write_replies(&self, replies: &[Reply]) -> io::Result<usize> {
-        let slices: Vec<_> = replies.iter().take(SLICES_MAX).map(|reply| IoSlice::new(reply.bytes())).collect();
+        let slices: Vec<_> =
+            replies.iter().take(SLICES_MAX).map(|reply| IoSlice::new(reply.bytes())).collect();
         let socket = match self {
             Self::Unix(socket) => socket.as_fd(),
             Self::Tcp(socket) => socket.as_fd(),

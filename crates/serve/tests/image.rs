@@ -236,7 +236,10 @@ fn a_full_disk_holds_writes_up_and_loses_nothing() {
                     let nand = image.device.ftl_mut().store_mut().nand_mut();
                     if let Err(refused) = nand.settle() {
                         let sentence = refused.sentence;
-                        assert!(refused.is_full && sentence.contains("cannot write file `flash`"), "{sentence}");
+                        assert!(
+                            refused.is_full && sentence.contains("cannot write file `flash`"),
+                            "{sentence}"
+                        );
                         break;
                     }
                     oracle.acknowledge(op);
@@ -245,10 +248,15 @@ fn a_full_disk_holds_writes_up_and_loses_nothing() {
                 assert!(error.is_power_loss(), "{error}");
                 assert_eq!(oracle.clone().judge(&mut image.device), [], "{design}: reads go on");
 
-                let files = MemoryFiles { refuse_from: None, ..image.device.ftl().store().nand().backing().clone() };
+                let files =
+                    MemoryFiles { refuse_from: None, ..image.device.ftl().store().nand().backing().clone() };
                 assert_eq!(audit_of(files.clone()).expect("an image").verdict, Verdict::Unclean);
                 let mut ended = open(files, PROCESS);
-                assert_eq!(oracle.clone().judge(&mut ended.device), [], "{design} {refusal:?} {refused_after}");
+                assert_eq!(
+                    oracle.clone().judge(&mut ended.device),
+                    [],
+                    "{design} {refusal:?} {refused_after}"
+                );
 
                 refuse_from(&mut image, None);
                 for _ in 0..200 {
@@ -318,7 +326,9 @@ fn what_is_no_image_is_refused_by_name() {
         fs::write(&name, bytes).expect("writable");
     }
     fs::remove_file(path.join("nvram")).expect("it exists");
-    assert!(sentence(Image::open(&path, PROCESS)).contains("lacks the file `nvram` of its image: put it back"));
+    assert!(
+        sentence(Image::open(&path, PROCESS)).contains("lacks the file `nvram` of its image: put it back")
+    );
 }
 
 /// A creation that was interrupted left a directory that could neither be served nor created again.

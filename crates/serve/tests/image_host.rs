@@ -97,7 +97,8 @@ fn grouped(design: &str) -> Specification {
 #[test]
 fn erases_share_their_syncs() {
     let mut files = MemoryFiles::default();
-    create_on(&mut files, &grouped("page-map").superblock(7).expect("the device fits")).expect("memory takes everything");
+    create_on(&mut files, &grouped("page-map").superblock(7).expect("the device fits"))
+        .expect("memory takes everything");
     let mut image = Image::open_on(files, HOST).expect("a new image");
     let mut script = Script::new(3, 200);
     let before = image.device.ftl().store().nand().backing().syncs;

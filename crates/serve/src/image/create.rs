@@ -133,11 +133,7 @@ fn write_all(
 /// that walks all blocks of a folio then makes every later write of 64 bytes several times as dear.
 const PIECE_BYTES: usize = 4096;
 
-fn write_flash(
-    backing: &mut impl Backing,
-    layout: &Layout,
-    progress: &mut dyn FnMut(u64),
-) -> io::Result<()> {
+fn write_flash(backing: &mut impl Backing, layout: &Layout, progress: &mut dyn FnMut(u64)) -> io::Result<()> {
     const TOLD_EVERY_PIECES: u64 = 1 << 12;
     // Both regions are whole pieces.
     for piece in 0..layout.metadata_bytes() / PIECE_BYTES as u64 {

@@ -34,8 +34,8 @@ pub use nand::FileNand;
 
 use backing::read_all;
 use layout::{
-    BlockHealth, BlockRecord, Journal, Layout, MAX_CONFIG_BYTES, NoSuperblock, RECORD_BYTES, SUPERBLOCK_BYTES, Session, Superblock,
-    VERSION,
+    BlockHealth, BlockRecord, Journal, Layout, MAX_CONFIG_BYTES, NoSuperblock, RECORD_BYTES,
+    SUPERBLOCK_BYTES, Session, Superblock, VERSION,
 };
 use load::{Expectation, Loaded, load};
 use wearwell::address::BlockId;

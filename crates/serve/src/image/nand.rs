@@ -222,7 +222,10 @@ impl<B: Backing> FileNand<B> {
 
     fn refused(&self, doing: &str, file: ImageFile, error: &io::Error) -> Refused {
         let place = self.backing.place(file);
-        let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge);
+        let is_full = matches!(
+            error.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+        );
         let is_final = doing != "write";
         let advice = if is_final {
             "nothing is written any more, open the image again"
@@ -667,17 +670,16 @@ impl<B: Backing> Nand for FileNand<B> {
         let mut done = 0;
         let mut outcome = Ok(());
         while done < run.from.len() && outcome.is_ok() {
-            let place = |k: usize| {
-                (Ppn(run.to.0 + k as u32), (run.owners[k].0, run.sequence + k as u64))
-            };
+            let place = |k: usize| (Ppn(run.to.0 + k as u32), (run.owners[k].0, run.sequence + k as u64));
             let from = run.from[done];
             let count = self.plain_run(&run.from[done..]);
             if count == 0 {
                 let (to, who) = place(done);
-                outcome = self.model.read(from, &mut []).and_then(|_| self.load_page(from)).and_then(|bytes| {
-                    let (data, spare) = bytes.split_at(page_bytes);
-                    self.stage_copy(from, to, who, data, spare)
-                });
+                outcome =
+                    self.model.read(from, &mut []).and_then(|_| self.load_page(from)).and_then(|bytes| {
+                        let (data, spare) = bytes.split_at(page_bytes);
+                        self.stage_copy(from, to, who, data, spare)
+                    });
                 done += usize::from(outcome.is_ok());
                 continue;
             }

@@ -118,7 +118,11 @@ impl Execution {
 
     fn refuse(&self, refusal: &Refusal) -> Reply {
         let is_structured = self.agreed.is_structured;
-        let reply = if is_structured { error_chunk(refusal, self.cookie) } else { simple(refusal.errno, self.cookie) };
+        let reply = if is_structured {
+            error_chunk(refusal, self.cookie)
+        } else {
+            simple(refusal.errno, self.cookie)
+        };
         reply.into()
     }
 

@@ -488,7 +488,7 @@ impl<N: Medium> FlashDevice<N> {
 
     /// Erases blocks in which nothing is valid any more and gives their room back, a slice of them.
     fn give_back_dead_blocks(&mut self) -> Result<(), DeviceError> {
-        const SLICE_BLOCKS: u32 = 512;
+        const SLICE_BLOCKS: u32 = 128;
         self.change(|device| {
             device.ftl_mut().store_mut().nand_mut().give_back_erased(true);
             let erased = device.ftl_mut().erase_dead_blocks(SLICE_BLOCKS);

@@ -17,7 +17,7 @@ const EXTENTS_MAX: usize = 4096;
 pub(super) const STATUS_MAX_BYTES: usize = 2 * (24 + 8 * EXTENTS_MAX);
 
 /// Bytes that are trimmed, and stored as zeros, before others have their turn.
-const TRIM_STEP_BYTES: u64 = 64 << 20;
+const TRIM_STEP_BYTES: u64 = 16 << 20;
 const ZERO_STEP_BYTES: u64 = 4 << 20;
 
 /// A reply. Buffers are used again, so that no memory is cleared for what is overwritten anyway.

@@ -268,33 +268,42 @@ impl<D: BlockDevice> Session<'_, D> {
     /// Reads requests and hands them to the engine, until the client goes or sends what is no request.
     fn receive(&self, early: Vec<u8>, buffer: &mut [u8]) -> io::Result<()> {
         let mut decoder = Decoder::default();
-        // For the payload that is arriving.
-        let mut claim = None;
+        // For the payload that is arriving, and when all of it has to be there.
+        let (mut claim, mut deadline) = (None, Instant::now());
         if !self.take_all(&mut decoder, &early, &mut claim) {
             return Ok(());
         }
         drop(early);
         loop {
             if let Some((payload, to_come)) = decoder.payload_in_arrival()
+                && claim.is_none()
                 && *to_come > buffer.len()
             {
-                if *to_come > ALLOWANCE_BYTES && claim.is_none() {
-                    claim = Some(self.budget.claim(payload.len() + *to_come));
-                    self.shared.socket.set_read_timeout(Some(PATIENCE))?;
-                }
                 // Straight to its place; the last bytes come with the next request.
-                let count = self.shared.socket.read_into(payload, *to_come - buffer.len())?;
+                let most = ALLOWANCE_BYTES.saturating_sub(payload.len());
+                let count = self.shared.socket.read_into(payload, most.min(*to_come - buffer.len()))?;
                 *to_come -= count;
-                if count == 0 {
+                if count == 0 && most > 0 {
                     return Ok(());
                 }
+                if payload.len() >= ALLOWANCE_BYTES {
+                    claim = Some(self.budget.claim(payload.len() + *to_come));
+                    deadline = Instant::now() + PATIENCE;
+                }
+            }
+            if claim.is_some() {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                self.shared.socket.set_read_timeout(Some(left))?;
             }
             let count = { &*self.shared.socket }.read(buffer)?;
-            let holds_claim = claim.is_some();
+            let held_claim = claim.is_some();
             if count == 0 || !self.take_all(&mut decoder, &buffer[..count], &mut claim) {
                 return Ok(());
             }
-            if holds_claim && claim.is_none() {
+            if held_claim && claim.is_none() {
                 self.shared.socket.set_read_timeout(None)?;
             }
         }

@@ -70,7 +70,7 @@ fn decode_records(data: &[u8]) {
         let _ = Layout::new(&superblock).flash_bytes();
         assert_eq!(Superblock::decode(&superblock.encode()).as_ref(), Ok(&superblock));
     }
-    let _ = Journal::decode(data, 7);
+    let _ = Journal::decode(data, &layout());
     let (Some(record), layout) = (data.first_chunk::<64>(), layout()) else { return };
     let (block, page) = (BlockId(u32::from(record[0]) % 8), Ppn(u32::from(record[1]) % 32));
     for record in [*record, sealed(*record, 7, layout.oob_at(page))] {

@@ -1,12 +1,14 @@
 //! The command line. Every setting of the configuration can be given with `--set section.key=value`; the frequent
 //! ones have flags of their own, which are nothing but short forms.
 
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use wearwell_replay::life::{Endurance, Leveling};
 use wearwell_replay::trace::{Action, Assume, Columns, Format, OpenOptions, TimeUnit};
+use wearwell_serve::SocketMode;
 
 use crate::suggested::Suggested;
 
@@ -324,20 +326,20 @@ pub(crate) struct CreateArgs {
     #[command(flatten)]
     pub(crate) live: LiveArgs,
     /// What the image survives when it is served
-    #[arg(long, value_enum, default_value = "process")]
+    #[arg(long, value_enum, default_value = "host")]
     pub(crate) durability: Durability,
 }
 
 /// What a live device is made of, in memory or in an image.
 #[derive(Args)]
 pub(crate) struct LiveArgs {
-    /// Design (page-map, recyclable, remap, delta, integrated)
+    /// Design (page-map, recyclable, remap, delta, integrated, dftl, wearwell)
     #[arg(long, default_value = "page-map", value_parser = Suggested::DESIGNS, hide_possible_values = true)]
     pub(crate) design: String,
     /// Device preset of a fixed size (see `wearwell devices`) [device.preset]
     #[arg(long, value_name = "PRESET", value_parser = Suggested::DEVICES, hide_possible_values = true)]
     device: Option<String>,
-    /// Bytes that clients see, e.g. 4GiB, 512MiB or 1000000512: the flash is made to fit
+    /// Bytes that clients see, in whole pages, e.g. 4GiB, 512MiB or 1000001536: the flash is made to fit
     #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::size_bytes)]
     pub(crate) size: Option<u64>,
     /// Configuration file (TOML)
@@ -374,15 +376,18 @@ pub(crate) struct ServeArgs {
     /// Listen on a Unix socket
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
-    /// Listen on a loopback address, e.g. 127.0.0.1:10809 (port 0 = any)
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) tcp: Option<std::net::SocketAddr>,
+    /// Permissions of the socket files, octal: who may connect
+    #[arg(long, value_name = "MODE", default_value = "600", value_parser = socket_mode)]
+    pub(crate) socket_mode: SocketMode,
+    /// Listen on a loopback address, e.g. 127.0.0.1:10809 or localhost:10809 (port 0 = any)
+    #[arg(long, value_name = "ADDR", value_parser = socket_address)]
+    pub(crate) tcp: Option<SocketAddr>,
     /// Listen on a Unix socket for control commands
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
     /// Answer Prometheus at a loopback address, GET /metrics (port 0 = any)
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) metrics: Option<std::net::SocketAddr>,
+    #[arg(long, value_name = "ADDR", value_parser = socket_address)]
+    pub(crate) metrics: Option<SocketAddr>,
     /// Read so many pages of flash per second while no client asks for anything, to find damage early
     #[arg(long, value_name = "PAGES", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) scrub_rate: Option<u32>,
@@ -398,6 +403,19 @@ pub(crate) struct ServeArgs {
     /// No messages
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+fn socket_mode(text: &str) -> Result<SocketMode, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|&mode| mode <= 0o777);
+    mode.map(SocketMode).ok_or_else(|| "permissions are three octal digits, such as 600 or 660".into())
+}
+
+/// An address with its port, or the first that a name has.
+fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    let mut found = text.to_socket_addrs().map_err(|error| {
+        format!("{error}; an address is a host and a port, such as 127.0.0.1:10809 or localhost:10809")
+    })?;
+    found.next().ok_or_else(|| "the name has no address".into())
 }
 
 #[derive(Args)]

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
-use wearwell_serve::image::{self, ImageError, Specification, Verdict};
+use wearwell_serve::image::{self, AuditReport, ImageError, Specification, Verdict};
 
 use crate::args::CreateArgs;
 use crate::output::print;
@@ -19,11 +20,15 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
         size_bytes: live.size,
         durability: args.durability.into(),
     };
-    let superblock = image::create(&args.directory, &specification).map_err(|error| match error {
+    let mut progress = CreateProgress::default();
+    let created =
+        image::create_watched(&args.directory, &specification, &mut |done, all| progress.tell(done, all));
+    let superblock = created.map_err(|error| match error {
         ImageError::Io { .. } => Failure::of_run(&error),
         _ => Failure::of_usage(error.to_string()),
     })?;
     let geometry = &superblock.geometry;
+    warn_of_a_small_disk(&args.directory, geometry.bytes());
     print(&format!(
         "{}: {} exports {} bytes on {} bytes of flash ({} blocks of {} pages of {} bytes), {} bytes of NVRAM; survives the end of the {}\n",
         args.directory.display(),
@@ -39,6 +44,41 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
+/// Says every two seconds how far the metadata is written, if that takes so long.
+struct CreateProgress {
+    told: Instant,
+}
+
+impl Default for CreateProgress {
+    fn default() -> Self {
+        Self { told: Instant::now() }
+    }
+}
+
+impl CreateProgress {
+    const EVERY: Duration = Duration::from_secs(2);
+
+    fn tell(&mut self, done: u64, all: u64) {
+        if self.told.elapsed() >= Self::EVERY {
+            self.told = Instant::now();
+            eprintln!("writing metadata: {} of {} MiB", done >> 20, all >> 20);
+        }
+    }
+}
+
+/// An image takes room as it is written to; that its disk has less is better known before.
+fn warn_of_a_small_disk(directory: &Path, flash_bytes: u64) {
+    // Where the host does not say, nothing is said.
+    let Ok(disk) = rustix::fs::statvfs(directory) else { return };
+    let free_bytes = disk.f_bavail * disk.f_frsize;
+    if free_bytes < flash_bytes {
+        eprintln!(
+            "note: the flash takes up to {flash_bytes} bytes when it is full, and its file system has {free_bytes} left; \
+             clients get ENOSPC when it has none"
+        );
+    }
+}
+
 /// The exit statuses are those of a file-system check and not of the other commands.
 pub(crate) fn check(directory: &Path) -> ExitCode {
     let report = match image::audit(directory) {
@@ -52,19 +92,22 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
     for finding in &report.findings {
         let _ = writeln!(text, "{}: {finding}", directory.display());
     }
+    let verdict = match report.verdict {
+        Verdict::Clean => "clean",
+        Verdict::Unclean => "not closed; consistent after recovery",
+        Verdict::Corrupt => "corrupt",
+    };
+    let AuditReport { verified_pages, torn_pages, unsafe_shutdowns, .. } = report;
+    // Of records that are damaged nothing follows.
+    let mapped = match report.mapped_pages {
+        Some(pages) => format!("{pages} logical pages hold data"),
+        None => "not recovered, so what the logical pages hold is not known".into(),
+    };
     let _ = writeln!(
         text,
-        "{}: {} ({} pages verified, {} left half done by the host, {} logical pages hold data, {} unsafe shutdowns)",
+        "{}: {verdict} ({verified_pages} pages verified, {torn_pages} left half done by the host, {mapped}, \
+         {unsafe_shutdowns} unsafe shutdowns)",
         directory.display(),
-        match report.verdict {
-            Verdict::Clean => "clean",
-            Verdict::Unclean => "not closed; consistent after recovery",
-            Verdict::Corrupt => "corrupt",
-        },
-        report.verified_pages,
-        report.torn_pages,
-        report.mapped_pages,
-        report.unsafe_shutdowns
     );
     if let Err(failure) = print(&text) {
         eprintln!("wearwell: {}", failure.message);

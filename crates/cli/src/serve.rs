@@ -40,7 +40,9 @@ struct Doors {
 
 impl Doors {
     fn bind(args: &ServeArgs) -> Result<Self, Failure> {
-        let bind = |address: Address| Bound::at(&address).map_err(|error| of_server(&error));
+        let bind = |address: Address| {
+            Bound::with_mode(&address, args.socket_mode).map_err(|error| of_server(&error))
+        };
         let nbd = [args.socket.clone().map(Address::Unix), args.tcp.map(Address::Tcp)];
         Ok(Self {
             control: args.control.clone().map(Address::Unix).map(bind).transpose()?,
@@ -74,9 +76,9 @@ fn serve_image(directory: &Path, args: &ServeArgs, signals: &Signals) -> Result<
     let image = Image::open_on(files, options).map_err(refused)?;
     say(args, &found(directory, &image));
     let identity = image.identity();
-    let Image { device, superblock, .. } = image;
+    let Image { device, config, .. } = image;
     let device = FlashDevice::new(device, identity).map_err(|error| of_device(&error))?;
-    let device = run(device, doors, &superblock.config, args, signals)?;
+    let device = run(device, doors, &config, args, signals)?;
     image::close(device.into_device()).map_err(|error| Failure::of_run(&error))
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn top(args: &TopArgs) -> Result<Outcome, Failure> {
         let now = Look::take(&mut device)?;
         let text = now.text_since(&before);
         // A terminal shows one page; a pipe gets one after the other.
-        let shown = if is_terminal { format!("\x1b[H\x1b[2J{text}") } else { format!("{text}\n") };
+        let shown = if is_terminal { page_of(&text, window()) } else { format!("{text}\n") };
         let mut out = std::io::stdout().lock();
         if out.write_all(shown.as_bytes()).and_then(|()| out.flush()).is_err() {
             return Ok(Outcome::Done); // Nobody looks any more.
@@ -35,6 +35,20 @@ pub(crate) fn top(args: &TopArgs) -> Result<Outcome, Failure> {
             return Ok(Outcome::Done);
         }
     }
+}
+
+/// Columns and rows of the terminal.
+fn window() -> (usize, usize) {
+    match rustix::termios::tcgetwinsize(std::io::stdout()) {
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
+        _ => (80, 24),
+    }
+}
+
+/// As much of a text as a window shows without wrapping or scrolling, from its upper left corner on.
+fn page_of(text: &str, (columns, rows): (usize, usize)) -> String {
+    let lines = text.lines().take(rows).map(|line| line.chars().take(columns).collect::<String>());
+    format!("\x1b[H\x1b[2J{}", lines.collect::<Vec<_>>().join("\r\n"))
 }
 
 /// A control socket.
@@ -134,14 +148,34 @@ impl Look {
         line("spare", format!("{} % available, {} bad blocks", health("avail_spare"), health("bad_blocks")));
         line(
             "power",
-            format!("{} cycles, {} unsafe shutdowns", health("power_cycles"), health("unsafe_shutdowns")),
+            format!(
+                "{}, {}",
+                counted(&health("power_cycles"), "cycle"),
+                counted(&health("unsafe_shutdowns"), "unsafe shutdown")
+            ),
         );
         text
     }
+}
+
+fn counted(count: &Value, name: &str) -> String {
+    format!("{count} {name}{}", if *count == 1 { "" } else { "s" })
 }
 
 fn by_cause(counts: &Value) -> String {
     let counts = counts.as_object().into_iter().flatten();
     let parts: Vec<String> = counts.map(|(cause, count)| format!("{cause} {count}")).collect();
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_terminal_shows_what_fits_and_does_not_scroll() {
+        let text = "design                 remap, 64 MiB\nhost reads             none\nhost writes            none\n";
+        assert_eq!(page_of(text, (12, 2)), "\x1b[H\x1b[2Jdesign      \r\nhost reads  ");
+        assert!(page_of(text, (200, 50)).ends_with("host writes            none"));
+    }
 }

@@ -180,7 +180,7 @@ fn top_prints_plain_pages_into_a_pipe() {
     assert!(!shown.contains('\x1b'), "a pipe is no terminal");
     assert_eq!(shown.matches("write amplification").count(), 2);
     assert!(shown.contains("programs by cause      host 64"), "{shown}");
-    assert!(shown.contains("page-map, 16 MiB") && shown.contains("1 cycles, 0 unsafe shutdowns"), "{shown}");
+    assert!(shown.contains("page-map, 16 MiB") && shown.contains("1 cycle, 0 unsafe shutdowns"), "{shown}");
     server.end("-TERM");
 }
 

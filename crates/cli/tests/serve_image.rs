@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use client::{Client, EIO, FLUSH, READ, WRITE};
+use client::{Client, ENOSPC, FLUSH, WRITE};
 
 const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
 const PAGE: u64 = 4096;
@@ -147,7 +147,8 @@ fn sessions_follow_each_other_and_are_counted() {
     }
 }
 
-/// A host that refuses to write stops the device; what was flushed before is there when there is room again.
+/// A host that refuses to write holds the device up: reads go on, writes are told that there is no room, and what was
+/// flushed before is there in the next session.
 #[test]
 fn a_host_that_refuses_to_write_is_an_error_with_a_sentence_and_loses_nothing() {
     let bench = Bench::new(&[]);
@@ -163,25 +164,29 @@ fn a_host_that_refuses_to_write_is_an_error_with_a_sentence_and_loses_nothing() 
         client.done(FLUSH, 0, 0, 0, &[]);
         stored += 1;
     };
-    assert_eq!(refused.errno, EIO);
-    let sentence = "the device stopped, open the image again";
+    assert_eq!(refused.errno, ENOSPC);
+    let sentence = "it is tried again with the next request that writes";
     assert!(
         refused.message.contains("cannot write") && refused.message.contains(sentence),
         "{}",
         refused.message
     );
     assert!(stored > 100, "there was room for half: {stored}");
-    for (command, len) in [(READ, 4096), (FLUSH, 0)] {
-        let reply = client.call(command, 0, 0, len, &[]);
-        assert_eq!((reply.errno, &reply.message), (EIO, &refused.message));
-    }
+    let reply = client.call(FLUSH, 0, 0, 0, &[]);
+    assert_eq!((reply.errno, &reply.message), (ENOSPC, &refused.message));
+    assert!(client.read(0, PAGE as u32) == pattern(0), "reads go on");
     let health = bench.ask("health");
     assert_eq!(health["failure"], refused.message);
     assert_eq!(health["critical_warning"], 4);
     drop(client);
     let output = end(server, "-TERM");
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains(sentence), "{}", text(&output.stderr));
+    let said = text(&output.stderr);
+    assert_eq!(
+        said.matches(&format!("wearwell: {}", refused.message)).count(),
+        1,
+        "it is logged once: {said}"
+    );
     let (status, said) = bench.check();
     assert_eq!(status, Some(1), "{said}");
     let server = bench.start(bench.serve());
@@ -191,6 +196,45 @@ fn a_host_that_refuses_to_write_is_an_error_with_a_sentence_and_loses_nothing() 
     drop(client);
     assert_eq!(end(server, "-TERM").status.code(), Some(0));
     assert_eq!(bench.check().0, Some(0));
+}
+
+/// A limit on the size of files ends a process by a signal when it is exceeded: the server was gone in the middle of a write.
+#[test]
+fn a_limit_that_would_end_the_server_is_refused_at_the_start() {
+    let bench = Bench::new(&[]);
+    let limited = |arguments: &[&str]| {
+        let mut command = Command::new("bash");
+        command.args(["-c", "ulimit -f 2048; exec \"$@\"", "bash", WEARWELL]).args(arguments);
+        command.current_dir(bench.0.path()).output().unwrap()
+    };
+    for arguments in
+        [&["serve", "--image", "image", "--socket", "nbd"][..], &["create", "other", "--size", "16MiB"]]
+    {
+        let output = limited(arguments);
+        let said = text(&output.stderr);
+        assert!(
+            output.status.code().is_some_and(|code| code > 0) && said.contains("ulimit -f unlimited"),
+            "{said}"
+        );
+    }
+    assert!(!bench.file("other").exists());
+    let (status, said) = bench.check();
+    assert!(status == Some(0) && said.contains("0 unsafe shutdowns"), "{said}");
+}
+
+#[test]
+fn sockets_are_their_owners_alone_and_names_of_this_machine_are_addresses() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let bench = Bench::new(&[]);
+    let mode = |name: &str| std::fs::metadata(bench.file(name)).unwrap().permissions().mode() & 0o777;
+    for (arguments, expected) in [(&["--tcp", "localhost:0"][..], 0o600), (&["--socket-mode", "660"], 0o660)]
+    {
+        let mut command = bench.serve();
+        command.args(arguments);
+        let server = bench.start(command);
+        assert_eq!((mode("nbd"), mode("control")), (expected, expected));
+        assert_eq!(end(server, "-TERM").status.code(), Some(0));
+    }
 }
 
 /// Sockets were bound after the image was opened, and every wrong address was an unsafe shutdown.

@@ -3,21 +3,24 @@
 //! Two threads, because a client that sends without reading must not stop the engine, and one that waits for a reply must
 //! not have to send. What a client can make the server hold is bounded: the payload that is arriving
 //! ([`PAYLOAD_MAX_BYTES`](crate::nbd::PAYLOAD_MAX_BYTES)), and requests and replies in flight
-//! ([`IN_FLIGHT_MAX_BYTES`]), beyond which nothing more is read from it. A client that vanishes takes its half-sent request
+//! ([`IN_FLIGHT_MAX_BYTES`]), beyond which nothing more is read from it; what exceeds a small allowance comes out of a budget
+//! that all connections share (`budget`). A client that vanishes takes its half-sent request
 //! with it: a write is executed when its last byte has arrived, or not at all. Its reads that wait are dropped as soon as a
 //! reply cannot be sent.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::device::BlockDevice;
-use crate::engine::Engine;
-use crate::nbd::{Decoded, Decoder, Export, Negotiated, Negotiation, Outcome, execute};
+use crate::budget::{ALLOWANCE_BYTES, Budget, Claim, PATIENCE};
+use crate::device::{BlockDevice, DeviceError};
+use crate::engine::{Engine, Progress, Work};
+use crate::nbd::{Decoded, Decoder, Execution, Export, Negotiated, Negotiation, Outcome, Reply, Step};
 use crate::socket::Socket;
 
 /// Requests and replies that one connection may have in flight.
@@ -26,6 +29,14 @@ pub const IN_FLIGHT_MAX_BYTES: usize = 64 << 20;
 const NEGOTIATION_LIMIT: Duration = Duration::from_secs(30);
 /// Bytes read from a socket at once, and gathered for it.
 const CHUNK_BYTES: usize = 256 << 10;
+/// Requests and their replies that are handed to the engine at once.
+const BATCH_MAX_BYTES: usize = 8 << 20;
+/// Replies that are sent without the writer at the most.
+const SENT_AT_ONCE_MAX_BYTES: usize = 64 << 10;
+/// Bytes of requests that a connection has executed before others have their turn.
+const TURN_BYTES: u64 = 2 << 20;
+/// The next connection's number.
+static NEXT_SOURCE: AtomicU64 = AtomicU64::new(0);
 /// The stack of a thread that holds its buffers on the heap.
 pub(crate) const STACK_BYTES: usize = 256 << 10;
 
@@ -37,20 +48,28 @@ pub(crate) fn serve<D: BlockDevice>(
     socket: &Arc<Socket>,
     export: &Arc<Export>,
     engine: &Engine<D>,
+    budget: &Arc<Budget>,
 ) -> io::Result<()> {
     let mut buffer = vec![0; CHUNK_BYTES];
     let Some((agreed, early)) = negotiate(socket, export, &mut buffer)? else { return Ok(()) };
-    let in_flight = Arc::new(InFlight::default());
     let (replies, to_send) = mpsc::channel();
+    let shared = Arc::new(Shared {
+        source: NEXT_SOURCE.fetch_add(1, Ordering::Relaxed),
+        socket: Arc::clone(socket),
+        in_flight: InFlight::default(),
+        buffers: Buffers::default(),
+        replies,
+        queued: AtomicUsize::new(0),
+    });
     let writer = {
-        let (socket, in_flight) = (Arc::clone(socket), Arc::clone(&in_flight));
+        // The writer ends when the last request of this client has been answered, so it must not keep the sender.
+        let (shared, socket) = (Arc::downgrade(&shared), Arc::clone(socket));
         let thread = thread::Builder::new().name("replies".into()).stack_size(STACK_BYTES);
-        thread.spawn(move || send_replies(&socket, &to_send, &in_flight))?
+        thread.spawn(move || send_replies(&shared, &socket, &to_send))?
     };
-    let session = Session { socket, export, engine, agreed, in_flight: &in_flight, replies };
+    let session = Session { export, engine, agreed, shared, budget };
     let received = session.receive(early, &mut buffer);
     drop(session);
-    // The writer ends when the last request of this client has been answered.
     let _ = writer.join();
     received
 }
@@ -93,121 +112,273 @@ fn negotiate(
     }
 }
 
-/// A reply and what it gives back to the limit when it is sent.
-struct Reply {
-    bytes: Vec<u8>,
+/// Replies that are sent together, and what they give back to the limit then.
+#[derive(Default)]
+struct Replies {
+    replies: Vec<Reply>,
     footprint_bytes: usize,
+    /// Bytes that were sent already.
+    sent_bytes: usize,
+    /// What the batch claimed of the budget, held until the last of its replies is sent.
+    claims: Arc<Vec<Claim>>,
 }
 
-/// A request that waits for its reply. One that is dropped without, because the engine has failed, ends the connection.
-struct Pending {
-    socket: Arc<Socket>,
-    replies: Sender<Reply>,
-    footprint_bytes: usize,
-    is_answered: bool,
-}
+/// Buffers of replies that were sent, for the next ones.
+#[derive(Debug, Default)]
+struct Buffers(Mutex<Vec<Vec<u8>>>);
 
-impl Pending {
-    fn answer(mut self, bytes: Vec<u8>) {
-        self.is_answered = true;
-        // Without a writer the client is gone.
-        let _ = self.replies.send(Reply { bytes, footprint_bytes: self.footprint_bytes });
+impl Buffers {
+    /// Bytes that are kept.
+    const MAX_BYTES: usize = 4 << 20;
+
+    fn take(&self) -> Vec<u8> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    /// Keeps the buffers of large replies.
+    fn give_back(&self, replies: Vec<Reply>) {
+        const LEAST_BYTES: usize = 4096;
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes: usize = kept.iter().map(Vec::len).sum();
+        for buffer in replies.into_iter().map(Reply::into_buffer) {
+            if buffer.len() >= LEAST_BYTES && bytes + buffer.len() <= Self::MAX_BYTES {
+                bytes += buffer.len();
+                kept.push(buffer);
+            }
+        }
     }
 }
 
-impl Drop for Pending {
+/// What all requests of a connection share.
+struct Shared {
+    source: u64,
+    socket: Arc<Socket>,
+    in_flight: InFlight,
+    buffers: Buffers,
+    replies: Sender<Replies>,
+    /// Messages that the writer has not sent yet.
+    queued: AtomicUsize,
+}
+
+impl Shared {
+    /// Sends replies. Where they are small and the client takes them at once, the writer need not be woken; only the engine
+    /// comes here, so nobody else sends while nothing is queued.
+    fn send(&self, mut sent: Replies) {
+        let bytes: usize = sent.replies.iter().map(|reply| reply.bytes().len()).sum();
+        if bytes <= SENT_AT_ONCE_MAX_BYTES && self.queued.load(Ordering::Acquire) == 0 {
+            // What is wrong with the socket the writer finds, too.
+            sent.sent_bytes = self.socket.try_write_replies(&sent.replies).unwrap_or(0);
+            if sent.sent_bytes == bytes {
+                return self.are_sent(sent);
+            }
+        }
+        self.queued.fetch_add(1, Ordering::AcqRel);
+        // Without a writer the client is gone.
+        let _ = self.replies.send(sent);
+    }
+
+    fn are_sent(&self, sent: Replies) {
+        self.buffers.give_back(sent.replies);
+        self.in_flight.release(sent.footprint_bytes);
+    }
+}
+
+/// A request on its way.
+struct Pending {
+    execution: Execution,
+    is_read: bool,
+    footprint_bytes: usize,
+    /// What came of it; without one it is not done.
+    step: Option<Step>,
+}
+
+/// Requests that arrived together. If they are dropped without their replies, because the engine has failed, the connection
+/// ends.
+struct Batch {
+    shared: Arc<Shared>,
+    claims: Arc<Vec<Claim>>,
+    requests: VecDeque<Pending>,
+}
+
+impl Drop for Batch {
     fn drop(&mut self) {
-        if !self.is_answered {
-            self.socket.shutdown(Shutdown::Both);
+        if !self.requests.is_empty() {
+            self.shared.socket.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl<D: BlockDevice> Work<D> for Batch {
+    fn source(&self) -> Option<u64> {
+        Some(self.shared.source)
+    }
+
+    /// As many requests as make up a turn.
+    fn step(&mut self, device: &mut D) -> Progress {
+        let mut progress = Progress::default();
+        let mut left_bytes = TURN_BYTES;
+        let is_gone = self.shared.in_flight.is_client_gone();
+        for pending in &mut self.requests {
+            if left_bytes == 0 {
+                progress.has_more = true;
+                break;
+            }
+            left_bytes = left_bytes.saturating_sub(pending.execution.step_bytes());
+            // Nobody would receive what a read finds; what was sent to be written is written.
+            let step = if pending.is_read && is_gone {
+                Step::Replied(Reply::default())
+            } else {
+                pending.execution.step(device, || self.shared.buffers.take())
+            };
+            progress.wants_flush |= matches!(step, Step::Flushes);
+            if matches!(step, Step::More) {
+                progress.has_more = true;
+                break;
+            }
+            pending.step = Some(step);
+        }
+        progress
+    }
+
+    fn answer(&mut self, settled: &Result<(), DeviceError>) {
+        let mut sent = Replies { claims: Arc::clone(&self.claims), ..Replies::default() };
+        while let Some(step) = self.requests.front_mut().and_then(|pending| pending.step.take()) {
+            let pending = self.requests.pop_front().expect("it was looked at above");
+            sent.footprint_bytes += pending.footprint_bytes;
+            sent.replies.push(match step {
+                Step::Replied(reply) => reply,
+                Step::More | Step::Settles | Step::Flushes => pending.execution.settled(settled),
+            });
+        }
+        if !sent.replies.is_empty() {
+            self.shared.send(sent);
         }
     }
 }
 
 struct Session<'a, D> {
-    socket: &'a Arc<Socket>,
+    budget: &'a Arc<Budget>,
     export: &'a Arc<Export>,
     engine: &'a Engine<D>,
     agreed: Negotiated,
-    in_flight: &'a Arc<InFlight>,
-    replies: Sender<Reply>,
+    shared: Arc<Shared>,
 }
 
 impl<D: BlockDevice> Session<'_, D> {
     /// Reads requests and hands them to the engine, until the client goes or sends what is no request.
     fn receive(&self, early: Vec<u8>, buffer: &mut [u8]) -> io::Result<()> {
         let mut decoder = Decoder::default();
-        if !self.take_all(&mut decoder, &early) {
+        // For the payload that is arriving, and when all of it has to be there.
+        let (mut claim, mut deadline) = (None, Instant::now());
+        if !self.take_all(&mut decoder, &early, &mut claim) {
             return Ok(());
         }
         drop(early);
         loop {
-            let count = { &**self.socket }.read(buffer)?;
-            if count == 0 || !self.take_all(&mut decoder, &buffer[..count]) {
+            if let Some((payload, to_come)) = decoder.payload_in_arrival()
+                && claim.is_none()
+                && *to_come > buffer.len()
+            {
+                // Straight to its place; the last bytes come with the next request.
+                let most = ALLOWANCE_BYTES.saturating_sub(payload.len());
+                let count = self.shared.socket.read_into(payload, most.min(*to_come - buffer.len()))?;
+                *to_come -= count;
+                if count == 0 && most > 0 {
+                    return Ok(());
+                }
+                if payload.len() >= ALLOWANCE_BYTES {
+                    claim = Some(self.budget.claim(payload.len() + *to_come));
+                    deadline = Instant::now() + PATIENCE;
+                }
+            }
+            if claim.is_some() {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                self.shared.socket.set_read_timeout(Some(left))?;
+            }
+            let count = { &*self.shared.socket }.read(buffer)?;
+            let held_claim = claim.is_some();
+            if count == 0 || !self.take_all(&mut decoder, &buffer[..count], &mut claim) {
                 return Ok(());
+            }
+            if held_claim && claim.is_none() {
+                self.shared.socket.set_read_timeout(None)?;
             }
         }
     }
 
-    /// False if nothing more is to be read.
-    fn take_all(&self, decoder: &mut Decoder, mut input: &[u8]) -> bool {
-        while !input.is_empty() {
+    /// Hands on what has arrived, with the claim of a payload that is complete. False if nothing more is to be read.
+    fn take_all(&self, decoder: &mut Decoder, mut input: &[u8], claim: &mut Option<Claim>) -> bool {
+        let mut requests = VecDeque::new();
+        let mut footprint_bytes = 0;
+        let mut goes_on = true;
+        while goes_on && !input.is_empty() {
             let (taken, found) = decoder.take(input);
             input = &input[taken..];
             match found {
                 Decoded::Incomplete => {}
                 Decoded::Request(request) => {
-                    let footprint_bytes = request.footprint_bytes();
-                    self.in_flight.acquire(footprint_bytes);
-                    if self.in_flight.is_client_gone() {
-                        return false;
+                    let bytes = request.footprint_bytes();
+                    if footprint_bytes + bytes > BATCH_MAX_BYTES {
+                        goes_on = self.submit(&mut requests, footprint_bytes, claim);
+                        footprint_bytes = 0;
                     }
-                    let pending = Pending {
-                        socket: Arc::clone(self.socket),
-                        replies: self.replies.clone(),
-                        footprint_bytes,
-                        is_answered: false,
-                    };
-                    let (export, agreed) = (Arc::clone(self.export), self.agreed);
-                    let in_flight = Arc::clone(self.in_flight);
-                    let queued = self.engine.submit(move |device| {
-                        // Nobody would receive what a read finds; what was sent to be written is written.
-                        let is_void = request.is_read() && in_flight.is_client_gone();
-                        let reply =
-                            if is_void { Vec::new() } else { execute(device, request, &export, agreed) };
-                        pending.answer(reply);
+                    footprint_bytes += bytes;
+                    requests.push_back(Pending {
+                        is_read: request.is_read(),
+                        execution: Execution::of(request, self.export, self.agreed),
+                        footprint_bytes: bytes,
+                        step: None,
                     });
-                    if queued.is_err() {
-                        return false;
-                    }
                 }
-                Decoded::Disconnect | Decoded::Garbage => return false,
+                Decoded::Disconnect | Decoded::Garbage => goes_on = false,
             }
         }
-        true
+        self.submit(&mut requests, footprint_bytes, claim) && goes_on
+    }
+
+    /// Queues requests, when there is room for them.
+    fn submit(
+        &self,
+        requests: &mut VecDeque<Pending>,
+        footprint_bytes: usize,
+        claim: &mut Option<Claim>,
+    ) -> bool {
+        if requests.is_empty() {
+            return true;
+        }
+        // Whoever has a claim asks for no other: two that wait for each other would wait for ever.
+        let mut claims: Vec<_> = claim.take().into_iter().collect();
+        if claims.is_empty() && self.shared.in_flight.bytes() + footprint_bytes > ALLOWANCE_BYTES {
+            claims.push(self.budget.claim(footprint_bytes));
+        }
+        self.shared.in_flight.acquire(footprint_bytes);
+        let (shared, claims) = (Arc::clone(&self.shared), Arc::new(claims));
+        let batch = Batch { shared, claims, requests: std::mem::take(requests) };
+        self.engine.submit(batch).is_ok() && !self.shared.in_flight.is_client_gone()
     }
 }
 
-/// Sends replies as they come, several at once if several wait. When the client is gone, they are dropped.
-fn send_replies(socket: &Socket, replies: &Receiver<Reply>, in_flight: &InFlight) {
+/// Sends replies as they come. When the client is gone, they are dropped.
+fn send_replies(shared: &Weak<Shared>, socket: &Socket, replies: &Receiver<Replies>) {
     let mut is_gone = false;
-    while let Ok(first) = replies.recv() {
-        let mut footprint_bytes = first.footprint_bytes;
-        let mut bytes = first.bytes;
-        while bytes.len() < CHUNK_BYTES
-            && let Ok(next) = replies.try_recv()
-        {
-            footprint_bytes += next.footprint_bytes;
-            bytes.extend(next.bytes);
-        }
-        is_gone = is_gone || { socket }.write_all(&bytes).is_err();
-        if is_gone {
-            in_flight.client_is_gone.store(true, Ordering::Relaxed);
-        }
-        in_flight.release(footprint_bytes);
+    while let Ok(sent) = replies.recv() {
+        let patience = (!sent.claims.is_empty()).then_some(PATIENCE);
+        is_gone = is_gone
+            || socket.set_write_timeout(patience).is_err()
+            || socket.write_replies(&sent.replies, sent.sent_bytes).is_err();
         if is_gone {
             // Nothing more is read from a client that does not listen.
             socket.shutdown(Shutdown::Both);
         }
+        let Some(shared) = shared.upgrade() else { continue };
+        if is_gone {
+            shared.in_flight.client_is_gone.store(true, Ordering::Relaxed);
+        }
+        shared.queued.fetch_sub(1, Ordering::AcqRel);
+        shared.are_sent(sent);
     }
 }
 
@@ -221,12 +392,16 @@ struct InFlight {
 }
 
 impl InFlight {
-    /// Waits until there is room. A single request always has room.
+    /// Waits until there is room. A single batch always has room.
     fn acquire(&self, bytes: usize) {
         let in_use = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let is_too_much = |in_use: &mut usize| *in_use > 0 && *in_use + bytes > IN_FLIGHT_MAX_BYTES;
         let waited = self.released.wait_while(in_use, is_too_much);
         *waited.unwrap_or_else(PoisonError::into_inner) += bytes;
+    }
+
+    fn bytes(&self) -> usize {
+        *self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_client_gone(&self) -> bool {

@@ -45,10 +45,38 @@ pub enum DeviceError {
     Failed(String),
 }
 
-/// Flash that can be served.
+/// What the host of a medium has against a write.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refused {
+    /// Says what cannot be done where, why, and what happens now.
+    pub sentence: String,
+    /// There is no room; all else is well.
+    pub is_full: bool,
+    /// It makes no sense to try again before the medium is opened again.
+    pub is_final: bool,
+}
+
+impl From<Refused> for DeviceError {
+    fn from(refused: Refused) -> Self {
+        if refused.is_full { Self::Full(refused.sentence) } else { Self::Failed(refused.sentence) }
+    }
+}
+
+/// Flash that can be served. It may hold operations back, which the engine does not notice, until [`Medium::settle`].
 pub trait Medium: Nand + Send + 'static {
-    /// Why the medium stopped working, if it did: from then on it answers nothing until it is opened again.
-    fn failure(&self) -> Option<&str> {
+    /// Writes what was held back, so that it survives what the medium survives without a sync.
+    ///
+    /// # Errors
+    /// What the host has against it. Nothing of it is forgotten; it may be asked again.
+    fn settle(&mut self) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    /// Whether the room of blocks that are erased from now on is given back to whoever lent it, until they are programmed.
+    fn give_back_erased(&mut self, _: bool) {}
+
+    /// What the host refused last, if nothing was written since: what is read is right even so.
+    fn refused(&self) -> Option<&Refused> {
         None
     }
 }
@@ -113,7 +141,16 @@ pub trait BlockDevice: Send + 'static {
     /// As [`BlockDevice::write`].
     fn zero(&mut self, offset: u64, len: u64, allocate: bool) -> Result<(), DeviceError>;
 
-    /// Makes everything before durable.
+    /// What was written, trimmed and zeroed so far may be acknowledged from now on. Somebody who executes several requests
+    /// calls this once, before the first is answered.
+    ///
+    /// # Errors
+    /// As [`BlockDevice::write`]: none of them may be acknowledged.
+    fn settle(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// Makes everything before durable, and settles it.
     ///
     /// # Errors
     /// As [`BlockDevice::write`].
@@ -132,7 +169,7 @@ pub struct HostCommands {
     pub writes: u64,
     /// Trims.
     pub trims: u64,
-    /// Flushes.
+    /// Flushes that were executed; those that wait together are one.
     pub flushes: u64,
     /// Remaps, by the control socket.
     pub remaps: u64,
@@ -175,7 +212,8 @@ pub struct FlashDevice<N> {
     commands: HostCommands,
     recorder: Option<Recorder>,
     log: Log,
-    was_failure_logged: bool,
+    /// What was said of the host's refusals.
+    refused: Option<Refused>,
     damage: Damage,
     idle_scrub: IdleScrub,
 }
@@ -219,7 +257,7 @@ impl<N: Medium> FlashDevice<N> {
             commands: HostCommands::default(),
             recorder: None,
             log: |_| {},
-            was_failure_logged: false,
+            refused: None,
             damage: Damage::default(),
             idle_scrub: IdleScrub { next: Ppn(0), commands: HostCommands::default() },
             device,
@@ -330,9 +368,9 @@ impl<N: Medium> FlashDevice<N> {
         self.device
     }
 
-    /// Why the medium stopped working, if it did.
+    /// What the host of the medium refuses at present.
     pub fn failure(&self) -> Option<&str> {
-        self.device.ftl().store().nand().failure()
+        self.medium().refused().map(|refused| refused.sentence.as_str())
     }
 
     /// What it is.
@@ -355,31 +393,55 @@ impl<N: Medium> FlashDevice<N> {
         }
         self.commands.remaps += 1;
         self.note(Op::Remap(mode), target, len, Recorded { source, bytes: &[] });
-        self.ask(|device| device.remap(target, source, len, mode))
+        self.change(|device| device.remap(target, source, len, mode))
     }
 
-    /// Asks the engine, unless its medium is gone: after a failed operation the engine is not sure of its tables.
+    /// Has the engine change something, unless the host refuses to write: then it is asked again first.
+    fn change(
+        &mut self,
+        operation: impl FnOnce(&mut Device<N>) -> wearwell::Result<()>,
+    ) -> Result<(), DeviceError> {
+        if self.medium().refused().is_some() {
+            self.settle()?;
+        }
+        let outcome = self.ask(operation);
+        self.tell_refusal()?;
+        outcome
+    }
+
+    /// Asks the engine, and tells what damage it met.
     fn ask(
         &mut self,
         operation: impl FnOnce(&mut Device<N>) -> wearwell::Result<()>,
     ) -> Result<(), DeviceError> {
-        let outcome = match self.failure() {
-            Some(_) => Ok(()),
-            None => operation(&mut self.device),
-        };
+        let outcome = operation(&mut self.device);
         if self.device.ftl().stats().media_errors != self.damage.media_errors {
             self.report_damage();
         }
-        match self.failure() {
-            Some(failure) => {
-                let failure = failure.to_owned();
-                if !std::mem::replace(&mut self.was_failure_logged, true) {
-                    (self.log)(&failure);
-                }
-                Err(DeviceError::Failed(failure))
+        match outcome {
+            Err(error) if error.is_power_loss() => {
+                self.tell_refusal()?;
+                Err(error.into())
             }
-            None => Ok(outcome?),
+            outcome => Ok(outcome?),
         }
+    }
+
+    /// Logs what the host refused, and that it does not any more, once each.
+    fn tell_refusal(&mut self) -> Result<(), DeviceError> {
+        let refused = self.medium().refused().cloned();
+        if refused != self.refused {
+            match &refused {
+                Some(refused) => (self.log)(&refused.sentence),
+                None => (self.log)("the host takes writes again; nothing was lost"),
+            }
+            self.refused.clone_from(&refused);
+        }
+        refused.map_or(Ok(()), |refused| Err(refused.into()))
+    }
+
+    fn medium(&self) -> &N {
+        self.device.ftl().store().nand()
     }
 
     fn page_bytes(&self) -> u64 {
@@ -414,12 +476,25 @@ impl<N: Medium> FlashDevice<N> {
 
     fn write_pages(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         self.note(Op::Write, offset, bytes.len() as u64, Recorded { source: 0, bytes });
-        self.ask(|device| device.write(offset, bytes.len() as u64, HostData::Bytes(bytes)))
+        self.change(|device| device.write(offset, bytes.len() as u64, HostData::Bytes(bytes)))
     }
 
     fn trim_pages(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
         self.note(Op::Trim, offset, len, Recorded::default());
-        self.ask(|device| device.trim(offset, len))
+        self.change(|device| device.trim(offset, len))?;
+        // A replay of a recording does nothing of its own accord.
+        if self.recorder.is_none() { self.give_back_dead_blocks() } else { Ok(()) }
+    }
+
+    /// Erases blocks in which nothing is valid any more and gives their room back, a slice of them.
+    fn give_back_dead_blocks(&mut self) -> Result<(), DeviceError> {
+        const SLICE_BLOCKS: u32 = 128;
+        self.change(|device| {
+            device.ftl_mut().store_mut().nand_mut().give_back_erased(true);
+            let erased = device.ftl_mut().erase_dead_blocks(SLICE_BLOCKS);
+            device.ftl_mut().store_mut().nand_mut().give_back_erased(false);
+            erased.map(drop)
+        })
     }
 
     /// Changes a part of one page: reads it, lays `part` over it, writes it.
@@ -534,10 +609,16 @@ impl<N: Medium> BlockDevice for FlashDevice<N> {
         Ok(())
     }
 
+    fn settle(&mut self) -> Result<(), DeviceError> {
+        // The refusal itself is told below.
+        let _ = self.device.ftl_mut().store_mut().nand_mut().settle();
+        self.tell_refusal()
+    }
+
     fn flush(&mut self) -> Result<(), DeviceError> {
         self.commands.flushes += 1;
         self.note(Op::Flush, 0, 0, Recorded::default());
-        self.ask(Device::flush)
+        self.change(Device::flush)
     }
 
     fn extent(&mut self, offset: u64, len: u64) -> Extent {

@@ -1,23 +1,49 @@
 //! One thread owns the device; everybody else asks it.
 //!
 //! The engine is single-threaded and answers from memory, so a queue in front of one thread is both the simplest and the
-//! right form: requests of all connections are executed one after the other, in the order in which they arrived. That
-//! is what makes the promise of several connections true: a flush that was sent after a write was acknowledged, on
-//! whatever connection, stands behind it in the queue.
+//! right form. It goes in *rounds*: all that has arrived does one step each, in the order of arrival, then the device
+//! settles once, or flushes once if anybody asked for it, and then all are answered. So what it costs to write, to sync and to
+//! wake another thread is paid once for as many requests as wait. The order of arrival is also what makes the promise of
+//! several connections true: a flush that was sent after a write was acknowledged, on whatever connection, is
+//! executed after it.
+//!
+//! Work that takes long is done in several steps, others having theirs between; only work of the same source waits for it.
 //!
 //! A panic of the engine means a broken invariant: the thread ends, nothing is served any more, and
 //! [`EngineThread::join`] says so.
 
+use std::collections::VecDeque;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 
 use crate::device::{BlockDevice, DeviceError};
 
-type Job<D> = Box<dyn FnOnce(&mut D) + Send>;
+/// What a step left to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Progress {
+    /// There is another step.
+    pub has_more: bool,
+    /// Something is to be answered only when everything so far is durable.
+    pub wants_flush: bool,
+}
+
+/// Something for the engine to do.
+pub trait Work<D>: Send {
+    /// What has an order of its own: work of one source is done in the order in which it was queued. `None`: any other.
+    fn source(&self) -> Option<u64> {
+        None
+    }
+
+    /// Does the next step.
+    fn step(&mut self, device: &mut D) -> Progress;
+
+    /// Answers what the last step did; `settled` is the outcome of the round.
+    fn answer(&mut self, settled: &Result<(), DeviceError>);
+}
 
 enum Message<D> {
-    Job(Job<D>),
+    Work(Box<dyn Work<D>>),
     Stop,
 }
 
@@ -41,24 +67,25 @@ impl<D> Clone for Engine<D> {
 impl<D: BlockDevice> Engine<D> {
     /// Starts the thread.
     pub fn start(device: D) -> (Self, EngineThread<D>) {
-        let (queue, jobs) = mpsc::channel();
+        let (queue, arrived) = mpsc::channel();
         let life = Arc::new(());
         let alive = Arc::downgrade(&life);
-        let thread = thread::Builder::new().name("engine".into()).spawn(move || run(device, &jobs, life));
+        let rounds = Rounds { device, arrived, waiting: VecDeque::new(), stepped: Vec::new() };
+        let thread = thread::Builder::new().name("engine".into()).spawn(move || rounds.run(life));
         let thread = thread.expect("the system has room for a thread when the server starts");
         let engine = Self { queue };
         (engine.clone(), EngineThread { engine, alive, thread })
     }
 
-    /// Queues a job.
+    /// Queues work.
     ///
     /// # Errors
-    /// [`Stopped`]; the job is dropped.
-    pub fn submit(&self, job: impl FnOnce(&mut D) + Send + 'static) -> Result<(), Stopped> {
-        self.queue.send(Message::Job(Box::new(job))).map_err(|_| Stopped)
+    /// [`Stopped`]; the work is dropped.
+    pub fn submit(&self, work: impl Work<D> + 'static) -> Result<(), Stopped> {
+        self.queue.send(Message::Work(Box::new(work))).map_err(|_| Stopped)
     }
 
-    /// Queues a job and waits for its result.
+    /// Queues a job of one step and waits for its result.
     ///
     /// # Errors
     /// [`Stopped`].
@@ -67,11 +94,29 @@ impl<D: BlockDevice> Engine<D> {
         job: impl FnOnce(&mut D) -> T + Send + 'static,
     ) -> Result<T, Stopped> {
         let (answer, result) = mpsc::channel();
-        self.submit(move |device| {
-            // Whoever asked may be gone.
-            let _ = answer.send(job(device));
-        })?;
+        self.submit(Question { job: Some(job), result: None, answer })?;
         result.recv().map_err(|_| Stopped)
+    }
+}
+
+/// A job whose result somebody waits for.
+struct Question<F, T> {
+    job: Option<F>,
+    result: Option<T>,
+    answer: Sender<T>,
+}
+
+impl<D, T: Send, F: FnOnce(&mut D) -> T + Send> Work<D> for Question<F, T> {
+    fn step(&mut self, device: &mut D) -> Progress {
+        self.result = self.job.take().map(|job| job(device));
+        Progress::default()
+    }
+
+    fn answer(&mut self, _: &Result<(), DeviceError>) {
+        if let Some(result) = self.result.take() {
+            // Whoever asked may be gone.
+            let _ = self.answer.send(result);
+        }
     }
 }
 
@@ -100,15 +145,71 @@ impl<D: BlockDevice> EngineThread<D> {
     }
 }
 
-/// `_life` ends with this function, before the queue that `jobs` borrows.
-fn run<D: BlockDevice>(
-    mut device: D,
-    jobs: &Receiver<Message<D>>,
-    _life: Arc<()>,
-) -> (D, Result<(), DeviceError>) {
-    while let Ok(Message::Job(job)) = jobs.recv() {
-        job(&mut device);
+/// What the thread works on.
+struct Rounds<D> {
+    device: D,
+    arrived: Receiver<Message<D>>,
+    waiting: VecDeque<Box<dyn Work<D>>>,
+    /// Work of this round that has done its step, and whether it has more.
+    stepped: Vec<(Box<dyn Work<D>>, bool)>,
+}
+
+impl<D: BlockDevice> Rounds<D> {
+    /// `_life` ends with this function, before the queue and what waits in it.
+    fn run(mut self, _life: Arc<()>) -> (D, Result<(), DeviceError>) {
+        while self.gather() {
+            self.round();
+        }
+        while !self.waiting.is_empty() {
+            self.round();
+        }
+        let flushed = self.device.flush();
+        (self.device, flushed)
     }
-    let flushed = device.flush();
-    (device, flushed)
+
+    /// Takes what has arrived, and waits for it if there is nothing to do. False when the engine is to stop.
+    fn gather(&mut self) -> bool {
+        if self.waiting.is_empty() {
+            match self.arrived.recv() {
+                Ok(Message::Work(work)) => self.waiting.push_back(work),
+                Ok(Message::Stop) | Err(_) => return false,
+            }
+        }
+        loop {
+            match self.arrived.try_recv() {
+                Ok(Message::Work(work)) => self.waiting.push_back(work),
+                Ok(Message::Stop) => return false,
+                Err(_) => return true,
+            }
+        }
+    }
+
+    /// A step of everything that waits, a settlement, and the answers. Whatever a panic finds undone is in `self`.
+    fn round(&mut self) {
+        let mut wants_flush = false;
+        let mut unfinished = Vec::new();
+        for _ in 0..self.waiting.len() {
+            let work = self.waiting.pop_front().expect("so many wait");
+            let source = work.source();
+            if source.is_some() && unfinished.contains(&source) {
+                self.waiting.push_back(work);
+                continue;
+            }
+            self.stepped.push((work, false));
+            let (work, has_more) = self.stepped.last_mut().expect("it was pushed above");
+            let progress = work.step(&mut self.device);
+            *has_more = progress.has_more;
+            if progress.has_more {
+                unfinished.push(source);
+            }
+            wants_flush |= progress.wants_flush;
+        }
+        let settled = if wants_flush { self.device.flush() } else { self.device.settle() };
+        self.stepped.iter_mut().for_each(|(work, _)| work.answer(&settled));
+        for (work, has_more) in self.stepped.drain(..).rev() {
+            if has_more {
+                self.waiting.push_front(work);
+            }
+        }
+    }
 }

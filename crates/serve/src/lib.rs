@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod budget;
 mod connection;
 pub mod control;
 pub mod device;
@@ -20,8 +21,9 @@ pub mod server;
 mod socket;
 mod specification;
 
+pub use budget::BUDGET_BYTES;
 pub use connection::IN_FLIGHT_MAX_BYTES;
-pub use device::{BlockDevice, DeviceError, FlashDevice, Log, Medium};
+pub use device::{BlockDevice, DeviceError, FlashDevice, Log, Medium, Refused};
 pub use server::{Bound, ServeError, Server};
-pub use socket::Address;
+pub use socket::{Address, SocketMode};
 pub use specification::size_bytes;

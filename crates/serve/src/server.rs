@@ -11,11 +11,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use crate::budget::Budget;
 use crate::connection::{self, STACK_BYTES};
 use crate::device::{BlockDevice, DeviceError};
 use crate::engine::{Engine, EngineThread, Stopped};
 use crate::nbd::Export;
-use crate::socket::{Address, Listener, Socket};
+use crate::socket::{Address, Listener, Socket, SocketMode};
 
 /// Connections of one listener at most; more are closed at once.
 pub const CONNECTIONS_MAX: usize = 1024;
@@ -52,13 +53,21 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Listens at an address.
+    /// Listens at an address; a socket file is its owner's alone.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
     pub fn at(address: &Address) -> Result<Self, ServeError> {
+        Self::with_mode(address, SocketMode::default())
+    }
+
+    /// The same with permissions for a socket file.
+    ///
+    /// # Errors
+    /// [`ServeError::Listen`].
+    pub fn with_mode(address: &Address, mode: SocketMode) -> Result<Self, ServeError> {
         let failed = |source| ServeError::Listen { address: address.clone(), source };
-        let listener = Listener::bind(address).map_err(failed)?;
+        let listener = Listener::bind(address, mode).map_err(failed)?;
         let address = listener.address().map_err(failed)?;
         Ok(Self { listener, address })
     }
@@ -70,6 +79,7 @@ pub struct Server<D> {
     engine: Engine<D>,
     thread: EngineThread<D>,
     export: Arc<Export>,
+    budget: Arc<Budget>,
     doors: Vec<Door>,
 }
 
@@ -86,7 +96,7 @@ impl<D: BlockDevice> Server<D> {
     pub fn start(device: D, name: &str, description: &str) -> Self {
         let export = Arc::new(Export::of(&device, name, description));
         let (engine, thread) = Engine::start(device);
-        Self { engine, thread, export, doors: Vec::new() }
+        Self { engine, thread, export, budget: Arc::default(), doors: Vec::new() }
     }
 
     /// A way to ask the device.
@@ -108,9 +118,10 @@ impl<D: BlockDevice> Server<D> {
     /// [`ServeError::Listen`].
     pub fn open_nbd_on(&mut self, bound: Bound) -> Result<Address, ServeError> {
         let (export, engine) = (Arc::clone(&self.export), self.engine.clone());
+        let budget = Arc::clone(&self.budget);
         self.open(bound, move |socket| {
             // A client that vanishes is no event.
-            let _ = connection::serve(socket, &export, &engine);
+            let _ = connection::serve(socket, &export, &engine, &budget);
         })
     }
 

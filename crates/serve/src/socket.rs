@@ -1,11 +1,19 @@
 //! Unix and TCP sockets as one kind.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use rustix::fs::Mode;
+use rustix::net::{SendAncillaryBuffer, SendFlags};
+
+use crate::nbd::Reply;
+
+/// Slices that the system sends at once.
+const SLICES_MAX: usize = 1024;
 
 /// Where a server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,6 +33,25 @@ impl std::fmt::Display for Address {
     }
 }
 
+/// Who may connect to a socket file, as permissions of a file: read and write for its owner, its group, all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SocketMode(pub u32);
+
+impl Default for SocketMode {
+    /// Its owner alone: nobody is asked who they are.
+    fn default() -> Self {
+        Self(0o600)
+    }
+}
+
+/// Binds under a mask, since whoever comes before permissions are changed is in.
+fn bind_with_mode(path: &Path, SocketMode(mode): SocketMode) -> io::Result<UnixListener> {
+    let before = rustix::process::umask(Mode::from_raw_mode(0o777 & !mode));
+    let bound = UnixListener::bind(path);
+    rustix::process::umask(before);
+    bound
+}
+
 /// A listening socket. Its file is removed with it.
 #[derive(Debug)]
 pub(crate) enum Listener {
@@ -35,11 +62,11 @@ pub(crate) enum Listener {
 impl Listener {
     /// Listens. A socket file that nobody listens on any more is replaced; TCP is for this machine only, because neither
     /// NBD nor the control socket asks who comes.
-    pub(crate) fn bind(address: &Address) -> io::Result<Self> {
+    pub(crate) fn bind(address: &Address, mode: SocketMode) -> io::Result<Self> {
         match address {
             Address::Unix(path) => {
                 remove_stale(path)?;
-                Ok(Self::Unix(UnixListener::bind(path)?, path.clone()))
+                Ok(Self::Unix(bind_with_mode(path, mode)?, path.clone()))
             }
             Address::Tcp(address) if !address.ip().is_loopback() => Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -117,6 +144,46 @@ impl Socket {
             Self::Unix(socket) => socket.shutdown(how),
             Self::Tcp(socket) => socket.shutdown(how),
         };
+    }
+
+    /// Appends so many bytes, fewer if the client goes. Memory is not cleared for them.
+    pub(crate) fn read_into(&self, into: &mut Vec<u8>, count: usize) -> io::Result<usize> {
+        match self {
+            Self::Unix(socket) => socket.take(count as u64).read_to_end(into),
+            Self::Tcp(socket) => socket.take(count as u64).read_to_end(into),
+        }
+    }
+
+    /// Sends as much of the replies as the client takes without being waited for; how many bytes.
+    pub(crate) fn try_write_replies(&self, replies: &[Reply]) -> io::Result<usize> {
+        let slices: Vec<_> =
+            replies.iter().take(SLICES_MAX).map(|reply| IoSlice::new(reply.bytes())).collect();
+        let socket = match self {
+            Self::Unix(socket) => socket.as_fd(),
+            Self::Tcp(socket) => socket.as_fd(),
+        };
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        Ok(rustix::net::sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), flags)?)
+    }
+
+    /// Sends all replies but the first bytes.
+    pub(crate) fn write_replies(&self, replies: &[Reply], sent_bytes: usize) -> io::Result<()> {
+        let mut slices: Vec<_> = replies.iter().map(|reply| IoSlice::new(reply.bytes())).collect();
+        let mut slices = &mut slices[..];
+        IoSlice::advance_slices(&mut slices, sent_bytes);
+        while !slices.is_empty() {
+            let sent = match self {
+                Self::Unix(socket) => { &*socket }.write_vectored(slices),
+                Self::Tcp(socket) => { &*socket }.write_vectored(slices),
+            };
+            match sent {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => IoSlice::advance_slices(&mut slices, count),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {

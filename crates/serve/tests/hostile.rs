@@ -133,3 +133,26 @@ fn claims_cost_nothing() {
     drop(claims);
     served.stop();
 }
+
+/// Two dozen clients that were one byte short of 32 MiB held 800 MB of the server. Now they wait for each other, and nobody
+/// else waits for them.
+#[test]
+fn payloads_that_do_not_end_share_a_budget_and_hold_nobody_up() {
+    const HOGS: u64 = 24;
+    const PAYLOAD_BYTES: usize = 32 << 20;
+    let served = Served::new("page-map", 64 * MIB);
+    let part = vec![7; 1 << 20];
+    let (mut stuck, mut hogs) = (0, Vec::new());
+    for cookie in 0..HOGS {
+        let mut hog = served.client();
+        hog.send(&request_bytes(WRITE, 0, cookie, 0, PAYLOAD_BYTES as u32));
+        hog.stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+        stuck += u64::from((0..31).any(|_| hog.stream.write_all(&part).is_err()));
+        hogs.push(hog);
+    }
+    let fit = (wearwell_serve::BUDGET_BYTES / PAYLOAD_BYTES) as u64;
+    assert!(stuck >= HOGS - fit, "{fit} fit into the budget, and {stuck} of {HOGS} wait");
+    served.client().write(0, &[1; 4096]);
+    drop(hogs);
+    served.client().write(0, &vec![2; 4 << 20]);
+}

@@ -7,12 +7,14 @@ use std::fs;
 
 use image_support::with_settings;
 use image_support::{
-    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Refusal, Script, perform, specification,
+    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Refusal, Script, page_of, perform, settle, specification,
 };
+use rand::RngExt as _;
 use wearwell::design::Parts;
 use wearwell::nand::{CutOutcome, PowerCut, Retain, SimNand};
 use wearwell::{Device, DeviceOptions};
 use wearwell_replay::config::Config;
+use wearwell_serve::Medium as _;
 use wearwell_serve::image::layout::Superblock;
 use wearwell_serve::image::{
     Backing as _, Durability, Files, Image, ImageError, ImageFile, OpenOptions, Specification, Verdict,
@@ -62,6 +64,7 @@ fn what_was_flushed_survives_sessions_that_end_without_a_word() {
                     let op = script.draw();
                     oracle.issue(op);
                     perform(&mut image.device, op).expect("there is room");
+                    settle(&mut image.device);
                     oracle.acknowledge(op);
                 }
                 image.device.ftl_mut().check().expect("the laws hold");
@@ -109,7 +112,7 @@ fn a_closed_image_is_clean_and_holds_everything() {
         oracle.acknowledge(Op::Flush);
         let report = audit(&path).expect("an image");
         assert_eq!((report.verdict, report.findings), (Verdict::Clean, vec![]), "{design}");
-        assert!(report.verified_pages > 0 && report.mapped_pages > 0);
+        assert!(report.verified_pages > 0 && report.mapped_pages > Some(0));
         let mut image = Image::open(&path, PROCESS).expect("a closed image");
         assert_eq!(oracle.judge(&mut image.device), [], "{design}");
     }
@@ -178,6 +181,9 @@ fn the_process_may_end_between_any_two_writes() {
                 oracle.issue(op);
                 moments.push((written(&image), oracle.clone()));
                 perform(&mut image.device, op).expect("there is room");
+                if script.random.random_range(0..3) == 0 {
+                    settle(&mut image.device);
+                }
                 oracle.acknowledge(op);
             }
             files = image.into_backing();
@@ -212,37 +218,63 @@ fn written(image: &Image<MemoryFiles>) -> usize {
     image.device.ftl().store().nand().backing().log.as_ref().map_or(0, Vec::len)
 }
 
+/// A host's disk that is full: nothing of what waits is forgotten, what was written before is read, and when there is room
+/// again the device goes on as if nothing had happened. A process that ends meanwhile leaves an image that is whole.
 #[test]
-fn a_full_disk_stops_the_device_and_leaves_the_image_whole() {
+fn a_full_disk_holds_writes_up_and_loses_nothing() {
     for refusal in [Refusal::DiskFull, Refusal::ShortWrite] {
         for design in DESIGNS {
             for refused_after in [0, 3, 400, 900] {
                 let mut image = open(new_image(&specification(design, 1024)), PROCESS);
                 let mut oracle = Oracle::new(200);
                 let mut script = Script::new(31, 200);
-                image.device.ftl_mut().store_mut().nand_mut().backing_mut().refuse_from =
-                    Some((refused_after, refusal));
-                let error = loop {
+                refuse_from(&mut image, Some((refused_after, refusal)));
+                loop {
                     let op = script.draw();
                     oracle.issue(op);
-                    match perform(&mut image.device, op) {
-                        Ok(()) => oracle.acknowledge(op),
-                        Err(error) => break error,
+                    perform(&mut image.device, op).expect("what the host refuses is not seen by the engine");
+                    let nand = image.device.ftl_mut().store_mut().nand_mut();
+                    if let Err(refused) = nand.settle() {
+                        let sentence = refused.sentence;
+                        assert!(
+                            refused.is_full && sentence.contains("cannot write file `flash`"),
+                            "{sentence}"
+                        );
+                        break;
                     }
-                };
+                    oracle.acknowledge(op);
+                }
+                let error = image.device.flush().expect_err("the disk is still full");
                 assert!(error.is_power_loss(), "{error}");
-                let failure = image.device.ftl().store().nand().failure().expect("it stopped").to_owned();
-                assert!(
-                    failure.contains("cannot write file `flash`") && failure.contains("open the image again"),
-                    "{failure}"
-                );
-                let files = MemoryFiles { refuse_from: None, ..image.into_backing() };
+                assert_eq!(oracle.clone().judge(&mut image.device), [], "{design}: reads go on");
+
+                let files =
+                    MemoryFiles { refuse_from: None, ..image.device.ftl().store().nand().backing().clone() };
                 assert_eq!(audit_of(files.clone()).expect("an image").verdict, Verdict::Unclean);
-                let mut image = open(files, PROCESS);
+                let mut ended = open(files, PROCESS);
+                assert_eq!(
+                    oracle.clone().judge(&mut ended.device),
+                    [],
+                    "{design} {refusal:?} {refused_after}"
+                );
+
+                refuse_from(&mut image, None);
+                for _ in 0..200 {
+                    let op = script.draw();
+                    oracle.issue(op);
+                    perform(&mut image.device, op).expect("there is room");
+                }
+                image.device.flush().expect("there is room");
+                oracle.acknowledge(Op::Flush);
+                let mut image = open(image.into_backing(), PROCESS);
                 assert_eq!(oracle.judge(&mut image.device), [], "{design} {refusal:?} after {refused_after}");
             }
         }
     }
+}
+
+fn refuse_from(image: &mut Image<MemoryFiles>, from: Option<(u64, Refusal)>) {
+    image.device.ftl_mut().store_mut().nand_mut().backing_mut().refuse_from = from;
 }
 
 #[test]
@@ -294,7 +326,72 @@ fn what_is_no_image_is_refused_by_name() {
         fs::write(&name, bytes).expect("writable");
     }
     fs::remove_file(path.join("nvram")).expect("it exists");
-    assert!(sentence(Image::open(&path, PROCESS)).contains("holds no image"));
+    assert!(
+        sentence(Image::open(&path, PROCESS)).contains("lacks the file `nvram` of its image: put it back")
+    );
+}
+
+/// A creation that was interrupted left a directory that could neither be served nor created again.
+#[test]
+fn what_an_interrupted_creation_left_is_replaced_and_nothing_else_is() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("image");
+    let specification = specification("page-map", 4096);
+    create(&path, &specification).expect("a new directory");
+    fs::write(path.join("superblock"), b"").expect("writable");
+    create(&path, &specification).expect("an image without a superblock is none");
+    Image::open(&path, PROCESS).expect("a new image").close().expect("the disk takes it");
+    fs::write(path.join("superblock"), b"").expect("writable");
+    fs::write(path.join("letter"), b"of somebody").expect("writable");
+    let refused = create(&path, &specification).expect_err("the directory holds something else");
+    assert!(matches!(refused, ImageError::Exists { .. }), "{refused}");
+    assert!(path.join("flash").exists() && path.join("letter").exists(), "nothing was removed");
+}
+
+#[test]
+fn only_its_owner_may_read_an_image() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("image");
+    create(&path, &specification("page-map", 4096)).expect("a new directory");
+    let mode = |path: &std::path::Path| fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o700);
+    for file in ImageFile::ALL {
+        assert_eq!(mode(&path.join(file.name())), 0o600, "{}", file.name());
+    }
+}
+
+/// Data that were trimmed took room on the host's disk for ever, and stayed readable in the file.
+#[test]
+fn a_trim_gives_room_back_to_the_host() {
+    use std::os::unix::fs::MetadataExt as _;
+    use wearwell_serve::{BlockDevice as _, FlashDevice};
+    for design in ["page-map", "remap", "delta"] {
+        for options in [PROCESS, HOST] {
+            let directory = tempfile::tempdir().expect("a temporary directory");
+            let path = directory.path().join("image");
+            create(&path, &specification(design, 4096)).expect("a new directory");
+            let image = Image::open(&path, options).expect("a new image");
+            let identity = image.identity();
+            let mut device = FlashDevice::new(image.device, identity).expect("it keeps bytes");
+            let room = || fs::metadata(path.join("flash")).expect("it exists").blocks() * 512;
+            let before = room();
+            for page in 0..200 {
+                let bytes = page_of((page + 1, 1), 4096);
+                device.write(page * 4096, &bytes).expect("there is room");
+            }
+            device.flush().expect("the disk takes it");
+            assert!(room() - before >= 200 * 4096, "{design}: data takes room");
+            device.write(0, &page_of((1, 2), 4096)).expect("there is room");
+            device.trim(4096, 199 * 4096).expect("there is room");
+            device.flush().expect("the disk takes it");
+            let left = room() - before;
+            assert!(left <= 60 * 4096, "{design} {options:?}: {left} bytes of room for one page");
+            let mut page = vec![0; 4096];
+            device.read(0, &mut page).expect("it is there");
+            assert!(page == page_of((1, 2), 4096));
+        }
+    }
 }
 
 #[test]

@@ -3,15 +3,18 @@
 
 use crate::image_support;
 
-use image_support::{DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Script, perform, specification};
+use image_support::{
+    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Script, perform, settle, specification, with_settings,
+};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use wearwell_serve::image::{Image, Verdict, audit_of, create_on};
+use wearwell_serve::image::{Image, Specification, Verdict, audit_of, create_on};
 
 /// Cycles of work, the end of the host, and a look at everything.
-fn survive(design: &str, seed: u64, cycles: u64) -> (u64, u64, u64) {
+fn survive(specification: &Specification, seed: u64, cycles: u64, flushes: bool) -> (u64, u64, u64) {
+    let design = &specification.design;
     let mut files = MemoryFiles::default();
-    let superblock = specification(design, 1024).superblock(7).expect("the device fits");
+    let superblock = specification.superblock(7).expect("the device fits");
     create_on(&mut files, &superblock).expect("memory takes everything");
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut oracle = Oracle::new(200);
@@ -24,8 +27,15 @@ fn survive(design: &str, seed: u64, cycles: u64) -> (u64, u64, u64) {
         image.device.ftl_mut().check().expect("the laws hold");
         for _ in 0..random.random_range(1..200) {
             let op = script.draw();
+            if op == Op::Flush && !flushes && random.random_range(0..10) > 0 {
+                continue;
+            }
             oracle.issue(op);
             perform(&mut image.device, op).expect("there is room");
+            // Requests that arrive together are settled together.
+            if random.random_range(0..2) == 0 {
+                settle(&mut image.device);
+            }
             oracle.acknowledge(op);
         }
         erases += image.device.ftl().stats().total_erases();
@@ -55,7 +65,7 @@ fn what_was_flushed_survives_the_end_of_the_host() {
     for design in DESIGNS {
         let (mut pages, mut torn, mut erases) = (0, 0, 0);
         for seed in 0..12 {
-            let counted = survive(design, seed, 40);
+            let counted = survive(&specification(design, 1024), seed, 40, true);
             pages += counted.0;
             torn += counted.1;
             erases += counted.2;
@@ -64,6 +74,46 @@ fn what_was_flushed_survives_the_end_of_the_host() {
         assert!(torn > 0, "the host leaves torn pages");
         assert!(erases > 100 || design == "integrated", "garbage collection is at work");
     }
+}
+
+/// A device whose pools keep several blocks free, and a host that flushes seldom: many erases wait for one sync. What an erase
+/// made the engine forget (that a page was trimmed, that a newer version exists) must not come before the erase.
+#[test]
+fn erases_that_wait_for_a_sync_resurrect_nothing() {
+    for design in DESIGNS {
+        let specification = grouped(design);
+        let mut erases = 0;
+        for seed in 100..106 {
+            erases += survive(&specification, seed, 30, false).2;
+        }
+        assert!(erases > 100 || design == "integrated", "{design}: garbage collection is at work: {erases}");
+    }
+}
+
+fn grouped(design: &str) -> Specification {
+    with_settings(design, 1024, &["device.blocks_per_plane=26", "gc.low_blocks=5"])
+}
+
+#[test]
+fn erases_share_their_syncs() {
+    let mut files = MemoryFiles::default();
+    create_on(&mut files, &grouped("page-map").superblock(7).expect("the device fits"))
+        .expect("memory takes everything");
+    let mut image = Image::open_on(files, HOST).expect("a new image");
+    let mut script = Script::new(3, 200);
+    let before = image.device.ftl().store().nand().backing().syncs;
+    for _ in 0..3000 {
+        match script.draw() {
+            Op::Flush => {}
+            op => perform(&mut image.device, op).expect("there is room"),
+        }
+        settle(&mut image.device);
+    }
+    let syncs = image.device.ftl().store().nand().backing().syncs - before;
+    let erases = image.device.ftl().stats().total_erases();
+    assert!(erases > 200, "{erases} erases");
+    // Flash, NVRAM and journal, for four erases in each of two pools at best.
+    assert!(syncs < erases, "{syncs} syncs for {erases} erases");
 }
 
 /// The same files under a `process` session, which promises nothing of the host: the control that shows the test's teeth.
@@ -80,6 +130,7 @@ fn a_process_session_loses_pages_with_its_host() {
         let op = script.draw();
         oracle.issue(op);
         perform(&mut image.device, op).expect("there is room");
+        settle(&mut image.device);
         oracle.acknowledge(op);
     }
     perform(&mut image.device, Op::Flush).expect("there is room");

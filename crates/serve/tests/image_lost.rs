@@ -162,7 +162,7 @@ fn assert_old_readers_find_damage(files: &MemoryFiles, lost: &[(Lpn, Ppn)]) {
         let mut bytes = flash[layout.data_at(ppn) as usize..][..PAGE_BYTES as usize].to_vec();
         bytes.extend(&flash[layout.spare_at(ppn) as usize..][..usize::from(record.spare_bytes)]);
         assert!(!record.is_lost || bytes[..PAGE_BYTES as usize].iter().all(|&byte| byte == 0), "page {ppn}");
-        assert_ne!(layout.data_crc(ppn, record.epoch, &bytes), record.data_crc, "page {ppn}");
+        assert_ne!(layout.page_crc(ppn, record.epoch, &bytes, &[]), record.data_crc, "page {ppn}");
     }
 }
 

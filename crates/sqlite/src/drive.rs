@@ -117,7 +117,8 @@ impl<N: Medium> Drive for Local<N> {
     }
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        Ok(self.device.write(offset, bytes)?)
+        self.device.write(offset, bytes)?;
+        Ok(self.device.settle()?)
     }
 
     fn trim(&mut self, offset: u64, len: u64) -> Result<(), Error> {

@@ -569,6 +569,52 @@ impl<N: Nand> Ftl<N> {
         Ok(found)
     }
 
+    /// Reads whole pages from `first` on, for a medium that keeps bytes: as so many [`Ftl::read`], and where pages are stored
+    /// one by one and looking them up reads no flash, those beside each other are asked of the medium at once.
+    ///
+    /// # Errors
+    /// As [`Ftl::read`], of the first page that cannot be read.
+    pub fn read_pages(&mut self, first: Lpn, into: &mut [u8]) -> Result<()> {
+        let page_bytes = self.store.geometry().page_bytes as usize;
+        let is_direct = matches!(self.mapping, AnyMapping::Flat(_))
+            && self.delta.is_none()
+            && self.chunks.is_none()
+            && self.metadata_pages() == 0;
+        let mut places = Vec::new();
+        let mut done = 0;
+        while done < into.len() / page_bytes {
+            let lpn = Lpn(first.0 + done as u32);
+            let rest = &mut into[done * page_bytes..];
+            if is_direct {
+                places.clear();
+                self.mapped_run(lpn, rest.len() / page_bytes, &mut places)?;
+            }
+            if places.is_empty() {
+                self.read(lpn, &mut rest[..page_bytes])?;
+                done += 1;
+                continue;
+            }
+            let (read, outcome) = self.store.read_pages(&places, &mut rest[..places.len() * page_bytes]);
+            self.store.stats.host_page_reads += read as u64 + u64::from(outcome.is_err());
+            if let Some(stage) = &mut self.recycle {
+                places[..read].iter().for_each(|&ppn| stage.part.read(ppn));
+            }
+            outcome.map_err(|error| error.of_read(Lpn(lpn.0 + read as u32)))?;
+            done += places.len();
+        }
+        Ok(())
+    }
+
+    /// Where the pages from `first` on are, up to `most` and to the first that has no place.
+    fn mapped_run(&mut self, first: Lpn, most: usize, places: &mut Vec<Ppn>) -> Result<()> {
+        for lpn in (first.0..).take(most).map(Lpn) {
+            self.require_in_range(lpn)?;
+            let Some(unit) = self.mapping.lookup(&mut self.store, lpn)? else { break };
+            places.push(Ppn(unit.0));
+        }
+        Ok(())
+    }
+
     /// As [`Ftl::read`], for the old part of a partial write: no host read is counted.
     pub(crate) fn read_for_modify(&mut self, lpn: Lpn, into: &mut [u8]) -> Result<bool> {
         self.require_in_range(lpn)?;

@@ -154,8 +154,8 @@ fn remap<N: Medium>(device: &mut FlashDevice<N>, ranges: &[Range], mode: Mode, d
         (done, bytes) = (done + 1, bytes + range.len);
         Ok(())
     });
-    if outcome.is_ok() && durable {
-        outcome = device.flush();
+    if outcome.is_ok() {
+        outcome = if durable { device.flush() } else { device.settle() };
     }
     let bound_pages = device.device().ftl().stats().remapped_pages - bound_before;
     let mut reply = json!({ "ok": true, "ranges": done, "bytes": bytes, "bound_pages": bound_pages });

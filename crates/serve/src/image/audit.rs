@@ -35,8 +35,8 @@ pub struct AuditReport {
     pub verified_pages: u64,
     /// Pages that the end of the host left half done.
     pub torn_pages: u64,
-    /// Logical pages that hold data.
-    pub mapped_pages: u64,
+    /// Logical pages that hold data, if the device could be recovered.
+    pub mapped_pages: Option<u64>,
     /// Logical pages that are lost, each with the page of flash that cannot be read; a finding each.
     pub lost_pages: Vec<(Lpn, Ppn)>,
     /// Sessions that did not end cleanly, in the life of the image.
@@ -77,7 +77,7 @@ fn examine(backing: impl Backing) -> Result<AuditReport, ImageError> {
         findings: loaded.findings.clone(),
         verified_pages: loaded.verified_pages,
         torn_pages: loaded.torn.len() as u64,
-        mapped_pages: 0,
+        mapped_pages: None,
         lost_pages: Vec::new(),
         unsafe_shutdowns: opened.unsafe_shutdowns,
     };
@@ -86,7 +86,7 @@ fn examine(backing: impl Backing) -> Result<AuditReport, ImageError> {
         let nand = FileNand::new(view, found.layout, loaded, Session::default());
         match recover(nand, &found.superblock) {
             Ok(Recovered { mut device, recovery, .. }) => {
-                report.mapped_pages = recovery.mapped_pages;
+                report.mapped_pages = Some(recovery.mapped_pages);
                 report.lost_pages = lost_pages(&mut device, &damaged);
                 let dead =
                     damaged.into_iter().filter(|&ppn| device.ftl_mut().may_be_needed(ppn) == Ok(false));
@@ -124,7 +124,7 @@ fn corrupt(findings: Vec<String>) -> AuditReport {
         findings,
         verified_pages: 0,
         torn_pages: 0,
-        mapped_pages: 0,
+        mapped_pages: None,
         lost_pages: Vec::new(),
         unsafe_shutdowns: 0,
     }

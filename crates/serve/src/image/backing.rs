@@ -5,11 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::io::{self, IoSliceMut};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::sync::mpsc::{self, SyncSender};
+use std::thread;
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{FallocateFlags, FlockOperation};
 
 use super::error::ImageError;
 
@@ -70,6 +72,38 @@ pub trait Backing {
     /// Those of the host.
     fn sync(&mut self, file: ImageFile) -> io::Result<()>;
 
+    /// Fills `parts`, one after the other, from `offset` on.
+    ///
+    /// # Errors
+    /// As [`Backing::read`].
+    fn read_parts(&self, file: ImageFile, parts: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<()> {
+        let mut at = offset;
+        for part in parts {
+            self.read(file, part, at)?;
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Syncs several files; which of them could not be.
+    ///
+    /// # Errors
+    /// As [`Backing::sync`].
+    fn sync_all(&mut self, files: &[ImageFile]) -> Result<(), (ImageFile, io::Error)> {
+        files.iter().try_for_each(|&file| self.sync(file).map_err(|error| (file, error)))
+    }
+
+    /// Begins to write a file to the disk, so that the next sync has less to do. Promises nothing.
+    fn begin_sync(&mut self, _: ImageFile) {}
+
+    /// The bytes of a range are not needed any more and may become zeros, so that they take no room.
+    ///
+    /// # Errors
+    /// Those of the host, if it cannot do that.
+    fn punch(&mut self, _: ImageFile, _offset: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Where this is, for messages.
     fn place(&self, file: ImageFile) -> String {
         format!("file `{}` of the image", file.name())
@@ -97,6 +131,33 @@ pub enum Access {
 pub struct Files {
     files: [File; ImageFile::ALL.len()],
     path: String,
+    writer: Option<BackgroundWriter>,
+}
+
+/// A thread that syncs a file when it is asked and not at it already.
+#[derive(Debug)]
+struct BackgroundWriter {
+    /// `None` where there is no thread: then nothing is begun early.
+    requests: Option<SyncSender<()>>,
+}
+
+impl BackgroundWriter {
+    fn start(path: &Path) -> Self {
+        let (requests, asked) = mpsc::sync_channel(1);
+        // A file of its own: an error of the disk is told once to everybody who opened it, and must reach the real sync too.
+        let started = File::open(path).and_then(|file| {
+            let sync = move || asked.iter().for_each(|()| drop(file.sync_data()));
+            thread::Builder::new().name("writeback".into()).spawn(sync)
+        });
+        Self { requests: started.is_ok().then_some(requests) }
+    }
+
+    fn ask(&self) {
+        if let Some(requests) = &self.requests {
+            // One request that waits is enough.
+            let _ = requests.try_send(());
+        }
+    }
 }
 
 fn failed<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> ImageError + 'a {
@@ -104,40 +165,57 @@ fn failed<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> 
 }
 
 impl Files {
-    /// Empty files in a new or empty directory.
+    /// Empty files in a new or empty directory, or in place of what a creation left that was interrupted. Only their owner may
+    /// read and write them.
     ///
     /// # Errors
     /// [`ImageError::Exists`], [`ImageError::Io`].
     pub fn create(directory: &Path) -> Result<Self, ImageError> {
-        match fs::create_dir(directory) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let mut entries = fs::read_dir(directory).map_err(failed("list", directory))?;
-                if entries.next().is_some() {
-                    return Err(ImageError::Exists { path: directory.display().to_string() });
-                }
-            }
+        match fs::DirBuilder::new().mode(0o700).create(directory) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => remove_remains(directory)?,
             other => other.map_err(failed("create", directory))?,
         }
-        Self::open_all(directory, OpenOptions::new().read(true).write(true).create_new(true), Access::Write)
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true).mode(0o600);
+        Self::open_all(directory, &options, Access::Write)
+    }
+
+    /// Removes what was created, of an image that cannot be finished. The directory stays if anything else is in it.
+    pub(super) fn remove(self) {
+        let directory = Path::new(&self.path);
+        for file in ImageFile::ALL {
+            // What cannot be removed is removed by the next creation.
+            let _ = fs::remove_file(directory.join(file.name()));
+        }
+        let _ = fs::remove_dir(directory);
     }
 
     /// The files of an existing image.
     ///
     /// # Errors
-    /// [`ImageError::NoImage`], [`ImageError::Locked`], [`ImageError::Io`].
+    /// [`ImageError::NoImage`], [`ImageError::Missing`], [`ImageError::Locked`], [`ImageError::Io`].
     pub fn open(directory: &Path, access: Access) -> Result<Self, ImageError> {
-        Self::open_all(directory, OpenOptions::new().read(true).write(access == Access::Write), access)
+        let files =
+            Self::open_all(directory, OpenOptions::new().read(true).write(access == Access::Write), access)?;
+        if access == Access::Write {
+            let flash = files.len(ImageFile::Flash).map_err(failed("measure", directory))?;
+            require_file_size(flash)?;
+        }
+        Ok(files)
     }
 
     fn open_all(directory: &Path, options: &OpenOptions, access: Access) -> Result<Self, ImageError> {
         let path = directory.display().to_string();
         let open = |file: ImageFile| {
             let path = directory.join(file.name());
-            options.open(&path).map_err(|source| match source.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-                    ImageError::NoImage { path: directory.display().to_string() }
+            let is_none = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+            options.open(&path).map_err(|source| {
+                let directory = directory.display().to_string();
+                match file {
+                    _ if !is_none.contains(&source.kind()) => failed("open", &path)(source),
+                    ImageFile::Superblock => ImageError::NoImage { path: directory },
+                    file => ImageError::Missing { path: directory, file },
                 }
-                _ => failed("open", &path)(source),
             })
         };
         let superblock = open(ImageFile::Superblock)?;
@@ -156,7 +234,7 @@ impl Files {
             // Advice that is not taken costs time only.
             let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
         }
-        Ok(Self { files, path })
+        Ok(Self { files, path, writer: None })
     }
 
     /// Makes the names of the files survive the end of the host.
@@ -169,6 +247,52 @@ impl Files {
 
     fn file(&self, file: ImageFile) -> &File {
         &self.files[file as usize]
+    }
+}
+
+/// Empties a directory that holds nothing but files of an image whose superblock was never written.
+fn remove_remains(directory: &Path) -> Result<(), ImageError> {
+    let exists = || ImageError::Exists { path: directory.display().to_string() };
+    let entries = fs::read_dir(directory).map_err(failed("list", directory))?;
+    let names = entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>();
+    let names = names.map_err(failed("list", directory))?;
+    if names.is_empty() {
+        return Ok(());
+    }
+    let is_ours = |name: &std::ffi::OsString| ImageFile::ALL.iter().any(|file| name == file.name());
+    if !names.iter().all(is_ours) {
+        return Err(exists());
+    }
+    // Whoever is creating it still holds the lock.
+    let superblock = File::open(directory.join(ImageFile::Superblock.name())).map_err(|_| exists())?;
+    let is_free = rustix::fs::flock(&superblock, FlockOperation::NonBlockingLockExclusive).is_ok();
+    if !is_free || superblock.metadata().map_or(true, |metadata| metadata.len() > 0) {
+        return Err(exists());
+    }
+    names.iter().try_for_each(|name| {
+        let path = directory.join(name);
+        fs::remove_file(&path).map_err(failed("remove", &path))
+    })
+}
+
+/// The most that a file may have, if a process that exceeds it is ended by a signal (`ulimit -f`).
+fn deadly_file_limit() -> Option<u64> {
+    const SIGXFSZ: u32 = 25;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    let is_ignored = ignored >> (SIGXFSZ - 1) & 1 == 1;
+    rustix::process::getrlimit(rustix::process::Resource::Fsize).current.filter(|_| !is_ignored)
+}
+
+/// Refuses to work on files that a limit of this process does not allow.
+pub(super) fn require_file_size(bytes: u64) -> Result<(), ImageError> {
+    match deadly_file_limit() {
+        Some(limit) if limit < bytes => Err(ImageError::Setting(format!(
+            "a file of this process may have {limit} bytes at most, and the image needs one of {bytes}: raise the limit \
+             (`ulimit -f unlimited`)"
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -188,6 +312,49 @@ impl Backing for Files {
 
     fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.file(file).write_all_at(bytes, offset)
+    }
+
+    fn read_parts(&self, file: ImageFile, parts: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<()> {
+        let wanted: usize = parts.iter().map(|part| part.len()).sum();
+        match rustix::io::preadv(self.file(file), parts, offset) {
+            Ok(count) if count == wanted => Ok(()),
+            // Interrupted, or cut short: part by part.
+            _ => {
+                let mut at = offset;
+                parts.iter_mut().try_for_each(|part| {
+                    let read = self.read(file, part, at);
+                    at += part.len() as u64;
+                    read
+                })
+            }
+        }
+    }
+
+    /// At the same time: a disk that is asked twice at once answers once.
+    fn sync_all(&mut self, files: &[ImageFile]) -> Result<(), (ImageFile, io::Error)> {
+        let sync = |file: ImageFile| self.file(file).sync_data().map_err(|error| (file, error));
+        let Some((&last, others)) = files.split_last() else { return Ok(()) };
+        thread::scope(|scope| {
+            let others: Vec<_> = others.iter().map(|&file| scope.spawn(move || sync(file))).collect();
+            let mut synced = sync(last);
+            for other in others {
+                synced = synced.and(other.join().expect("a sync does not panic"));
+            }
+            synced
+        })
+    }
+
+    fn begin_sync(&mut self, file: ImageFile) {
+        if file == ImageFile::Flash {
+            let path = Path::new(&self.path).join(file.name());
+            let writer = self.writer.get_or_insert_with(|| BackgroundWriter::start(&path));
+            writer.ask();
+        }
+    }
+
+    fn punch(&mut self, file: ImageFile, offset: u64, len: u64) -> io::Result<()> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(rustix::fs::fallocate(self.file(file), flags, offset, len)?)
     }
 
     fn len(&self, file: ImageFile) -> io::Result<u64> {

@@ -9,7 +9,7 @@ use wearwell::nand::{Retain, SimNand};
 use wearwell::{Device, DeviceOptions};
 use wearwell_replay::config::Config;
 
-use super::backing::{Backing, Files, ImageFile};
+use super::backing::{Backing, Files, ImageFile, require_file_size};
 use super::error::ImageError;
 use super::layout::{
     BlockHealth, BlockRecord, Durability, Layout, RECORD_BYTES, Session, Superblock, WORD_BYTES,
@@ -60,17 +60,37 @@ impl Specification {
     }
 }
 
-/// Creates an image in a new or empty directory. The superblock comes last: without it a directory is no image.
+/// Creates an image in a new or empty directory. The superblock comes last: without it a directory is no image. What was
+/// created is removed again if it cannot be finished.
 ///
 /// # Errors
 /// What [`Specification::superblock`] and [`Files::create`] say; [`ImageError::Io`].
 pub fn create(directory: &Path, specification: &Specification) -> Result<Superblock, ImageError> {
+    create_watched(directory, specification, &mut |_, _| {})
+}
+
+/// As [`create`]; `progress` is told the bytes that were written and those that will be, again and again.
+///
+/// # Errors
+/// As [`create`].
+pub fn create_watched(
+    directory: &Path,
+    specification: &Specification,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Superblock, ImageError> {
     let salt = RandomState::new().hash_one(std::process::id());
     let superblock = specification.superblock(salt)?;
+    require_file_size(Layout::new(&superblock).flash_bytes())?;
     let mut files = Files::create(directory)?;
-    create_on(&mut files, &superblock)?;
-    files.sync_directory().map_err(io_error(&files, "create", ImageFile::Superblock))?;
-    Ok(superblock)
+    let written = write_all(&mut files, &superblock, progress)
+        .and_then(|()| files.sync_directory().map_err(io_error(&files, "create", ImageFile::Superblock)));
+    match written {
+        Ok(()) => Ok(superblock),
+        Err(error) => {
+            files.remove();
+            Err(error)
+        }
+    }
 }
 
 /// Writes the files of a new image. Metadata is written in full, so that a host's disk that runs full later can refuse
@@ -79,9 +99,18 @@ pub fn create(directory: &Path, specification: &Specification) -> Result<Superbl
 /// # Errors
 /// [`ImageError::Io`].
 pub fn create_on(backing: &mut impl Backing, superblock: &Superblock) -> Result<(), ImageError> {
+    write_all(backing, superblock, &mut |_, _| {})
+}
+
+fn write_all(
+    backing: &mut impl Backing,
+    superblock: &Superblock,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(), ImageError> {
     let layout = Layout::new(superblock);
+    let all = layout.metadata_bytes() + layout.nvram_bytes();
     let session = Session { is_clean: true, durability: superblock.durability, ..Session::default() };
-    let written = write_flash(backing, &layout)
+    let written = write_flash(backing, &layout, &mut |done| progress(done, all))
         .map_err(|error| (ImageFile::Flash, error))
         .and_then(|()| write_nvram(backing, &layout).map_err(|error| (ImageFile::Nvram, error)))
         .and_then(|()| {
@@ -104,10 +133,14 @@ pub fn create_on(backing: &mut impl Backing, superblock: &Superblock) -> Result<
 /// that walks all blocks of a folio then makes every later write of 64 bytes several times as dear.
 const PIECE_BYTES: usize = 4096;
 
-fn write_flash(backing: &mut impl Backing, layout: &Layout) -> io::Result<()> {
+fn write_flash(backing: &mut impl Backing, layout: &Layout, progress: &mut dyn FnMut(u64)) -> io::Result<()> {
+    const TOLD_EVERY_PIECES: u64 = 1 << 12;
     // Both regions are whole pieces.
-    for at in (0..layout.metadata_bytes()).step_by(PIECE_BYTES) {
-        backing.write(ImageFile::Flash, &[0; PIECE_BYTES], at)?;
+    for piece in 0..layout.metadata_bytes() / PIECE_BYTES as u64 {
+        backing.write(ImageFile::Flash, &[0; PIECE_BYTES], piece * PIECE_BYTES as u64)?;
+        if piece % TOLD_EVERY_PIECES == 0 {
+            progress(piece * PIECE_BYTES as u64);
+        }
     }
     let fresh = BlockRecord { health: BlockHealth::Good, erases: 0 };
     let blocks = (0..layout.geometry.blocks()).map(BlockId);

@@ -32,6 +32,14 @@ pub enum ImageError {
         /// The directory.
         path: String,
     },
+    /// A file of the image is not there.
+    #[error("{path} lacks the file `{}` of its image: put it back, or restore all files from a copy", file.name())]
+    Missing {
+        /// The directory.
+        path: String,
+        /// The file.
+        file: ImageFile,
+    },
     /// The format is another one.
     #[error("the image has format version {found}; this program reads version {known}")]
     Version {
@@ -75,7 +83,7 @@ pub enum ImageError {
 
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::StorageFull => "; free some space and open the image again",
+        io::ErrorKind::StorageFull => "; free some space and try again",
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "; the image must be writable",
         _ => "",
     }

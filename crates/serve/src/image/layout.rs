@@ -276,6 +276,11 @@ impl Layout {
         self.nvram_words * WORD_BYTES as u64
     }
 
+    /// Bytes of a page's spare area in the file.
+    pub fn spare_stride(&self) -> usize {
+        spare_stride(&self.geometry) as usize
+    }
+
     /// Bytes at the beginning of the flash file that hold block records and OOB.
     pub fn metadata_bytes(&self) -> u64 {
         self.spare_at
@@ -387,8 +392,9 @@ impl Layout {
     }
 
     /// Checksum of a page's data and spare bytes, programmed in this epoch of its block.
-    pub fn data_crc(&self, ppn: Ppn, epoch: u32, bytes: &[u8]) -> u32 {
-        checksum(self.salt, u64::from(ppn.0) << 32 | u64::from(epoch), bytes)
+    pub fn page_crc(&self, ppn: Ppn, epoch: u32, data: &[u8], spare: &[u8]) -> u32 {
+        let of_data = checksum(self.salt, u64::from(ppn.0) << 32 | u64::from(epoch), data);
+        crc32c::crc32c_append(of_data, spare)
     }
 
     /// Checksum of a page's spare bytes alone, programmed in this epoch of its block; never 0.
@@ -512,45 +518,64 @@ impl Session {
     }
 }
 
-/// The last batch of NVRAM words of a `host` session: either all of them hold, or none.
+/// The last batch of a `host` session, NVRAM words and erases: either all of them hold, or none.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Journal {
     /// Every page up to this sequence number was on the disk when the batch was written.
     pub synced_sequence: u64,
     /// Index and word.
     pub words: Vec<(u64, u64)>,
+    /// Block and its erases so far, with the one that was committed.
+    pub erases: Vec<(BlockId, u32)>,
 }
 
 impl Journal {
-    /// The file.
-    pub fn encode(&self, salt: u64) -> Vec<u8> {
+    /// Longest file.
+    pub fn most_bytes(layout: &Layout) -> u64 {
+        let entries = layout.nvram_words + u64::from(layout.geometry.blocks());
+        RECORD_BYTES as u64 + entries * WORD_BYTES as u64
+    }
+
+    /// The file. An erase is an entry too, numbered behind the words.
+    pub fn encode(&self, layout: &Layout) -> Vec<u8> {
         let mut bytes = vec![0; RECORD_BYTES];
-        for &(index, word) in &self.words {
+        let number = |block: BlockId| layout.nvram_words + u64::from(block.0);
+        let erases = self.erases.iter().map(|&(block, erases)| (number(block), u64::from(erases)));
+        for (index, word) in self.words.iter().copied().chain(erases) {
             bytes.extend_from_slice(&index.to_le_bytes());
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         let mut head = [0; RECORD_BYTES];
-        put_u64(&mut head, 8, self.words.len() as u64);
+        put_u64(&mut head, 8, (self.words.len() + self.erases.len()) as u64);
         put_u64(&mut head, 16, self.synced_sequence);
-        put_u32(&mut head, 24, checksum(salt, 0, &bytes[RECORD_BYTES..]));
-        seal(&mut head, salt, 1);
+        put_u32(&mut head, 24, checksum(layout.salt, 0, &bytes[RECORD_BYTES..]));
+        seal(&mut head, layout.salt, 1);
         bytes[..RECORD_BYTES].copy_from_slice(&head);
         bytes
     }
 
     /// Reads the file, which may be longer than the journal; `None` if its write was cut short.
-    pub fn decode(bytes: &[u8], salt: u64) -> Option<Self> {
+    pub fn decode(bytes: &[u8], layout: &Layout) -> Option<Self> {
         let head: &[u8; RECORD_BYTES] = bytes.first_chunk()?;
-        if !is_sealed(head, salt, 1) {
+        if !is_sealed(head, layout.salt, 1) {
             return None;
         }
         let count = usize::try_from(u64_at(head, 8)).ok()?;
         let entries = bytes[RECORD_BYTES..].get(..count.checked_mul(WORD_BYTES)?)?;
-        if u32_at(head, 24) != checksum(salt, 0, entries) {
+        if u32_at(head, 24) != checksum(layout.salt, 0, entries) {
             return None;
         }
-        let words =
-            entries.chunks_exact(WORD_BYTES).map(|entry| (u64_at(entry, 0), u64_at(entry, 8))).collect();
-        Some(Self { synced_sequence: u64_at(head, 16), words })
+        let mut journal = Self { synced_sequence: u64_at(head, 16), ..Self::default() };
+        for entry in entries.chunks_exact(WORD_BYTES) {
+            let (index, word) = (u64_at(entry, 0), u64_at(entry, 8));
+            match index.checked_sub(layout.nvram_words) {
+                None => journal.words.push((index, word)),
+                Some(block) if block < u64::from(layout.geometry.blocks()) => {
+                    journal.erases.push((BlockId(block as u32), u32::try_from(word).ok()?));
+                }
+                Some(_) => return None,
+            }
+        }
+        Some(journal)
     }
 }

@@ -228,7 +228,7 @@ impl<B: Backing> Loader<'_, B> {
         }
         self.loaded.verified_pages += 1;
         let bytes = read_page(self.backing, self.layout, ppn, record.spare_bytes)?;
-        let is_whole = self.layout.data_crc(ppn, record.epoch, &bytes) == record.data_crc;
+        let is_whole = self.layout.page_crc(ppn, record.epoch, &bytes, &[]) == record.data_crc;
         if !is_whole && !may_be_torn {
             self.loaded.damaged.push(ppn);
         }

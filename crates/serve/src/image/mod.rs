@@ -16,6 +16,7 @@
 mod audit;
 mod backing;
 mod create;
+mod epoch;
 mod error;
 pub mod layout;
 mod load;
@@ -26,18 +27,20 @@ use std::path::Path;
 
 pub use audit::{AuditReport, Verdict, audit, audit_of};
 pub use backing::{Access, Backing, CopyOnWrite, Files, ImageFile};
-pub use create::{Specification, create, create_on};
+pub use create::{Specification, create, create_on, create_watched};
 pub use error::ImageError;
 pub use layout::Durability;
 pub use nand::FileNand;
 
 use backing::read_all;
 use layout::{
-    Journal, Layout, MAX_CONFIG_BYTES, NoSuperblock, RECORD_BYTES, SUPERBLOCK_BYTES, Session, Superblock,
-    VERSION,
+    BlockHealth, BlockRecord, Journal, Layout, MAX_CONFIG_BYTES, NoSuperblock, RECORD_BYTES,
+    SUPERBLOCK_BYTES, Session, Superblock, VERSION,
 };
 use load::{Expectation, Loaded, load};
+use wearwell::address::BlockId;
 use wearwell::design::Parts;
+use wearwell::gc::RESERVE_BLOCKS;
 use wearwell::recovery::RecoveryReport;
 use wearwell::{Device, DeviceOptions};
 use wearwell_replay::config::Config;
@@ -78,6 +81,8 @@ pub struct Image<B: Backing = Files> {
     pub superblock: Superblock,
     /// What opening found.
     pub report: OpenReport,
+    /// The configuration that is in force, TOML: under which a replay does the same.
+    pub config: String,
     endurance_cycles: u32,
 }
 
@@ -116,11 +121,11 @@ impl<B: Backing> Image<B> {
         };
         let mut nand = FileNand::new(backing, found.layout, loaded, session);
         // The pages that are half done are sealed before the session begins under which nobody would look for them.
-        let repaired = torn.into_iter().try_for_each(|(ppn, epoch)| nand.write_torn(ppn, epoch));
+        let repaired = torn.into_iter().try_for_each(|(ppn, epoch)| nand.seal_torn(ppn, epoch));
         repaired.and_then(|()| nand.begin_session()).map_err(|_| stopped(&nand))?;
-        let Recovered { device, recovery, endurance_cycles } = recover(nand, &found.superblock)?;
+        let Recovered { device, recovery, config, endurance_cycles } = recover(nand, &found.superblock)?;
         report.recovery = recovery;
-        Ok(Self { device, superblock: found.superblock, report, endurance_cycles })
+        Ok(Self { device, superblock: found.superblock, report, config, endurance_cycles })
     }
 
     /// Writes everything out and notes that the image was closed.
@@ -195,20 +200,36 @@ fn refusing_contradictions<T>(work: impl FnOnce() -> Result<T, ImageError>) -> R
 struct Recovered<B> {
     device: Device<FileNand<B>>,
     recovery: RecoveryReport,
+    config: String,
     endurance_cycles: u32,
 }
 
 /// The device over a medium that was found with data.
-fn recover<B: Backing>(nand: FileNand<B>, superblock: &Superblock) -> Result<Recovered<B>, ImageError> {
-    let config = Config::from_parts(Some(("superblock", &superblock.config)), &[])?;
-    let (parts, endurance_cycles) = parts_of(&config, superblock)?;
+fn recover<B: Backing>(mut nand: FileNand<B>, superblock: &Superblock) -> Result<Recovered<B>, ImageError> {
+    let mut config = Config::from_parts(Some(("superblock", &superblock.config)), &[])?;
+    let (mut parts, endurance_cycles) = parts_of(&config, superblock)?;
+    // Chunks have no more numbers than an erase gives back.
+    if nand.durability() == Durability::Host && parts.content.chunks.is_none() {
+        parts.gc.low_blocks = parts.gc.low_blocks.max(blocks_for_syncs(superblock));
+        config.gc.low_blocks = Some(parts.gc.low_blocks);
+        nand.group_erases(parts.gc.low_blocks.saturating_sub(RESERVE_BLOCKS));
+    }
     let options = DeviceOptions { buffer: config.named_buffer() };
     let mut device = Device::new(nand, superblock.logical_pages, &parts, options)?;
     let recovery = device.recover().map_err(|error| match device.ftl().store().nand().failure() {
         Some(failure) => ImageError::Setting(failure.to_owned()),
         None => error.into(),
     })?;
-    Ok(Recovered { device, recovery, endurance_cycles })
+    Ok(Recovered { device, recovery, config: config.to_toml(), endurance_cycles })
+}
+
+/// Free blocks of a pool that a `host` session has collected beforehand, so that erases can wait for a sync: an eighth of the
+/// spare blocks, which costs little write amplification, and not more than are worth while.
+fn blocks_for_syncs(superblock: &Superblock) -> u32 {
+    const MOST: u32 = 8;
+    let Superblock { geometry, logical_pages, .. } = superblock;
+    let spare = geometry.blocks().saturating_sub(logical_pages.div_ceil(geometry.block_pages()));
+    (spare / geometry.pools() / 8).min(MOST)
 }
 
 fn io_error<'a>(
@@ -244,7 +265,7 @@ impl Found {
         require_lengths(backing, &layout)?;
         let session = read_session(backing, &superblock)?;
         let is_host = !session.is_clean && session.durability == Durability::Host;
-        let journal = if is_host { read_journal(backing, &superblock)? } else { None };
+        let journal = if is_host { read_journal(backing, &layout)? } else { None };
         let boot = this_boot();
         let is_other_boot = session.boot != boot && session.boot != [0; 16] && boot != [0; 16];
         let host_restarted = !session.is_clean && !is_host && is_other_boot;
@@ -318,24 +339,42 @@ fn read_session(backing: &impl Backing, superblock: &Superblock) -> Result<Sessi
     Session::decode(&bytes, superblock.salt).ok_or_else(damaged)
 }
 
-fn read_journal(backing: &impl Backing, superblock: &Superblock) -> Result<Option<Journal>, ImageError> {
+fn read_journal(backing: &impl Backing, layout: &Layout) -> Result<Option<Journal>, ImageError> {
     let file = ImageFile::Journal;
-    let most = RECORD_BYTES as u64 + superblock.nvram_words * layout::WORD_BYTES as u64;
-    let bytes = read_all(backing, file, most).map_err(io_error(backing, "read", file))?;
-    let is_possible =
-        |journal: &Journal| journal.words.iter().all(|&(index, _)| index < superblock.nvram_words);
-    Ok(Journal::decode(&bytes, superblock.salt).filter(is_possible))
+    let bytes =
+        read_all(backing, file, Journal::most_bytes(layout)).map_err(io_error(backing, "read", file))?;
+    Ok(Journal::decode(&bytes, layout))
 }
 
-/// Repeats the last batch of NVRAM words, which may have been written in part.
+/// Repeats the last batch of NVRAM words and erases, which may have been written in part.
 fn replay_journal(backing: &mut impl Backing, found: &Found) -> Result<(), ImageError> {
     let Some(journal) = &found.journal else { return Ok(()) };
-    let file = ImageFile::Nvram;
-    let mut replayed = Ok(());
+    let layout = &found.layout;
     for &(index, word) in &journal.words {
-        let record = found.layout.encode_word(index, word);
-        replayed = replayed.and_then(|()| backing.write(file, &record, index * layout::WORD_BYTES as u64));
+        let record = layout.encode_word(index, word);
+        let written = backing.write(ImageFile::Nvram, &record, index * layout::WORD_BYTES as u64);
+        written.map_err(io_error(backing, "write", ImageFile::Nvram))?;
     }
-    let replayed = replayed.and_then(|()| backing.sync(file));
-    replayed.map_err(|source| io_error(backing, "write", file)(source))
+    for &(block, erases) in &journal.erases {
+        let repeated = repeat_erase(backing, layout, block, erases);
+        repeated.map_err(io_error(backing, "write", ImageFile::Flash))?;
+    }
+    let synced = backing.sync_all(&[ImageFile::Flash, ImageFile::Nvram]);
+    synced.map_err(|(file, source)| io_error(backing, "sync", file)(source))
+}
+
+/// Writes the record of an erased block, unless it knows the erase already. One that is damaged stays so.
+fn repeat_erase(
+    backing: &mut impl Backing,
+    layout: &Layout,
+    block: BlockId,
+    erases: u32,
+) -> std::io::Result<()> {
+    let mut bytes = [0; RECORD_BYTES];
+    backing.read(ImageFile::Flash, &mut bytes, layout.block_at(block))?;
+    if layout.decode_block(block, &bytes).is_some_and(|record| record.erases < erases) {
+        let record = layout.encode_block(block, BlockRecord { health: BlockHealth::Good, erases });
+        backing.write(ImageFile::Flash, &record, layout.block_at(block))?;
+    }
+    Ok(())
 }

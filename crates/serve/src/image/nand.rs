@@ -6,27 +6,51 @@
 //! of the block erased at once; a store of NVRAM writes one record. Each of the three commits by one write that cannot be
 //! torn, so the end of the process leaves the operation not begun or done.
 //!
-//! In a `host` session NVRAM words wait in RAM until [`Nand::sync`]: first the flash reaches the disk, then the words as one
-//! batch through the journal, so that NVRAM never knows more than the flash. An erase syncs before and after: what it destroys
-//! must not be needed by anything on the disk, and no later program may arrive there before it. What the host may leave of
-//! programs since the last sync is told in `load`.
+//! Operations are not written one by one. They wait in an [`Epoch`] until [`FileNand::settle`], which whoever acknowledges
+//! calls before: programs of pages that follow each other in a block become one write of data and one of records, all data
+//! before all records, all records before the NVRAM words that name them. An erase ends the epoch, because what comes after
+//! it may rely on it. The price is a copy of every page in RAM, and that the order among programs of one epoch is not kept; a
+//! recovery of a `host` session has to bear that anyway.
 //!
-//! An operation that a file refuses (disk full, for example) did not happen; the medium then answers like one without power
-//! until the image is opened again, and [`FileNand::failure`] says why.
+//! In a `host` session an epoch ends with a sync: first the flash reaches the disk, then words *and erases* as one batch
+//! through the journal, so that NVRAM never knows more than the flash and nothing that an erase destroys is needed by
+//! anything on the disk. An erase does not ask for a sync. Its block is not programmed before one, and one is made when more
+//! blocks wait than [`FileNand::group_erases`] allows, or a page of metadata is programmed, which may rely on the erase. What
+//! the host may leave of programs since the last sync is told in `load`.
+//!
+//! A write that the host refuses (disk full, for example) is never seen by the engine: the epochs wait, and [`FileNand::settle`]
+//! says why and tries again when it is called again. A sync that failed cannot be repeated, since the host may have dropped
+//! what it should have written: from then on nothing is written until the image is opened again ([`FileNand::failure`]), and
+//! what is read is still what was written, or an error.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::{self, IoSliceMut};
 
 use wearwell::address::{BlockId, Ppn};
 use wearwell::content::{Content, Descriptor, Fingerprint};
 use wearwell::nand::{CopyRun, Fragile, Geometry, Nand, NandError, Oob, SimNand};
 
 use super::backing::{Backing, Files, ImageFile};
+use super::epoch::{Epoch, Page, Room};
 use super::layout::{
     BlockHealth, BlockRecord, Durability, Journal, Layout, OobRecord, OobSlot, RECORD_BYTES, Session,
     WORD_BYTES,
 };
 use super::load::{Guard, Loaded, read_page, read_spare};
-use crate::device::Medium;
+use crate::device::{Medium, Refused};
+
+/// Pages that are read at once at the most.
+const RUN_PAGES_MAX: usize = 256;
+/// Bytes of pages that wait at the most before they are written, while the host takes them.
+const WAITING_MAX_BYTES: usize = 2 << 20;
+/// Epochs that wait at the most before they are written.
+const EPOCHS_MAX: usize = 8;
+/// Bytes of pages after which the disk begins to write, in a `host` session.
+const BEGUN_BYTES: usize = 1 << 20;
+/// Words of NVRAM that a `host` session holds back at the most.
+const WORDS_MAX: usize = 1 << 16;
+/// An error of the host's disk: `EIO`.
+const INPUT_OUTPUT_ERROR: i32 = 5;
 
 /// Flash and NVRAM of an open image.
 #[derive(Debug)]
@@ -37,38 +61,79 @@ pub struct FileNand<B = Files> {
     guards: Vec<Guard>,
     /// The session that holds the medium.
     session: Session,
-    /// Words stored since the last sync of a `host` session.
-    waiting: BTreeMap<u64, u64>,
-    /// Largest sequence number programmed, and the largest that a sync covered.
+    /// What waits to be written, oldest first; operations go into the last one, which is always there.
+    epochs: VecDeque<Epoch>,
+    room: Room,
+    /// Bytes of pages that wait.
+    waiting_bytes: usize,
+    /// Blocks whose erase is not durable yet, of a `host` session: they are not programmed before the epoch ends.
+    unsynced_erases: UnsyncedErases,
+    /// Largest sequence number programmed, written, and covered by a sync.
     sequence: u64,
+    written_sequence: u64,
     synced_sequence: u64,
-    failure: Option<String>,
+    /// Whether anything was written to a file since it was synced.
+    unsynced: [bool; ImageFile::ALL.len()],
+    refused: Option<Refused>,
     damaged: BTreeSet<u32>,
+    /// Whether the room of blocks that are erased now is given back.
+    gives_back_erased: bool,
+    /// Bytes that were written since the disk was last asked to begin.
+    unbegun_bytes: usize,
+    /// For pages that are copied.
+    scratch: Vec<u8>,
 }
 
-/// Programs of pages that follow each other, before they are written.
-#[derive(Default)]
-struct Staged {
-    data: Vec<u8>,
-    records: Vec<u8>,
-    guards: Vec<Guard>,
-    sequence: u64,
+/// Blocks whose erase waits for a sync, by pool.
+#[derive(Debug, Default)]
+struct UnsyncedErases {
+    blocks: BTreeSet<u32>,
+    /// How many of each pool.
+    of_pool: Vec<u32>,
+    /// So many of one pool may wait; with 0 every erase asks for a sync.
+    most: u32,
+}
+
+impl UnsyncedErases {
+    fn insert(&mut self, block: BlockId) {
+        self.blocks.insert(block.0);
+        let pool = block.index() % self.of_pool.len();
+        self.of_pool[pool] += 1;
+    }
+
+    fn are_too_many(&self) -> bool {
+        self.of_pool.iter().any(|&count| count > self.most)
+    }
+
+    fn clear(&mut self) {
+        self.blocks.clear();
+        self.of_pool.fill(0);
+    }
 }
 
 impl<B: Backing> FileNand<B> {
     pub(super) fn new(backing: B, layout: Layout, loaded: Loaded, session: Session) -> Self {
         let Loaded { model, guards, sequence, .. } = loaded;
+        let of_pool = vec![0; layout.geometry.pools() as usize];
         Self {
             backing,
             layout,
             model,
             guards,
             session,
-            waiting: BTreeMap::new(),
+            epochs: VecDeque::from([Epoch::default()]),
+            room: Room::default(),
+            waiting_bytes: 0,
+            unsynced_erases: UnsyncedErases { of_pool, ..UnsyncedErases::default() },
             sequence,
+            written_sequence: sequence,
             synced_sequence: sequence,
-            failure: None,
+            unsynced: [true; ImageFile::ALL.len()],
+            refused: None,
             damaged: BTreeSet::new(),
+            gives_back_erased: false,
+            unbegun_bytes: 0,
+            scratch: Vec::new(),
         }
     }
 
@@ -85,29 +150,43 @@ impl<B: Backing> FileNand<B> {
     /// Bytes of RAM that the medium needs per page of flash.
     pub const RAM_BYTES_PER_PAGE: u64 = 28 + size_of::<Guard>() as u64;
 
+    /// In a `host` session: lets erases of so many blocks of a pool wait for one sync. The engine has to keep more free
+    /// blocks than that in each pool, since those that wait cannot be programmed.
+    pub fn group_erases(&mut self, blocks_of_a_pool: u32) {
+        self.unsynced_erases.most = blocks_of_a_pool;
+    }
+
     /// Begins the session: in a `host` session everything found reaches the disk first, and the journal knows how far that
     /// is.
     pub(super) fn begin_session(&mut self) -> Result<(), NandError> {
-        if self.durability() == Durability::Host {
-            self.sync_file(ImageFile::Flash)?;
-            self.sync_file(ImageFile::Nvram)?;
-            self.commit_words()?;
-        }
-        self.write_session()
+        self.do_now(|nand| {
+            if nand.durability() == Durability::Host {
+                nand.sync_files(&[ImageFile::Flash, ImageFile::Nvram])?;
+                nand.commit(&[], &[])?;
+            }
+            nand.write_session()
+        })
     }
 
     /// Notes that the image was closed, when everything is on the host's disk.
     pub(super) fn end_session(&mut self) -> Result<(), NandError> {
-        self.sync_file(ImageFile::Flash)?;
-        self.sync_file(ImageFile::Nvram)?;
-        self.session.is_clean = true;
-        self.write_session()
+        self.sync()?;
+        self.do_now(|nand| {
+            nand.sync_files(&[ImageFile::Flash, ImageFile::Nvram])?;
+            nand.session.is_clean = true;
+            nand.write_session()
+        })
     }
 
-    fn write_session(&mut self) -> Result<(), NandError> {
+    fn write_session(&mut self) -> Result<(), Refused> {
         let bytes = self.session.encode(self.layout.salt);
         self.write(ImageFile::Session, &bytes, 0)?;
-        self.sync_file(ImageFile::Session)
+        self.sync_files(&[ImageFile::Session])
+    }
+
+    /// Marks a page unreadable that the end of the host left half done.
+    pub(super) fn seal_torn(&mut self, ppn: Ppn, epoch: u32) -> Result<(), NandError> {
+        self.do_now(|nand| nand.write_torn(ppn, epoch))
     }
 
     /// The files.
@@ -120,88 +199,259 @@ impl<B: Backing> FileNand<B> {
         &mut self.backing
     }
 
-    /// Takes the files out; what waits for a sync is lost, as at the end of the process.
+    /// Takes the files out; what waits is lost, as at the end of the process.
     pub fn into_backing(self) -> B {
         self.backing
     }
 
-    fn powered(&self) -> Result<(), NandError> {
-        if self.failure.is_some() { Err(NandError::PowerLost) } else { Ok(()) }
+    /// What the host refused, if it did and nothing was written since.
+    pub fn failure(&self) -> Option<&str> {
+        self.refused.as_ref().map(|refused| refused.sentence.as_str())
     }
 
-    /// The host refused: from now on nothing works.
-    fn fail(&mut self, doing: &str, file: ImageFile, error: &std::io::Error) -> NandError {
+    /// Writes to files at once. What the host has against it is kept, and ends as loss of power.
+    fn do_now(&mut self, work: impl FnOnce(&mut Self) -> Result<(), Refused>) -> Result<(), NandError> {
+        let done = work(self);
+        self.note(done).map_err(|_| NandError::PowerLost)
+    }
+
+    fn note(&mut self, done: Result<(), Refused>) -> Result<(), Refused> {
+        self.refused = done.clone().err();
+        done
+    }
+
+    fn refused(&self, doing: &str, file: ImageFile, error: &io::Error) -> Refused {
         let place = self.backing.place(file);
-        self.failure =
-            Some(format!("cannot {doing} {place}: {error}; the device stopped, open the image again"));
-        NandError::PowerLost
+        let is_full = matches!(
+            error.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+        );
+        let is_final = doing != "write";
+        let advice = if is_final {
+            "nothing is written any more, open the image again"
+        } else {
+            "it is tried again with the next request that writes"
+        };
+        Refused { sentence: format!("cannot {doing} {place}: {error}; {advice}"), is_full, is_final }
     }
 
-    fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), NandError> {
-        self.powered()?;
-        self.backing.write(file, bytes, offset).map_err(|error| self.fail("write", file, &error))
+    fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), Refused> {
+        self.unsynced[file as usize] = true;
+        self.backing.write(file, bytes, offset).map_err(|error| self.refused("write", file, &error))
     }
 
-    fn sync_file(&mut self, file: ImageFile) -> Result<(), NandError> {
-        self.powered()?;
-        self.backing.sync(file).map_err(|error| self.fail("sync", file, &error))
+    /// Syncs those of the files that were written to since.
+    fn sync_files(&mut self, files: &[ImageFile]) -> Result<(), Refused> {
+        let written: Vec<_> = files.iter().copied().filter(|&file| self.unsynced[file as usize]).collect();
+        self.backing.sync_all(&written).map_err(|(file, error)| self.refused("sync", file, &error))?;
+        written.iter().for_each(|&file| self.unsynced[file as usize] = false);
+        Ok(())
     }
 
     fn block_of(&self, ppn: Ppn) -> BlockId {
         BlockId(ppn.0 / self.layout.geometry.block_pages())
     }
 
-    fn write_record(&mut self, block: BlockId, health: BlockHealth, erases: u32) -> Result<(), NandError> {
-        let record = self.layout.encode_block(block, BlockRecord { health, erases });
-        self.write(ImageFile::Flash, &record, self.layout.block_at(block))
-    }
-
-    fn write_oob(&mut self, ppn: Ppn, record: &OobRecord) -> Result<(), NandError> {
-        let bytes = self.layout.encode_oob(ppn, record);
-        self.write(ImageFile::Flash, &bytes, self.layout.oob_at(ppn))
+    fn write_record(&mut self, block: BlockId, record: BlockRecord) -> Result<(), Refused> {
+        let bytes = self.layout.encode_block(block, record);
+        self.write(ImageFile::Flash, &bytes, self.layout.block_at(block))
     }
 
     /// Consumes a page in the files as a torn program does.
-    pub(super) fn write_torn(&mut self, ppn: Ppn, epoch: u32) -> Result<(), NandError> {
-        self.write_oob(ppn, &OobRecord::torn(epoch))
+    fn write_torn(&mut self, ppn: Ppn, epoch: u32) -> Result<(), Refused> {
+        let bytes = self.layout.encode_oob(ppn, &OobRecord::torn(epoch));
+        self.write(ImageFile::Flash, &bytes, self.layout.oob_at(ppn))
     }
 
-    fn write_page(&mut self, ppn: Ppn, oob: Oob, bytes: &[u8]) -> Result<(), NandError> {
-        let mut staged = Staged::default();
-        self.stage(ppn, oob, bytes, &mut staged)?;
-        self.write_staged(ppn, &staged)
+    fn last_epoch(&mut self) -> &mut Epoch {
+        self.epochs.back_mut().expect("there is always one")
     }
 
-    /// Prepares the program of a page; the model takes it, and its spare area is written.
-    fn stage(&mut self, ppn: Ppn, oob: Oob, bytes: &[u8], staged: &mut Staged) -> Result<(), NandError> {
-        // The model refuses what flash refuses before a byte is written; a refusal of the host comes too late for it, but
-        // from then on nothing but opening the image again is possible.
+    /// What comes now is written after everything so far; in a `host` session, a sync lies between.
+    fn end_epoch(&mut self) {
+        self.epochs.push_back(Epoch::default());
+        self.unsynced_erases.clear();
+    }
+
+    /// Writes what waits, as far as no sync was asked for.
+    fn write_waiting(&mut self) -> Result<(), Refused> {
+        if let Some(refused) = self.refused.as_ref().filter(|refused| refused.is_final) {
+            return Err(refused.clone());
+        }
+        while self.epochs.len() > 1 {
+            let epoch = self.epochs.pop_front().expect("there are two");
+            self.write_epoch(epoch, true)?;
+        }
+        let open = self.epochs.pop_front().expect("there is always one");
+        let is_whole = self.durability() == Durability::Process;
+        self.write_epoch(open, is_whole)
+    }
+
+    /// Writes an epoch, which is the oldest: the whole of it, or its programs. What is left of it, or all after an error,
+    /// becomes the oldest again.
+    fn write_epoch(&mut self, mut epoch: Epoch, is_whole: bool) -> Result<(), Refused> {
+        let mut written = self.write_programs(&epoch);
+        if written.is_ok() {
+            self.waiting_bytes -= epoch.bytes;
+            self.note_written(epoch.bytes);
+            self.written_sequence = self.written_sequence.max(epoch.sequence);
+            epoch.forget_programs(&mut self.room);
+            if is_whole {
+                written = self.write_rest(&mut epoch);
+            }
+        }
+        if written.is_err() || !is_whole || self.epochs.is_empty() {
+            if written.is_ok() && is_whole {
+                epoch = Epoch::default();
+            }
+            self.epochs.push_front(epoch);
+        }
+        written
+    }
+
+    /// So many bytes of pages were written. The disk begins with them before a sync asks for it.
+    fn note_written(&mut self, bytes: usize) {
+        self.unbegun_bytes += bytes;
+        if self.durability() == Durability::Host && self.unbegun_bytes > BEGUN_BYTES {
+            self.unbegun_bytes = 0;
+            self.backing.begin_sync(ImageFile::Flash);
+        }
+    }
+
+    /// All data, then all records.
+    fn write_programs(&mut self, epoch: &Epoch) -> Result<(), Refused> {
+        for run in &epoch.runs {
+            if let Some(spare) = run.spare() {
+                self.write(ImageFile::Flash, spare, self.layout.spare_at(run.first()))?;
+            }
+            self.write(ImageFile::Flash, &run.data, self.layout.data_at(run.first()))?;
+        }
+        for run in &epoch.runs {
+            self.write(ImageFile::Flash, &run.records, self.layout.oob_at(run.first()))?;
+        }
+        epoch.marks.iter().try_for_each(|&(block, record)| self.write_record(block, record))
+    }
+
+    /// Words and erases: in a `host` session after a sync and through the journal.
+    fn write_rest(&mut self, epoch: &mut Epoch) -> Result<(), Refused> {
+        if self.durability() == Durability::Host && !epoch.is_committed {
+            self.sync_files(&[ImageFile::Flash, ImageFile::Nvram])?;
+            let words: BTreeMap<_, _> = epoch.words.iter().copied().collect();
+            epoch.words = words.into_iter().collect();
+            let is_news = self.synced_sequence != self.written_sequence;
+            if is_news || !epoch.words.is_empty() || !epoch.erases.is_empty() {
+                self.commit(&epoch.words, &epoch.erases)?;
+            }
+            epoch.is_committed = true;
+        }
+        self.write_words(&epoch.words)?;
+        let erased = |&(block, erases)| (block, BlockRecord { health: BlockHealth::Good, erases });
+        epoch.erases.iter().map(erased).try_for_each(|(block, record)| self.write_record(block, record))?;
+        for &block in &epoch.holes {
+            let first = self.layout.geometry.first_page(block);
+            let bytes = self.layout.data_at(Ppn(first.0 + self.layout.geometry.block_pages()))
+                - self.layout.data_at(first);
+            // A file system that cannot do it keeps the room.
+            let _ = self.backing.punch(ImageFile::Flash, self.layout.data_at(first), bytes);
+        }
+        Ok(())
+    }
+
+    /// Words that follow each other are one write.
+    fn write_words(&mut self, words: &[(u64, u64)]) -> Result<(), Refused> {
+        let mut bytes = Vec::new();
+        for group in words.chunk_by(|before, after| before.0 + 1 == after.0) {
+            bytes.clear();
+            group.iter().for_each(|&(index, word)| bytes.extend(self.layout.encode_word(index, word)));
+            self.write(ImageFile::Nvram, &bytes, group[0].0 * WORD_BYTES as u64)?;
+        }
+        Ok(())
+    }
+
+    /// Words and erases become durable together. Flash and NVRAM are on the disk already, which the journal's last batch was
+    /// needed for.
+    fn commit(&mut self, words: &[(u64, u64)], erases: &[(BlockId, u32)]) -> Result<(), Refused> {
+        let journal = Journal {
+            synced_sequence: self.written_sequence,
+            words: words.to_vec(),
+            erases: erases.to_vec(),
+        };
+        let bytes = journal.encode(&self.layout);
+        self.write(ImageFile::Journal, &bytes, 0)?;
+        self.sync_files(&[ImageFile::Journal])?;
+        self.synced_sequence = self.written_sequence;
+        Ok(())
+    }
+
+    /// Lets the operation that was just added wait, unless too much does.
+    fn let_wait(&mut self) {
+        let epoch = self.epochs.back().expect("there is always one");
+        let holds_back = self.durability() == Durability::Host;
+        if holds_back && epoch.words.len() > WORDS_MAX {
+            self.end_epoch();
+        }
+        let is_too_much = self.waiting_bytes > WAITING_MAX_BYTES || self.epochs.len() > EPOCHS_MAX;
+        if is_too_much && self.refused.is_none() {
+            // The host's answer is told to whoever settles.
+            let written = self.write_waiting();
+            let _ = self.note(written);
+        }
+    }
+
+    /// A page is programmed that the model has taken.
+    fn stage(&mut self, ppn: Ppn, record: &OobRecord, data: &[u8], spare: &[u8]) {
+        let oob = record.oob.expect("a page that is programmed says whose it is");
+        let must_follow_erase =
+            self.unsynced_erases.blocks.contains(&self.block_of(ppn).0) || !oob.kind.is_host_data();
+        if must_follow_erase && !self.unsynced_erases.blocks.is_empty() {
+            self.end_epoch();
+        }
+        let page = Page {
+            data,
+            spare,
+            spare_stride: self.layout.spare_stride(),
+            record: self.layout.encode_oob(ppn, record),
+            sequence: oob.sequence,
+        };
+        let (epoch, room) = (self.epochs.back_mut().expect("there is always one"), &mut self.room);
+        epoch.program(ppn, &page, room);
+        self.waiting_bytes += data.len();
+        self.guards[ppn.index()] = Guard { data_crc: record.data_crc, spare_bytes: record.spare_bytes };
+        self.sequence = self.sequence.max(oob.sequence);
+    }
+
+    /// Programs a page with its data and the spare bytes that are kept.
+    fn stage_page(&mut self, ppn: Ppn, oob: Oob, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
         self.model.program(ppn, oob, Content::Descriptor(Descriptor::of(oob.fingerprint)))?;
-        let (data, spare) = bytes.split_at(self.layout.geometry.page_bytes as usize);
-        if !spare.is_empty() {
-            self.write(ImageFile::Flash, spare, self.layout.spare_at(ppn))?;
-        }
         let epoch = self.model.erase_count(self.block_of(ppn));
-        let (data_crc, spare_bytes) = (self.layout.data_crc(ppn, epoch, bytes), spare.len() as u16);
-        let spare_crc = if spare.is_empty() { 0 } else { self.layout.spare_crc(ppn, epoch, spare) };
-        let record = OobRecord { epoch, oob: Some(oob), spare_bytes, data_crc, spare_crc, is_lost: false };
-        staged.data.extend_from_slice(data);
-        staged.records.extend_from_slice(&self.layout.encode_oob(ppn, &record));
-        staged.guards.push(Guard { data_crc, spare_bytes });
-        staged.sequence = oob.sequence;
+        let record = OobRecord {
+            epoch,
+            oob: Some(oob),
+            spare_bytes: spare.len() as u16,
+            data_crc: self.layout.page_crc(ppn, epoch, data, spare),
+            spare_crc: if spare.is_empty() { 0 } else { self.layout.spare_crc(ppn, epoch, spare) },
+            is_lost: false,
+        };
+        self.stage(ppn, &record, data, spare);
         Ok(())
     }
 
-    /// Writes what was staged for the pages from `first` on: all data, then all records.
-    fn write_staged(&mut self, first: Ppn, staged: &Staged) -> Result<(), NandError> {
-        if staged.guards.is_empty() {
-            return Ok(());
+    fn find_waiting(&self, ppn: Ppn) -> Option<(&[u8], &[u8])> {
+        if self.waiting_bytes == 0 {
+            return None;
         }
-        self.write(ImageFile::Flash, &staged.data, self.layout.data_at(first))?;
-        self.write(ImageFile::Flash, &staged.records, self.layout.oob_at(first))?;
-        self.guards[first.index()..first.index() + staged.guards.len()].copy_from_slice(&staged.guards);
-        self.sequence = self.sequence.max(staged.sequence);
-        Ok(())
+        self.epochs.iter().rev().find_map(|epoch| epoch.find(ppn))
+    }
+
+    /// A page that the host's disk cannot read is a page that is lost; anything else that it has against a read stops the
+    /// device.
+    fn read_refused(&mut self, ppn: Ppn, error: &io::Error) -> NandError {
+        if error.raw_os_error() == Some(INPUT_OUTPUT_ERROR) {
+            self.damaged.insert(ppn.0);
+            return NandError::Uncorrectable(ppn);
+        }
+        self.refused = Some(self.refused("read", ImageFile::Flash, error));
+        NandError::PowerLost
     }
 
     /// The OOB record of a programmed page, from the file.
@@ -209,7 +459,7 @@ impl<B: Backing> FileNand<B> {
         let mut bytes = [0; RECORD_BYTES];
         let at = self.layout.oob_at(ppn);
         let read = self.backing.read(ImageFile::Flash, &mut bytes, at);
-        read.map_err(|error| self.fail("read", ImageFile::Flash, &error))?;
+        read.map_err(|error| self.read_refused(ppn, &error))?;
         Ok(match self.layout.decode_oob(ppn, &bytes) {
             OobSlot::Record(record) => Some(record),
             OobSlot::Blank | OobSlot::Damaged => None,
@@ -223,54 +473,117 @@ impl<B: Backing> FileNand<B> {
         if spare_bytes == 0 {
             return Ok(Vec::new());
         }
+        if let Some((_, spare)) = self.find_waiting(ppn) {
+            return Ok(spare[..usize::from(spare_bytes)].to_vec());
+        }
         let Some(record) = self.load_record(ppn)? else { return Err(NandError::Uncorrectable(ppn)) };
         if record.spare_crc == 0 {
             return Ok(self.load_page(ppn)?.split_off(self.layout.geometry.page_bytes as usize));
         }
         let spare = read_spare(&self.backing, &self.layout, ppn, spare_bytes)
-            .map_err(|error| self.fail("read", ImageFile::Flash, &error))?;
+            .map_err(|error| self.read_refused(ppn, &error))?;
         let is_whole = self.layout.is_spare_whole(ppn, &record, &spare);
         if is_whole { Ok(spare) } else { Err(NandError::Uncorrectable(ppn)) }
     }
 
     /// Data and spare bytes of a programmed page, compared with their checksum.
     fn load_page(&mut self, ppn: Ppn) -> Result<Vec<u8>, NandError> {
-        let Guard { data_crc, spare_bytes } = self.guards[ppn.index()];
+        let Guard { spare_bytes, .. } = self.guards[ppn.index()];
+        if let Some((data, spare)) = self.find_waiting(ppn) {
+            return Ok([data, &spare[..usize::from(spare_bytes)]].concat());
+        }
         let bytes = read_page(&self.backing, &self.layout, ppn, spare_bytes)
-            .map_err(|error| self.fail("read", ImageFile::Flash, &error))?;
+            .map_err(|error| self.read_refused(ppn, &error))?;
+        let (data, spare) = bytes.split_at(self.layout.geometry.page_bytes as usize);
+        self.verify(ppn, data, spare)?;
+        Ok(bytes)
+    }
+
+    /// Compares what was read of a page with its checksum.
+    fn verify(&mut self, ppn: Ppn, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
         let epoch = self.model.erase_count(self.block_of(ppn));
-        if self.layout.data_crc(ppn, epoch, &bytes) == data_crc {
-            return Ok(bytes);
+        if self.layout.page_crc(ppn, epoch, data, spare) == self.guards[ppn.index()].data_crc {
+            return Ok(());
         }
         self.damaged.insert(ppn.0);
         Err(NandError::Uncorrectable(ppn))
     }
 
-    /// The words that wait become durable together.
-    fn commit_words(&mut self) -> Result<(), NandError> {
-        let words: Vec<(u64, u64)> = std::mem::take(&mut self.waiting).into_iter().collect();
-        let journal = Journal { synced_sequence: self.sequence, words };
-        let bytes = journal.encode(self.layout.salt);
-        self.write(ImageFile::Journal, &bytes, 0)?;
-        self.sync_file(ImageFile::Journal)?;
-        for &(index, word) in &journal.words {
-            let record = self.layout.encode_word(index, word);
-            self.write(ImageFile::Nvram, &record, index * WORD_BYTES as u64)?;
-        }
-        if journal.words.is_empty() { Ok(()) } else { self.sync_file(ImageFile::Nvram) }
+    /// Whether the data of a page can be read together with that of its neighbours: it is in the file and has no spare bytes.
+    fn is_plain(&self, ppn: Ppn) -> bool {
+        self.guards[ppn.index()].spare_bytes == 0 && self.find_waiting(ppn).is_none()
     }
-}
 
-impl<B: Backing> FileNand<B> {
-    /// Why the medium stopped working, if it did.
-    pub fn failure(&self) -> Option<&str> {
-        self.failure.as_deref()
+    /// How many pages from the front of `pages` follow each other in the file and can be read at once.
+    fn plain_run(&self, pages: &[Ppn]) -> usize {
+        let first = pages[0].0;
+        let follow = (first..).zip(pages).take(RUN_PAGES_MAX);
+        follow.take_while(|&(expected, &ppn)| expected == ppn.0 && self.is_plain(ppn)).count()
+    }
+
+    /// Copies a page whose data and spare bytes were read.
+    fn stage_copy(
+        &mut self,
+        from: Ppn,
+        to: Ppn,
+        (owner, sequence): (u32, u64),
+        data: &[u8],
+        spare: &[u8],
+    ) -> Result<(), NandError> {
+        let oob = Oob { owner, sequence, ..self.model.read(from, &mut [])? };
+        self.stage_page(to, oob, data, spare)
+    }
+
+    /// Reads several pages that lie anywhere, those that follow each other in the file at once. On any error nothing is said.
+    fn read_scattered(&mut self, pages: &[Ppn], into: &mut [u8]) -> Result<(), NandError> {
+        let page_bytes = self.layout.geometry.page_bytes as usize;
+        let mut order: Vec<usize> = (0..pages.len()).collect();
+        order.sort_unstable_by_key(|&k| pages[k].0);
+        let mut parts: Vec<_> = into.chunks_exact_mut(page_bytes).map(Some).collect();
+        let sorted: Vec<_> = order.iter().map(|&k| pages[k]).collect();
+        let mut done = 0;
+        while done < sorted.len() {
+            let count = self.plain_run(&sorted[done..]).max(1);
+            let mut take = |at: usize| parts[order[at]].take().expect("each part is read once");
+            if count == 1 {
+                self.read(sorted[done], take(done))?;
+            } else {
+                let run = done..done + count;
+                let mut slices: Vec<_> = run.clone().map(|at| IoSliceMut::new(take(at))).collect();
+                let at = self.layout.data_at(sorted[done]);
+                let read = self.backing.read_parts(ImageFile::Flash, &mut slices, at);
+                read.map_err(|error| self.read_refused(sorted[done], &error))?;
+                for (&ppn, data) in sorted[run].iter().zip(&slices) {
+                    self.model.read(ppn, &mut [])?;
+                    self.verify(ppn, data, &[])?;
+                }
+            }
+            done += count;
+        }
+        Ok(())
+    }
+
+    /// Marks a block in its record. In a `host` session what waits comes first, an erase of the same block above all.
+    fn mark(&mut self, block: BlockId, health: BlockHealth) {
+        let record = BlockRecord { health, erases: self.model.erase_count(block) };
+        self.end_epoch();
+        self.last_epoch().marks.push((block, record));
+        self.let_wait();
     }
 }
 
 impl<B: Backing + Send + 'static> Medium for FileNand<B> {
-    fn failure(&self) -> Option<&str> {
-        self.failure.as_deref()
+    fn settle(&mut self) -> Result<(), Refused> {
+        let written = self.write_waiting();
+        self.note(written)
+    }
+
+    fn refused(&self) -> Option<&Refused> {
+        self.refused.as_ref()
+    }
+
+    fn give_back_erased(&mut self, gives_back: bool) {
+        self.gives_back_erased = gives_back;
     }
 }
 
@@ -281,35 +594,28 @@ impl<B: Backing> Nand for FileNand<B> {
 
     /// Bytes only: an image keeps no descriptors.
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
-        self.powered()?;
         let Content::Bytes(bytes) = content else { panic!("program of page {ppn}: an image keeps bytes") };
-        self.write_page(ppn, oob, bytes)
+        let (data, spare) = bytes.split_at(self.layout.geometry.page_bytes as usize);
+        self.stage_page(ppn, oob, data, spare)?;
+        self.let_wait();
+        Ok(())
     }
 
     /// Zeros take the place of the data. A reader that does not know lost pages finds that they are not what the OOB says.
     fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
-        self.powered()?;
         self.model.program_lost(ppn, oob, &[])?;
         let spare = if spare.iter().all(|&byte| byte == 0) { &[] } else { spare };
-        let page_bytes = self.layout.geometry.page_bytes as usize;
-        let mut bytes = vec![0; page_bytes];
-        bytes.extend_from_slice(spare);
+        let data = vec![0; self.layout.geometry.page_bytes as usize];
         let (epoch, spare_bytes) = (self.model.erase_count(self.block_of(ppn)), spare.len() as u16);
-        let data_crc = !self.layout.data_crc(ppn, epoch, &bytes);
+        let data_crc = !self.layout.page_crc(ppn, epoch, &data, spare);
         let spare_crc = if spare.is_empty() { 0 } else { self.layout.spare_crc(ppn, epoch, spare) };
         let record = OobRecord { epoch, oob: Some(oob), spare_bytes, data_crc, spare_crc, is_lost: true };
-        if !spare.is_empty() {
-            self.write(ImageFile::Flash, spare, self.layout.spare_at(ppn))?;
-        }
-        self.write(ImageFile::Flash, &bytes[..page_bytes], self.layout.data_at(ppn))?;
-        self.write_oob(ppn, &record)?;
-        self.guards[ppn.index()] = Guard { data_crc, spare_bytes };
-        self.sequence = self.sequence.max(oob.sequence);
+        self.stage(ppn, &record, &data, spare);
+        self.let_wait();
         Ok(())
     }
 
     fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
-        self.powered()?;
         let oob = self.model.read_spare(ppn, &mut [])?;
         if !into.is_empty() {
             let spare = self.load_spare(ppn)?;
@@ -325,53 +631,111 @@ impl<B: Backing> Nand for FileNand<B> {
     }
 
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
-        self.powered()?;
         let oob = self.model.read(ppn, &mut [])?;
-        if !into.is_empty() {
-            let bytes = self.load_page(ppn)?;
-            let (page, rest) = into.split_at_mut(into.len().min(bytes.len()));
-            page.copy_from_slice(&bytes[..page.len()]);
-            rest.fill(0);
+        if into.is_empty() {
+            return Ok(oob);
         }
+        if into.len() == self.layout.geometry.page_bytes as usize && self.is_plain(ppn) {
+            let read = self.backing.read(ImageFile::Flash, into, self.layout.data_at(ppn));
+            read.map_err(|error| self.read_refused(ppn, &error))?;
+            self.verify(ppn, into, &[])?;
+            return Ok(oob);
+        }
+        let bytes = self.load_page(ppn)?;
+        let (page, rest) = into.split_at_mut(into.len().min(bytes.len()));
+        page.copy_from_slice(&bytes[..page.len()]);
+        rest.fill(0);
         Ok(oob)
     }
 
-    /// The pages of a run follow each other in the files: their data is one write, and so are their OOB records. Records
-    /// arrive in order, so the end of the process between or within the writes leaves the first copies done.
-    fn copy(&mut self, run: CopyRun<'_>, _: &mut [u8]) -> (usize, Result<(), NandError>) {
-        let mut staged = Staged::default();
-        let copies = run.from.iter().zip(run.owners).enumerate();
-        let outcome = copies.into_iter().try_for_each(|(k, (&from, &owner))| {
-            let mut oob = self.read(from, &mut [])?;
-            let bytes = self.load_page(from)?;
-            (oob.owner, oob.sequence) = (owner.0, run.sequence + k as u64);
-            self.stage(Ppn(run.to.0 + k as u32), oob, &bytes, &mut staged)
-        });
-        match self.write_staged(run.to, &staged) {
-            Ok(()) => (staged.guards.len(), outcome),
-            Err(error) => (0, Err(error)),
+    /// Pages that follow each other in the file are read at once, wherever they go.
+    fn read_pages(&mut self, pages: &[Ppn], into: &mut [u8]) -> (usize, Result<(), NandError>) {
+        if self.read_scattered(pages, into).is_ok() {
+            return (pages.len(), Ok(()));
         }
+        // One by one, to learn which is the first that cannot be read.
+        let parts = into.chunks_exact_mut(self.layout.geometry.page_bytes as usize);
+        for (k, (&ppn, part)) in pages.iter().zip(parts).enumerate() {
+            if let Err(error) = self.read(ppn, part) {
+                return (k, Err(error));
+            }
+        }
+        (pages.len(), Ok(()))
+    }
+
+    /// Sources that follow each other are read at once.
+    fn copy(&mut self, run: CopyRun<'_>, _: &mut [u8]) -> (usize, Result<(), NandError>) {
+        let page_bytes = self.layout.geometry.page_bytes as usize;
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut done = 0;
+        let mut outcome = Ok(());
+        while done < run.from.len() && outcome.is_ok() {
+            let place = |k: usize| (Ppn(run.to.0 + k as u32), (run.owners[k].0, run.sequence + k as u64));
+            let from = run.from[done];
+            let count = self.plain_run(&run.from[done..]);
+            if count == 0 {
+                let (to, who) = place(done);
+                outcome =
+                    self.model.read(from, &mut []).and_then(|_| self.load_page(from)).and_then(|bytes| {
+                        let (data, spare) = bytes.split_at(page_bytes);
+                        self.stage_copy(from, to, who, data, spare)
+                    });
+                done += usize::from(outcome.is_ok());
+                continue;
+            }
+            scratch.resize(scratch.len().max(count * page_bytes), 0);
+            let bytes = &mut scratch[..count * page_bytes];
+            let is_read = self.backing.read(ImageFile::Flash, bytes, self.layout.data_at(from)).is_ok();
+            for k in 0..count {
+                let (to, who) = place(done);
+                let (from, part) = (run.from[done], k * page_bytes..(k + 1) * page_bytes);
+                outcome = self.model.read(from, &mut []).map(drop);
+                outcome = outcome.and_then(|()| {
+                    if is_read { Ok(()) } else { self.read(from, &mut scratch[part.clone()]).map(drop) }
+                });
+                outcome = outcome
+                    .and_then(|()| self.verify(from, &scratch[part.clone()], &[]))
+                    .and_then(|()| self.stage_copy(from, to, who, &scratch[part], &[]));
+                if outcome.is_err() {
+                    break;
+                }
+                done += 1;
+            }
+        }
+        self.scratch = scratch;
+        self.let_wait();
+        (done, outcome)
     }
 
     fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
-        self.powered()?;
         self.model.probe(ppn)
     }
 
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
-        self.sync()?;
         self.model.erase(block)?;
-        self.write_record(block, BlockHealth::Good, self.model.erase_count(block))?;
-        match self.durability() {
-            Durability::Process => Ok(()),
-            Durability::Host => self.sync_file(ImageFile::Flash),
+        let erases = self.model.erase_count(block);
+        let gives_back = self.gives_back_erased;
+        let epoch = self.last_epoch();
+        epoch.erases.push((block, erases));
+        if gives_back {
+            epoch.holes.push(block);
         }
+        match self.durability() {
+            Durability::Process => self.end_epoch(),
+            Durability::Host => {
+                self.unsynced_erases.insert(block);
+                if self.unsynced_erases.are_too_many() {
+                    self.end_epoch();
+                }
+            }
+        }
+        self.let_wait();
+        Ok(())
     }
 
     fn condemn(&mut self, block: BlockId) {
         self.model.condemn(block);
-        // A failure stops the medium, which the next operation tells.
-        let _ = self.write_record(block, BlockHealth::Condemned, self.model.erase_count(block));
+        self.mark(block, BlockHealth::Condemned);
     }
 
     fn is_condemned(&self, block: BlockId) -> bool {
@@ -380,7 +744,7 @@ impl<B: Backing> Nand for FileNand<B> {
 
     fn mark_bad(&mut self, block: BlockId) {
         self.model.mark_bad(block);
-        let _ = self.write_record(block, BlockHealth::Bad, self.model.erase_count(block));
+        self.mark(block, BlockHealth::Bad);
     }
 
     fn is_bad(&self, block: BlockId) -> bool {
@@ -408,29 +772,27 @@ impl<B: Backing> Nand for FileNand<B> {
     }
 
     fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
-        self.powered()?;
-        match self.durability() {
-            Durability::Process => {
-                let record = self.layout.encode_word(index as u64, word);
-                self.write(ImageFile::Nvram, &record, (index * WORD_BYTES) as u64)?;
-            }
-            Durability::Host => drop(self.waiting.insert(index as u64, word)),
-        }
+        self.last_epoch().words.push((index as u64, word));
+        self.let_wait();
         self.model.store_word(index, word)
     }
 
-    /// Nothing in a `process` session. In a `host` session two syncs of the host's disk, three with words of NVRAM.
+    /// Writes what waits. In a `host` session two syncs of the host's disk, or three, of which two at the same time.
     fn sync(&mut self) -> Result<(), NandError> {
-        self.powered()?;
-        if self.durability() == Durability::Process {
-            return Ok(());
+        if self.durability() == Durability::Host {
+            self.end_epoch();
         }
-        self.sync_file(ImageFile::Flash)?;
-        if !self.waiting.is_empty() || self.synced_sequence != self.sequence {
-            self.commit_words()?;
-            self.synced_sequence = self.sequence;
-        }
+        self.do_now(Self::write_waiting)
+    }
+
+    fn fence(&mut self) -> Result<(), NandError> {
+        self.end_epoch();
+        self.let_wait();
         Ok(())
+    }
+
+    fn syncs_at_erase(&self) -> bool {
+        self.durability() == Durability::Process || self.unsynced_erases.most == 0
     }
 }
 
@@ -438,21 +800,32 @@ impl<B: Backing> Nand for FileNand<B> {
 impl<B: Backing> Fragile for FileNand<B> {
     fn tear_program(&mut self, ppn: Ppn) {
         self.model.tear_program(ppn);
-        // A failure stops the medium, which the next operation tells.
-        let _ = self.write_torn(ppn, self.model.erase_count(self.block_of(ppn)));
+        let epoch = self.model.erase_count(self.block_of(ppn));
+        // What the host has against it is told by the next sync.
+        let _ = self.do_now(|nand| {
+            nand.write_waiting()?;
+            nand.write_torn(ppn, epoch)
+        });
     }
 
     fn tear_erase(&mut self, block: BlockId) {
         self.model.tear_erase(block);
-        let _ = self.write_record(block, BlockHealth::HalfErased, self.model.erase_count(block));
+        let erases = self.model.erase_count(block);
+        let _ = self.do_now(|nand| {
+            nand.write_waiting()?;
+            nand.write_record(block, BlockRecord { health: BlockHealth::HalfErased, erases })
+        });
     }
 
     /// Flips a bit of the first byte.
     fn damage(&mut self, ppn: Ppn) {
         let (mut byte, at) = ([0], self.layout.data_at(ppn));
-        if self.backing.read(ImageFile::Flash, &mut byte, at).is_ok() {
+        let _ = self.do_now(|nand| {
+            nand.write_waiting()?;
+            let read = nand.backing.read(ImageFile::Flash, &mut byte, at);
+            read.map_err(|error| nand.refused("read", ImageFile::Flash, &error))?;
             byte[0] ^= 1;
-            let _ = self.write(ImageFile::Flash, &byte, at);
-        }
+            nand.write(ImageFile::Flash, &byte, at)
+        });
     }
 }

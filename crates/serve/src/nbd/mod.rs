@@ -2,7 +2,7 @@
 //!
 //! [`Negotiation`] and [`Decoder`] are state machines over bytes: they take what arrived and say what it means, so that a
 //! test or a fuzzer drives them as a socket does; [`wire`] has the numbers. [`Request::check`] says whether a request may be executed, and
-//! [`execute`] does it and gives the reply as bytes. Everything a client can make them hold is bounded: by
+//! [`Execution`] does it, in steps, and gives the reply as bytes. Everything a client can make them hold is bounded: by
 //! [`OPTION_MAX_BYTES`] while options are negotiated, by [`PAYLOAD_MAX_BYTES`] afterwards.
 //!
 //! Spoken: fixed newstyle, structured replies, `base:allocation` and [`STATE_CONTEXT`]. Not spoken: TLS (refused with a
@@ -14,7 +14,7 @@ mod request;
 pub mod wire;
 
 pub use negotiation::{Negotiated, Negotiation, Outcome};
-pub use reply::execute;
+pub use reply::{Execution, Reply, Step, execute};
 pub use request::{Action, Decoded, Decoder, Refusal, Request};
 
 use crate::device::BlockDevice;

@@ -5,6 +5,8 @@ use super::wire::{REQUEST_MAGIC, command, command_flag as flag, errno};
 use super::{Export, PAYLOAD_MAX_BYTES, SECTOR_BYTES};
 
 const REQUEST_BYTES: usize = 28;
+/// Room that is made for a payload because the client says so; more comes with its bytes.
+const CLAIMED_MAX_BYTES: usize = 256 << 10;
 
 /// A request as it came.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,8 +52,11 @@ impl Decoder {
             if self.head.len() < REQUEST_BYTES {
                 return (taken, Decoded::Incomplete);
             }
-            let Some(request) = self.take_head() else { return (taken, Decoded::Garbage) };
+            let Some(mut request) = self.take_head() else { return (taken, Decoded::Garbage) };
             self.to_come = if request.command == command::WRITE { request.len as usize } else { 0 };
+            if self.to_come <= PAYLOAD_MAX_BYTES as usize {
+                request.payload.reserve_exact(self.to_come.min(CLAIMED_MAX_BYTES));
+            }
             self.pending = Some(request);
         }
         let payload = &input[taken..];
@@ -69,6 +74,12 @@ impl Decoder {
         let request = self.pending.take().expect("a request was pending");
         let is_last = request.command == command::DISCONNECT;
         (taken, if is_last { Decoded::Disconnect } else { Decoded::Request(request) })
+    }
+
+    /// What has arrived of a payload, and how many bytes are missing: whoever reads them from a socket may add them there.
+    pub fn payload_in_arrival(&mut self) -> Option<(&mut Vec<u8>, &mut usize)> {
+        let request = self.pending.as_mut().filter(|request| request.len <= PAYLOAD_MAX_BYTES)?;
+        Some((&mut request.payload, &mut self.to_come))
     }
 
     fn take_head(&mut self) -> Option<Request> {

@@ -10,7 +10,8 @@ use wearwell::device::HostData;
 use wearwell::nand::Nand;
 use wearwell::{Device, Result};
 use wearwell_replay::config::Config;
-use wearwell_serve::image::{Backing, Durability, ImageFile, OpenOptions, Specification};
+use wearwell_serve::Medium as _;
+use wearwell_serve::image::{Backing, Durability, FileNand, ImageFile, OpenOptions, Specification};
 
 use crate::versions;
 pub use crate::versions::{NOTHING, SHARED, Value, page_of};
@@ -83,6 +84,8 @@ pub struct MemoryFiles {
     pub writes: u64,
     /// From the write of this number on, writes to the flash file's data fail.
     pub refuse_from: Option<(u64, Refusal)>,
+    /// Syncs so far.
+    pub syncs: u64,
     /// Every write in order, if they are recorded.
     pub log: Option<Vec<(ImageFile, u64, Vec<u8>)>>,
 }
@@ -157,6 +160,7 @@ impl Backing for MemoryFiles {
     }
 
     fn sync(&mut self, file: ImageFile) -> io::Result<()> {
+        self.syncs += 1;
         let file = &mut self.files[file as usize];
         file.pending.clear();
         file.disk.clone_from(&file.cached);
@@ -209,6 +213,11 @@ pub fn perform<N: Nand>(device: &mut Device<N>, op: Op) -> Result<()> {
         Op::Trim(page, pages) => device.trim(page * page_bytes, pages * page_bytes),
         Op::Flush => device.flush(),
     }
+}
+
+/// Does what a server does before it acknowledges: what was written survives the end of the process.
+pub fn settle<B: Backing + Send + 'static>(device: &mut Device<FileNand<B>>) {
+    device.ftl_mut().store_mut().nand_mut().settle().expect("the host takes everything");
 }
 
 /// The exact oracle for one operation at a time.

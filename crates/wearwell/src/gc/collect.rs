@@ -244,6 +244,30 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
+    /// Erases up to `most` blocks in which nothing is valid any more, before collection needs them; how many. Each would be
+    /// erased before it is programmed again anyway, so it costs no wear. None where dead pages may be wanted again, or where
+    /// to learn what is valid costs reads of flash.
+    ///
+    /// # Errors
+    /// Power loss.
+    pub fn erase_dead_blocks(&mut self, most: u32) -> Result<u32> {
+        let mut erased = 0;
+        if self.validity.is_on_flash() || self.recycle.is_some() {
+            return Ok(erased);
+        }
+        for pool in 0..self.store.pools() {
+            while erased < most
+                && let Some(block) = self.store.blocks_mut().least_valid(pool)
+                && self.store.blocks().valid(block) == 0
+            {
+                self.store.stats.gc_victims += 1;
+                self.empty_and_erase(block, pool, Cause::Gc)?;
+                erased += 1;
+            }
+        }
+        Ok(erased)
+    }
+
     /// What a collection moves needs room in NVRAM, where a map on flash keeps its changes there: translation pages are written
     /// first if that is short, as far as they have room beside the reserve.
     #[inline]
@@ -399,7 +423,9 @@ impl<N: Nand> Ftl<N> {
         self.forget_dead_pages(victim);
         self.mapping.store_moves(&mut self.store)?;
         self.store.erase(victim, cause)?;
-        if let Some(stage) = &mut self.chunks {
+        if let Some(stage) = &mut self.chunks
+            && self.store.nand().syncs_at_erase()
+        {
             stage.synced();
         }
         if let Some(stage) = &mut self.delta {

@@ -468,7 +468,7 @@ impl Cached {
     fn synchronise<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
         if self.in_nvram.is_some() {
             // A medium of files may keep NVRAM as of its last sync: the page must not name what that does not cover.
-            io.nand_mut().sync()?;
+            io.nand_mut().fence()?;
         }
         let dirty = self.cache.dirty_of(id).map(|slot| self.cache.entry(slot).lpn);
         self.table.load(io, id, dirty, cause)?;

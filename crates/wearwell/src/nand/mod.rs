@@ -64,6 +64,12 @@ macro_rules! delegate_queries {
         fn sync(&mut self) -> Result<(), crate::nand::NandError> {
             self.inner.sync()
         }
+        fn fence(&mut self) -> Result<(), crate::nand::NandError> {
+            self.inner.fence()
+        }
+        fn syncs_at_erase(&self) -> bool {
+            self.inner.syncs_at_erase()
+        }
     };
 }
 
@@ -289,6 +295,18 @@ pub trait Nand {
     /// [`NandError::Uncorrectable`], [`NandError::PowerLost`].
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError>;
 
+    /// Reads several pages, each into its part of `into`, whole pages without spare areas: as many reads. Returns how many
+    /// succeeded before the outcome.
+    fn read_pages(&mut self, pages: &[Ppn], into: &mut [u8]) -> (usize, Result<(), NandError>) {
+        let parts = into.chunks_exact_mut(self.geometry().page_bytes as usize);
+        for (k, (&ppn, part)) in pages.iter().zip(parts).enumerate() {
+            if let Err(error) = self.read(ppn, part) {
+                return (k, Err(error));
+            }
+        }
+        (pages.len(), Ok(()))
+    }
+
     /// Reads a page of metadata that is looked at once: one read, as [`Nand::read`], and no copy where the medium holds the
     /// bytes in memory. `page` is scratch, one page long, for one that does not.
     ///
@@ -395,7 +413,7 @@ pub trait Nand {
         outcome
     }
 
-    /// Erases a block. O(1) plus the payloads it kept. A medium that has to be synced is synced before.
+    /// Erases a block. O(1) plus the payloads it kept. Where media have to be synced, see [`Nand::syncs_at_erase`].
     ///
     /// # Errors
     /// [`NandError::EraseFailed`], [`NandError::PowerLost`].
@@ -453,6 +471,20 @@ pub trait Nand {
     /// [`NandError::PowerLost`].
     fn sync(&mut self) -> Result<(), NandError> {
         Ok(())
+    }
+
+    /// What comes later becomes durable after everything so far, whenever that is.
+    ///
+    /// # Errors
+    /// [`NandError::PowerLost`].
+    fn fence(&mut self) -> Result<(), NandError> {
+        self.sync()
+    }
+
+    /// Whether an erase is a fence: nothing later becomes durable before it and what came before it. Where it is not, the
+    /// medium sees to it that what is programmed in the block comes later.
+    fn syncs_at_erase(&self) -> bool {
+        true
     }
 }
 

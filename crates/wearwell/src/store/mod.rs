@@ -658,6 +658,14 @@ impl<N: Nand> Store<N> {
         Ok(oob)
     }
 
+    /// Reads several pages for the host, each into its part of `into`; how many before the outcome.
+    pub(crate) fn read_pages(&mut self, pages: &[Ppn], into: &mut [u8]) -> (usize, Result<()>) {
+        let (done, outcome) = self.nand.read_pages(pages, into);
+        self.stats.reads[Cause::Host as usize] += done as u64;
+        pages[..done].iter().for_each(|&ppn| self.note(OpKind::Read, ppn, Cause::Host));
+        (done, outcome.map_err(|error| self.read_failed(pages[done], error, Cause::Host)))
+    }
+
     /// Reads a page of metadata that is looked at once; `page` is scratch.
     ///
     /// # Errors

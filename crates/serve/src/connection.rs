@@ -67,7 +67,7 @@ pub(crate) fn serve<D: BlockDevice>(
         let thread = thread::Builder::new().name("replies".into()).stack_size(STACK_BYTES);
         thread.spawn(move || send_replies(&shared, &socket, &to_send))?
     };
-    let session = Session { export, engine, agreed, shared, budget };
+    let session = Session { budget, export, engine, agreed, shared };
     let received = session.receive(early, &mut buffer);
     drop(session);
     let _ = writer.join();
@@ -115,7 +115,7 @@ fn negotiate(
 /// Replies that are sent together, and what they give back to the limit then.
 #[derive(Default)]
 struct Replies {
-    replies: Vec<Reply>,
+    batch: Vec<Reply>,
     footprint_bytes: usize,
     /// Bytes that were sent already.
     sent_bytes: usize,
@@ -164,10 +164,10 @@ impl Shared {
     /// Sends replies. Where they are small and the client takes them at once, the writer need not be woken; only the engine
     /// comes here, so nobody else sends while nothing is queued.
     fn send(&self, mut sent: Replies) {
-        let bytes: usize = sent.replies.iter().map(|reply| reply.bytes().len()).sum();
+        let bytes: usize = sent.batch.iter().map(|reply| reply.bytes().len()).sum();
         if bytes <= SENT_AT_ONCE_MAX_BYTES && self.queued.load(Ordering::Acquire) == 0 {
             // What is wrong with the socket the writer finds, too.
-            sent.sent_bytes = self.socket.try_write_replies(&sent.replies).unwrap_or(0);
+            sent.sent_bytes = self.socket.try_write_replies(&sent.batch).unwrap_or(0);
             if sent.sent_bytes == bytes {
                 return self.are_sent(sent);
             }
@@ -178,7 +178,7 @@ impl Shared {
     }
 
     fn are_sent(&self, sent: Replies) {
-        self.buffers.give_back(sent.replies);
+        self.buffers.give_back(sent.batch);
         self.in_flight.release(sent.footprint_bytes);
     }
 }
@@ -245,12 +245,12 @@ impl<D: BlockDevice> Work<D> for Batch {
         while let Some(step) = self.requests.front_mut().and_then(|pending| pending.step.take()) {
             let pending = self.requests.pop_front().expect("it was looked at above");
             sent.footprint_bytes += pending.footprint_bytes;
-            sent.replies.push(match step {
+            sent.batch.push(match step {
                 Step::Replied(reply) => reply,
                 Step::More | Step::Settles | Step::Flushes => pending.execution.settled(settled),
             });
         }
-        if !sent.replies.is_empty() {
+        if !sent.batch.is_empty() {
             self.shared.send(sent);
         }
     }
@@ -368,7 +368,7 @@ fn send_replies(shared: &Weak<Shared>, socket: &Socket, replies: &Receiver<Repli
         let patience = (!sent.claims.is_empty()).then_some(PATIENCE);
         is_gone = is_gone
             || socket.set_write_timeout(patience).is_err()
-            || socket.write_replies(&sent.replies, sent.sent_bytes).is_err();
+            || socket.write_replies(&sent.batch, sent.sent_bytes).is_err();
         if is_gone {
             // Nothing more is read from a client that does not listen.
             socket.shutdown(Shutdown::Both);

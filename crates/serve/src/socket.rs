@@ -173,8 +173,8 @@ impl Socket {
         IoSlice::advance_slices(&mut slices, sent_bytes);
         while !slices.is_empty() {
             let sent = match self {
-                Self::Unix(socket) => { &*socket }.write_vectored(slices),
-                Self::Tcp(socket) => { &*socket }.write_vectored(slices),
+                Self::Unix(socket) => { socket }.write_vectored(slices),
+                Self::Tcp(socket) => { socket }.write_vectored(slices),
             };
             match sent {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),

@@ -122,7 +122,8 @@ impl<N: Medium> Drive for Local<N> {
     }
 
     fn trim(&mut self, offset: u64, len: u64) -> Result<(), Error> {
-        Ok(self.device.trim(offset, len)?)
+        self.device.trim(offset, len)?;
+        Ok(self.device.settle()?)
     }
 
     fn flush(&mut self) -> Result<(), Error> {
@@ -130,7 +131,8 @@ impl<N: Medium> Drive for Local<N> {
     }
 
     fn remap(&mut self, target: u64, source: u64, len: u64) -> Result<(), Error> {
-        Ok(self.device.remap(target, source, len, RemapMode::Copy)?)
+        self.device.remap(target, source, len, RemapMode::Copy)?;
+        Ok(self.device.settle()?)
     }
 
     fn stats(&mut self) -> Result<Value, Error> {

@@ -129,7 +129,7 @@ pub enum Access {
 /// The files of an image directory, locked as long as this lives.
 #[derive(Debug)]
 pub struct Files {
-    files: [File; ImageFile::ALL.len()],
+    open: [File; ImageFile::ALL.len()],
     path: String,
     writer: Option<BackgroundWriter>,
 }
@@ -234,7 +234,7 @@ impl Files {
             // Advice that is not taken costs time only.
             let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
         }
-        Ok(Self { files, path, writer: None })
+        Ok(Self { open: files, path, writer: None })
     }
 
     /// Makes the names of the files survive the end of the host.
@@ -246,7 +246,7 @@ impl Files {
     }
 
     fn file(&self, file: ImageFile) -> &File {
-        &self.files[file as usize]
+        &self.open[file as usize]
     }
 }
 

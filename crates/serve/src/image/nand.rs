@@ -244,7 +244,9 @@ impl<B: Backing> FileNand<B> {
     fn sync_files(&mut self, files: &[ImageFile]) -> Result<(), Refused> {
         let written: Vec<_> = files.iter().copied().filter(|&file| self.unsynced[file as usize]).collect();
         self.backing.sync_all(&written).map_err(|(file, error)| self.refused("sync", file, &error))?;
-        written.iter().for_each(|&file| self.unsynced[file as usize] = false);
+        for file in written {
+            self.unsynced[file as usize] = false;
+        }
         Ok(())
     }
 
@@ -362,7 +364,9 @@ impl<B: Backing> FileNand<B> {
         let mut bytes = Vec::new();
         for group in words.chunk_by(|before, after| before.0 + 1 == after.0) {
             bytes.clear();
-            group.iter().for_each(|&(index, word)| bytes.extend(self.layout.encode_word(index, word)));
+            for &(index, word) in group {
+                bytes.extend(self.layout.encode_word(index, word));
+            }
             self.write(ImageFile::Nvram, &bytes, group[0].0 * WORD_BYTES as u64)?;
         }
         Ok(())

@@ -17,8 +17,10 @@ LONG = "uniform:pages=200000,requests=200000000,write=1.0"
 
 def test_ctrl_c_gives_a_partial_result() -> None:
     script = f"""
-import json, warnings
+import json, signal, warnings
 import wearwell as ww
+# Who starts the tests in the background may have ctrl-C ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def began(phase, done, total):
     if phase == "replay" and done > 500000:

@@ -191,8 +191,10 @@ _worker.main()
 
 def test_ctrl_c_gives_what_is_done(tmp_path: Path) -> None:
     script = f"""
-import warnings
+import signal, warnings
 import wearwell as ww
+# Who starts the tests in the background may have ctrl-C ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     sweep = ww.sweep(ww.Trace.workload("uniform:pages=20000,requests=400000"), seed=range(200), jobs=2, store={str(tmp_path)!r})
@@ -204,7 +206,8 @@ print(sweep.partial, len(sweep), [str(one.message) for one in caught])
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     partial, count, warned = output.split(maxsplit=2)
-    assert partial == "True" and 3 <= int(count) < 200
+    # Each of the two workers keeps a run a moment before it says so.
+    assert partial == "True" and 1 <= int(count) < 200
     assert f"interrupted: {count} of 200 runs are done" in warned
 
 

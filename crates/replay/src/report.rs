@@ -172,7 +172,11 @@ pub(crate) struct Column {
 impl Column {
     /// Values that nine digits cannot show (years of a trace whose times are of another unit, say) are written with an exponent.
     fn write(&self, value: f64) -> String {
-        if value > 0.0 && value < 1e-8 { format!("{value:.2e}") } else { grouped(value, self.digits_of(value)) }
+        if value > 0.0 && value < 1e-8 {
+            format!("{value:.2e}")
+        } else {
+            grouped(value, self.digits_of(value))
+        }
     }
 
     /// Digits behind the point that the table gives a value of this size.

@@ -527,23 +527,31 @@ impl<N: Nand> Ftl<N> {
     /// A unit with this content can be shared from now on, and recycled when it is dead, if its content was hashed.
     #[inline]
     pub(crate) fn learn_content(&mut self, fingerprint: Fingerprint, unit: Unit) {
-        if self.sharing.is_some() || self.recycle.is_some() {
-            self.learn_hashed(fingerprint, unit);
+        if self.sharing.is_none() && self.recycle.is_none() {
+            return;
+        }
+        if !self.is_hashed(fingerprint) {
+            self.note_unhashed(unit);
+        } else if self.sharing.is_some() {
+            self.index_content(fingerprint, unit);
         }
     }
 
-    fn learn_hashed(&mut self, fingerprint: Fingerprint, unit: Unit) {
-        let is_hashed = self.is_hashed(fingerprint);
-        let Self { sharing, recycle, store, chunks, .. } = self;
-        if let Some(stage) = recycle
-            && is_page(unit, store.geometry().pages())
-        {
-            stage.part.set_hashed(Ppn(unit.0), is_hashed);
-        }
-        if let Some(index) = sharing.as_mut().and_then(|sharing| sharing.index.as_mut())
-            && is_hashed
-        {
+    #[inline(never)]
+    fn index_content(&mut self, fingerprint: Fingerprint, unit: Unit) {
+        let Self { sharing, store, chunks, .. } = self;
+        if let Some(index) = sharing.as_mut().and_then(|sharing| sharing.index.as_mut()) {
             index.insert(fingerprint, unit, |unit| content_of(store, chunks.as_deref(), unit));
+        }
+    }
+
+    /// The content of a unit just programmed was not hashed.
+    #[cold]
+    fn note_unhashed(&mut self, unit: Unit) {
+        if let Some(stage) = &mut self.recycle
+            && is_page(unit, self.store.geometry().pages())
+        {
+            stage.part.set_unhashed(Ppn(unit.0));
         }
     }
 

@@ -177,9 +177,15 @@ impl<F: LineFormat> TextReader<F> {
             line: self.line,
             column: String::from_utf8_lossy(before).chars().count() + 1,
             expected: bad.expected,
-            found: found.chars().take(40).collect(),
+            found: wrong_part(&found, bad.at).chars().take(40).collect(),
         }
     }
+}
+
+/// What of the rest of a line is quoted: one field where a field is wrong, all of it where the line is.
+fn wrong_part(rest: &str, at: usize) -> &str {
+    let end = rest.find([',', ';', '\t', ' ']).filter(|_| at > 0);
+    &rest[..end.unwrap_or(rest.len())]
 }
 
 impl<F: LineFormat> TraceReader for TextReader<F> {

@@ -253,14 +253,10 @@ impl Recycle {
         self.store.find(fingerprint).map(|slot| self.store.candidate(slot).ppn)
     }
 
-    /// Whether the content of a page just programmed was hashed. A page that was not is never offered to the store, whatever
-    /// becomes of it until it is erased.
-    pub fn set_hashed(&mut self, ppn: Ppn, is_hashed: bool) {
-        if !is_hashed {
-            self.unhashed.insert(ppn);
-        } else if self.unhashed.contains(ppn) {
-            self.unhashed.remove(ppn);
-        }
+    /// The content of a page just programmed was not hashed. Such a page is never offered to the store, whatever becomes
+    /// of it until it is erased.
+    pub fn set_unhashed(&mut self, ppn: Ppn) {
+        self.unhashed.insert(ppn);
     }
 
     /// Reads what overwriting `ppns` with these contents will need; see [`crate::warm`].
@@ -321,7 +317,7 @@ impl Recycle {
 
     /// Whether nothing is known of `ppn` but what its spare area says, as of every page after its erase.
     fn is_blank(&self, ppn: Ppn) -> bool {
-        self.accesses.get(ppn) == 0 && self.owners.are_spare(ppn, 1)
+        self.accesses.get(ppn) == 0 && self.owners.are_spare(ppn, 1) && !self.unhashed.contains(ppn)
     }
 
     /// The valid page of `lpn` is overwritten or trimmed: it becomes the newest dead page of `lpn` and is offered to
@@ -381,7 +377,14 @@ impl Recycle {
         self.history.relocate(&[from], &[to]);
         self.owners.forget(from);
         self.owners.forget(to);
-        self.set_hashed(to, !self.unhashed.contains(from));
+        self.copy_unhashed(from, to);
+    }
+
+    /// A copy of a page that was not hashed was not hashed either.
+    fn copy_unhashed(&mut self, from: Ppn, to: Ppn) {
+        if self.unhashed.contains(from) {
+            self.unhashed.insert(to);
+        }
     }
 
     /// GC copied the valid pages of a block in order, as [`Recycle::moved`] for each, up to the last of `to`: but without
@@ -397,9 +400,7 @@ impl Recycle {
             from.iter().zip(to).for_each(|(&from, &to)| self.accesses.transfer(from, to));
         }
         if !self.unhashed.is_disjoint(first, pages) {
-            for (&from, &to) in from.iter().zip(to) {
-                self.set_hashed(to, !self.unhashed.contains(from));
-            }
+            from.iter().zip(to).for_each(|(&from, &to)| self.copy_unhashed(from, to));
         }
         self.history.relocate(from, to);
         self.owners.forget_moved(first, pages, from);

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Arrival, Precondition};
-use crate::record::{Latency, RunRecord};
+use crate::record::{DeviceRecord, Latency, RunRecord};
 
 /// Version of the JSON form of [`Comparison`]: fields are added under the same number; a field that goes or changes its meaning
 /// makes a new one.
@@ -569,11 +569,7 @@ pub(crate) fn preamble(run: &RunRecord) -> String {
     } else {
         String::new()
     };
-    let reserve = if device.reserve_blocks > 0.0 {
-        format!(", and {:.1} blocks of each plane for collection", device.reserve_blocks)
-    } else {
-        String::new()
-    };
+    let reserve = reserve_of(device);
     format!(
         "{}: {} requests{aging}\n{}: {} MiB flash in {} {}, blocks of {} pages of {} bytes\n{} MiB exported: {:.1} % \
          over-provisioning{reserve}{buffer}\n{}\n{}\n",
@@ -590,6 +586,19 @@ pub(crate) fn preamble(run: &RunRecord) -> String {
         state_before(run),
         arrival_of(run),
     )
+}
+
+/// What collection keeps of the flash: beside the over-provisioning, or what is left of that.
+fn reserve_of(device: &DeviceRecord) -> String {
+    let acting = device.acting_over_provisioning();
+    if device.reserve_blocks > 0.0 {
+        format!(", and {:.1} blocks of each plane for collection", device.reserve_blocks)
+    } else if acting < 0.95 * device.over_provisioning {
+        let (kept, percent) = (device.blocks_kept(), acting.max(0.0) * 100.0);
+        format!(" (acts as {percent:.1} %: collection keeps {kept:.1} blocks of each plane)")
+    } else {
+        String::new()
+    }
 }
 
 /// When requests came, where there is a time model.

@@ -45,6 +45,25 @@ fn over_provisioning_acts_as_it_says_whatever_the_size() {
     }
 }
 
+/// The spare space of a preset is that of a drive as it is sold, and what GC keeps free is part of it.
+#[test]
+fn the_over_provisioning_of_a_preset_acts_as_its_line_says() {
+    for (preset, blocks) in [("lx-40g", 200), ("lx-40g", 400), ("il-64g", 256), ("bench-8g", 64)] {
+        let (preset_is, blocks_are) =
+            (format!("device.preset={preset}"), format!("device.blocks_per_plane={blocks}"));
+        let settings = [&*preset_is, &*blocks_are];
+        let pages =
+            run(&settings, "uniform:write=1.0,pages=1000,requests=1", "page-map").device.logical_pages;
+        let workload = format!("uniform:write=1.0,pages={pages},requests=1000000");
+        let record = run(&settings, &workload, "page-map");
+        let acting = record.device.acting_over_provisioning();
+        assert!(acting < 0.9 * record.device.over_provisioning, "{preset}: {acting}");
+        let block_pages = record.device.block_pages() as usize;
+        let expected = theory::greedy(1.0 / (1.0 + acting), block_pages).write_amplification;
+        assert_within(record.write_amplification, expected, 0.02, &format!("{preset}, {blocks} blocks"));
+    }
+}
+
 const GEOMETRIES: [&[&str]; 3] = [
     &[],
     &[

@@ -32,6 +32,7 @@ pub use metadata::{
 };
 pub use parts::{ContentList, ContentName, MapName, PartsConfig, SurvivalName};
 pub use read::ConfigError;
+pub(crate) use resolve::OPEN_BLOCKS;
 pub use resolve::Resolved;
 pub use timing::{Mode, TimingConfig};
 

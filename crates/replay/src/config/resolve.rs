@@ -157,10 +157,14 @@ impl Config {
             value.is_some_and(|value| !(low..=high).contains(&value))
         };
         match bounds.into_iter().find(outside) {
-            Some((name, value, low, high)) => Err(ConfigError::Value(format!(
-                "{name} is {}; it must lie in {low} to {high}",
-                value.unwrap_or_default()
-            ))),
+            Some((name, value, low, high)) => {
+                let allowed = if high == f64::INFINITY {
+                    format!("be at least {low}")
+                } else {
+                    format!("lie in {low} to {high}")
+                };
+                Err(ConfigError::Value(format!("{name} is {}; it must {allowed}", value.unwrap_or_default())))
+            }
             None => Ok(()),
         }
     }
@@ -440,7 +444,7 @@ fn exported_share(spare: f64, of: SpareOf) -> Result<f64, ConfigError> {
 /// What the open blocks of a pool, one for host writes and one for copies, take from its spare space: half of each is not
 /// written, on average, but pages in them die before they close. Of uniform writes to 5,000 to 1,000,000 pages at 7, 15 and
 /// 28 % the write amplification is that of theory with 0.60 to 0.76 of a block.
-const OPEN_BLOCKS: f64 = 0.65;
+pub(crate) const OPEN_BLOCKS: f64 = 0.65;
 
 /// What a device is fitted to.
 struct Fitting {

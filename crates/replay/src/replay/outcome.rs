@@ -303,6 +303,7 @@ impl Run<'_> {
             notes.push("addresses are compacted: only touched pages exist, in order".to_owned());
         }
         notes.extend(self.note_of_unsorted_times());
+        notes.extend(self.note_of_length());
         notes.extend(self.note_of_precondition());
         notes.extend(self.note_of_page_size());
         if self.device.buffered_pages() > 0 {
@@ -340,6 +341,17 @@ impl Run<'_> {
         let unsorted = self.plan.survey.unsorted_times;
         (unsorted > 0).then(|| {
             format!("times run backwards at {unsorted} requests of the trace: each comes together with the request in front of it")
+        })
+    }
+
+    /// A trace of years: more likely its times were read in a wrong unit.
+    fn note_of_length(&self) -> Option<String> {
+        const YEAR_S: f64 = 31_536_000.0;
+        let years = self.duration_s() / YEAR_S;
+        (years > 1.0).then(|| {
+            format!(
+                "the input lasts {years:.1} years: if it does not, its times are in another unit or it is in another format"
+            )
         })
     }
 
@@ -383,8 +395,8 @@ impl Run<'_> {
     /// What gathering for a chunk saves and answers beside compression.
     fn note_of_chunk_buffer(&self) -> Option<String> {
         (self.device.ftl().stats().packed_writes > 0).then(|| {
-            "pages gather for a chunk in RAM on battery: such a write is answered at once, and a page that is written again \
-             while it waits there costs no program, whatever its content"
+            "pages gather for a chunk in RAM: such a write is answered at once, is durable by a battery or after a flush, and \
+             costs no program if the page is written again while it waits, whatever its content"
                 .to_owned()
         })
     }
@@ -393,7 +405,7 @@ impl Run<'_> {
     fn note_of_gathering_pages(&self) -> Option<String> {
         let pages = self.device.ftl().gathering_pages();
         (pages > 0).then(|| {
-            format!("pages in the chunk buffer at the end: {pages}; the host wrote them, a battery keeps them, and they are not programmed")
+            format!("pages in the chunk buffer at the end: {pages}; the host wrote them, and they are not programmed")
         })
     }
 

@@ -10,6 +10,7 @@ use crate::content_model::Spec as ContentSpec;
 use crate::input::{Input, Requests, Survey};
 use crate::process;
 use crate::record::RunRecord;
+use crate::report::grouped;
 use crate::trace::{Format, OpenOptions, PAGE_BYTES};
 
 /// What all designs of a comparison share: the surveyed input and the resolved device.
@@ -175,9 +176,12 @@ impl<'a> Plan<'a> {
         if touched <= exported {
             return Ok(());
         }
+        let mib = |bytes: u64| grouped(bytes as f64 / 1_048_576.0, 1);
         Err(ConfigError::Value(format!(
-            "the input needs {touched} bytes{how} and the device exports {exported}: choose a larger device, or \
-             device.fit to size it to the input"
+            "the input needs {} MiB{how} and the device exports {} MiB: choose a larger device, or device.fit to size it \
+             to the input",
+            mib(touched),
+            mib(exported)
         )))
     }
 

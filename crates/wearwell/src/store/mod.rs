@@ -2,7 +2,7 @@
 //!
 //! A *stream* holds one kind of page with one expected lifetime (host data, GC copies, translation pages). Each
 //! stream has one open block per pool, and a *pool* is a set of planes that share blocks: one plane, or all
-//! planes of a superblock. Host writes go round the pools page by page, which spreads a sequential write over
+//! planes of a superblock. Host writes go round the pools page by page (`turns.rs`), which spreads a sequential write over
 //! all dies; GC copies stay in their victim's pool, so that no pool can run dry for another's sake.
 //!
 //! Only the store picks blocks and only the store calls the NAND, so that every program, read and erase is
@@ -31,6 +31,7 @@ mod lost;
 mod parked;
 mod runs;
 mod takeover;
+mod turns;
 
 pub use block_table::{BlockState, BlockTable, Ties};
 pub use copies::Moves;
@@ -40,6 +41,8 @@ pub(crate) use head_tail::{FoundHead, Head};
 pub use head_tail::{HeadTail, TAIL_ENTRY_BYTES};
 pub(crate) use ledger::Ledger;
 pub(crate) use takeover::FoundBlock;
+pub use turns::Striping;
+use turns::Turns;
 
 use crate::address::{Address, BlockId, Lpn, PlaneId, Ppn};
 use crate::content::{Content, Fingerprint};
@@ -96,49 +99,6 @@ impl Stream {
     }
 }
 
-/// How successive pages of a stream go round the pools.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Striping {
-    /// In the order of their numbers: all planes of a die before the next die, all dies of a channel before the next
-    /// channel. Two successive pages often meet on one die.
-    #[default]
-    PlaneFirst,
-    /// Channels first, then dies, then planes: as many successive pages as there are dies go to different dies.
-    ChannelFirst,
-}
-
-/// Distances between the pools of successive pages.
-#[derive(Clone, Copy, Debug)]
-struct Stride {
-    /// To the pool of the next page, up to the last channel.
-    step: u32,
-    /// Behind the last channel: pools of a die.
-    die_pools: u32,
-}
-
-impl Stride {
-    fn new(striping: Striping, geometry: &Geometry) -> Self {
-        let die_pools = geometry.planes_per_die / geometry.superblock_planes;
-        let lies_in_dies = geometry.planes_per_die.is_multiple_of(geometry.superblock_planes);
-        match striping {
-            Striping::ChannelFirst if lies_in_dies => {
-                Self { step: die_pools * geometry.dies_per_channel, die_pools }
-            }
-            // A superblock of several dies: successive pages of one block are on different planes as it is.
-            Striping::ChannelFirst | Striping::PlaneFirst => Self { step: 1, die_pools: 1 },
-        }
-    }
-
-    /// The pool after the last channel: on the first channel, `beyond` pools behind its beginning.
-    fn wrapped(self, beyond: u32) -> u32 {
-        match beyond + self.die_pools {
-            next if next < self.step => next,
-            next if next + 1 < self.step + self.die_pools => next + 1 - self.step,
-            _ => 0,
-        }
-    }
-}
-
 /// The open block of a stream in a pool.
 #[derive(Clone, Copy, Debug)]
 struct Frontier {
@@ -166,8 +126,7 @@ pub struct Store<N> {
     parked: Vec<Frontier>,
     /// Per stream the pools where it has an open block.
     open_pools: [Vec<u32>; Stream::COUNT],
-    next_pool: [u32; Stream::COUNT],
-    stride: Stride,
+    turns: Turns,
     sequence: u64,
     holds: bool,
     /// Old versions of translation pages with the number of the program that replaced them, oldest first.
@@ -222,8 +181,7 @@ impl<N: Nand> Store<N> {
             frontiers: vec![Frontier::NONE; Stream::COUNT * pools as usize],
             parked: vec![Frontier::NONE; Stream::COUNT * pools as usize],
             open_pools: Default::default(),
-            next_pool: [0; Stream::COUNT],
-            stride: Stride::new(Striping::default(), &geometry),
+            turns: Turns::new(&geometry),
             sequence: 0,
             holds: false,
             held: VecDeque::new(),
@@ -375,29 +333,24 @@ impl<N: Nand> Store<N> {
     /// The pool that the stream's next page goes to; successive calls go round all pools.
     #[inline]
     pub fn turn(&mut self, stream: Stream) -> u32 {
-        let pool = self.next_pool[stream as usize];
-        let next = pool + self.stride.step;
-        let is_on_device = next < self.pools;
-        self.next_pool[stream as usize] =
-            if is_on_device { next } else { self.stride.wrapped(next - self.pools) };
-        pool
+        self.turns.take(stream)
     }
 
     /// Sets the order in which successive pages go round the pools, from now on.
     pub fn stripe(&mut self, striping: Striping) {
-        self.stride = Stride::new(striping, &self.geometry);
+        self.turns.stripe(striping, &self.geometry);
     }
 
     /// The page that was to go to `pool` is not written: the stream's next page goes there.
     #[inline]
     pub(crate) fn give_back_turn(&mut self, stream: Stream, pool: u32) {
-        self.next_pool[stream as usize] = pool;
+        self.turns.give_back(stream, pool);
     }
 
     /// The pool the stream will be at next, without advancing.
     #[inline]
     pub fn next_turn(&self, stream: Stream) -> u32 {
-        self.next_pool[stream as usize]
+        self.turns.next(stream)
     }
 
     /// The pool where the stream's next page fits best: of those with an open block of the stream the one with the most
@@ -821,8 +774,14 @@ impl<N: Nand> Store<N> {
     fn retire(&mut self, block: BlockId) {
         self.forget_unreadable(block);
         self.nand.mark_bad(block);
-        self.blocks.retire(block);
+        self.lose_block(block);
         self.stats.retired_blocks += 1;
+    }
+
+    /// A block that holds nothing is not used any more: its pool has one fewer.
+    fn lose_block(&mut self, block: BlockId) {
+        self.blocks.retire(block);
+        self.turns.lose_block(self.pool_of(block));
     }
 
     #[inline]

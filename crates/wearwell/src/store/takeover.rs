@@ -30,7 +30,7 @@ impl<N: Nand> Store<N> {
         self.frontiers.fill(Frontier::NONE);
         self.parked.fill(Frontier::NONE);
         self.open_pools.iter_mut().for_each(Vec::clear);
-        self.next_pool = [0; Stream::COUNT];
+        self.turns.restart();
         self.sequence = 0;
         self.held.clear();
         self.interrupted.clear();
@@ -45,7 +45,7 @@ impl<N: Nand> Store<N> {
     pub(crate) fn adopt(&mut self, block: BlockId, found: FoundBlock) {
         self.sequence = self.sequence.max(found.last_sequence);
         let Some(kind) = found.kind else {
-            return if self.is_usable(block) { self.release_free(block) } else { self.blocks.retire(block) };
+            return if self.is_usable(block) { self.release_free(block) } else { self.lose_block(block) };
         };
         let pool = self.pool_of(block);
         let stream = Stream::ALL.into_iter().find(|&s| s.kind() == kind && self.frontier_left(s, pool) == 0);

@@ -62,6 +62,11 @@ pub(crate) enum Command {
         after_help = "Examples:\n  wearwell profile /var/lib/postgresql\n  wearwell profile disk.img --against yesterday.img\n  wearwell profile disk.wwt --sample 16 --json profile.json"
     )]
     Profile(ProfileArgs),
+    /// Tell what differs between two results: in what was run, and in what came out
+    #[command(
+        after_help = "Examples:\n  wearwell diff yesterday.json today.json\n  wearwell diff a.json b.json --within 0.01 --exit-code"
+    )]
+    Diff(DiffArgs),
     /// Look at or convert traces
     Trace {
         #[command(subcommand)]
@@ -317,6 +322,28 @@ pub(crate) struct ProfileArgs {
     /// No table, no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct DiffArgs {
+    /// Result of --json of replay, compare, life, ablate or profile (- = standard input)
+    pub(crate) first: PathBuf,
+    /// Another one
+    pub(crate) second: PathBuf,
+    /// Numbers that differ by at most this share of the larger one are the same
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
+    pub(crate) within: f64,
+    /// End with status 1 if anything differs
+    #[arg(long)]
+    pub(crate) exit_code: bool,
+}
+
+/// A number from 0 to 1.
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("expected a number from 0 to 1".to_owned()),
+    }
 }
 
 #[derive(Args)]

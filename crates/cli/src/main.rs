@@ -2,12 +2,14 @@
 //! one as a live device.
 //!
 //! Exit status: 0 done, 1 the run failed, 2 the command line or configuration is wrong, 3 the result is partial. `check` has
-//! its own: 0 clean, 1 not closed but consistent after recovery, 2 corrupt, 3 cannot be looked at.
+//! its own: 0 clean, 1 not closed but consistent after recovery, 2 corrupt, 3 cannot be looked at. `diff --exit-code` ends with 0
+//! where nothing differs, 1 where something does, 2 where a file cannot be compared.
 
 #![forbid(unsafe_code)]
 
 mod ablate;
 mod args;
+mod diff;
 mod image;
 mod input;
 mod jobs;
@@ -75,6 +77,12 @@ impl Failure {
         Self { message: "none of the inputs could be profiled".into(), status: 1 }
     }
 
+    /// Says what failed; the status to end with.
+    pub(crate) fn report(&self) -> ExitCode {
+        eprintln!("wearwell: {}", self.message);
+        ExitCode::from(self.status)
+    }
+
     /// Whether the command line is to blame.
     pub(crate) fn is_of_usage(&self) -> bool {
         self.status == 2
@@ -101,6 +109,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::serve(&args),
         Command::Top(args) => top::top(&args),
         Command::Profile(args) => profile::profile(&args),
+        Command::Diff(args) => return diff::diff(&args),
         Command::Trace { command } => trace::trace(&command),
         Command::Create(args) => image::create(&args),
         Command::Check { directory } => return image::check(&directory),
@@ -116,9 +125,6 @@ fn main() -> ExitCode {
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Partial) => ExitCode::from(3),
-        Err(failure) => {
-            eprintln!("wearwell: {}", failure.message);
-            ExitCode::from(failure.status)
-        }
+        Err(failure) => failure.report(),
     }
 }

@@ -171,6 +171,23 @@ fn compare_writes_one_run_per_input_and_design_baseline_first() {
 }
 
 #[test]
+fn diff_tells_what_was_run_otherwise_and_what_came_of_it() {
+    let fixture = Fixture::new(2000);
+    let trace = fixture.path("trace.csv");
+    let (first, second) = (fixture.path("first.json"), fixture.path("second.json"));
+    ends_with(DONE, &["replay", &trace, "-q", "--json", &first]);
+    ends_with(DONE, &["replay", &trace, "-q", "--gc-policy", "fifo", "--json", &second]);
+    let same = ends_with(DONE, &["diff", &first, &first, "--exit-code"]);
+    assert!(same.contains("no difference"), "{same}");
+    let table = ends_with(DONE, &["diff", &first, &second]);
+    let [run, out] = ["  config.gc.policy", "  programs_by_cause.gc"].map(|field| table.find(field));
+    assert!(run.is_some() && run < out, "{table}");
+    ends_with(FAILED, &["diff", &first, &second, "--exit-code"]);
+    ends_with(USAGE, &["diff", &first, &trace, "--exit-code"]);
+    ends_with(USAGE, &["diff", "-", "-"]);
+}
+
+#[test]
 fn csv_has_a_line_per_run_and_as_many_fields_as_titles() {
     let fixture = Fixture::new(1000);
     let csv =

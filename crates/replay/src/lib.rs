@@ -5,6 +5,7 @@
 pub mod ablate;
 pub mod config;
 pub mod content_model;
+pub mod diff;
 pub mod hosts;
 pub mod input;
 pub mod kept;

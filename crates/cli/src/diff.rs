@@ -1,0 +1,34 @@
+//! `diff`: what differs between two results.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+use wearwell_replay::diff::{Diff, Results};
+
+use crate::Failure;
+use crate::args::DiffArgs;
+use crate::output::{is_standard, print};
+
+pub(crate) fn diff(args: &DiffArgs) -> ExitCode {
+    match compare(args).and_then(|diff| print(&diff.to_table()).map(|()| diff)) {
+        Ok(diff) => ExitCode::from(u8::from(args.exit_code && !diff.is_empty())),
+        Err(failure) => failure.report(),
+    }
+}
+
+fn compare(args: &DiffArgs) -> Result<Diff, Failure> {
+    if is_standard(&args.first) && is_standard(&args.second) {
+        return Err(Failure::of_usage("standard input holds one result, not two"));
+    }
+    let (first, second) = (read(&args.first)?, read(&args.second)?);
+    Diff::of(first, second, args.within).map_err(|error| Failure::of_usage(error.to_string()))
+}
+
+fn read(path: &Path) -> Result<Results, Failure> {
+    let name = path.display().to_string();
+    let text = if is_standard(path) { io::read_to_string(io::stdin()) } else { fs::read_to_string(path) };
+    let text = text.map_err(|error| Failure::of_usage(format!("{name}: {error}")))?;
+    Results::parse(&name, &text).map_err(|error| Failure::of_usage(error.to_string()))
+}

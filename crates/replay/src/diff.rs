@@ -1,0 +1,361 @@
+//! What differs between two results that were written as JSON: in what was run, and in what came out.
+//!
+//! Two figures that differ are worth nothing without the cause, and the cause is in the records: input, drive, configuration,
+//! version and seed of each run. The records are compared as they are in the files, field by field, and not as types of this
+//! version, so that results of another version can be compared too, and no new field is forgotten here. The price: names are
+//! those of the JSON form (`docs/schema`), with dots between.
+//!
+//! Invariant: what a machine did to a run (seconds, memory) is no difference.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::report::aligned;
+
+/// Fields that say what was run; all others say what came out.
+const CAUSES: [&str; 10] =
+    ["config", "design", "designs", "device", "input", "leveling", "seed", "seeds", "trace", "version"];
+/// Fields that differ between two runs of the same.
+const INCIDENTAL: [&str; 3] = ["cpu_seconds", "precondition_cpu_seconds", "peak_rss_bytes"];
+/// Lists of records, as the commands write them: `replay` and `compare`, `life`, `ablate`, `profile`.
+const LISTS: [&str; 4] = ["runs", "drives", "ablations", "profiles"];
+
+/// Why two files cannot be compared.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum DiffError {
+    /// Not JSON.
+    #[error("{file}: not JSON: {message}")]
+    Json {
+        /// The file.
+        file: String,
+        /// What the parser says, with the place.
+        message: String,
+    },
+    /// JSON, but no result.
+    #[error(
+        "{file}: no list of runs in it; results are written by --json of replay, compare, life, ablate and profile"
+    )]
+    NoRecords {
+        /// The file.
+        file: String,
+    },
+    /// One is of runs, the other of lives.
+    #[error("one file has {a} and the other {b}: they have no figures in common")]
+    Kinds {
+        /// What the first has.
+        a: &'static str,
+        /// What the second has.
+        b: &'static str,
+    },
+}
+
+/// The records of one file.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Results {
+    list: &'static str,
+    records: Vec<Map<String, Value>>,
+}
+
+impl Results {
+    /// Of the text of a file; `file` names it in errors.
+    ///
+    /// # Errors
+    /// [`DiffError`] if it is no result of ours.
+    pub fn parse(file: &str, text: &str) -> Result<Self, DiffError> {
+        let mut value: Map<String, Value> = serde_json::from_str(text)
+            .map_err(|error| DiffError::Json { file: file.to_owned(), message: error.to_string() })?;
+        let found = LISTS.into_iter().find_map(|list| match value.remove(list)? {
+            Value::Array(records) => {
+                Some((list, records.into_iter().map(as_object).collect::<Option<Vec<_>>>()?))
+            }
+            _ => None,
+        });
+        let (list, records) = found.ok_or_else(|| DiffError::NoRecords { file: file.to_owned() })?;
+        Ok(Self { list, records })
+    }
+}
+
+fn as_object(value: Value) -> Option<Map<String, Value>> {
+    if let Value::Object(object) = value { Some(object) } else { None }
+}
+
+/// One field that differs; `None` where a record does not have it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Difference {
+    /// Name of the field, with dots: `lifetime.years`.
+    pub field: String,
+    /// Value in the first file.
+    pub a: Option<Value>,
+    /// Value in the second.
+    pub b: Option<Value>,
+}
+
+/// Two runs beside each other.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Pair {
+    /// Design, and input where it is known.
+    pub title: String,
+    /// What was run otherwise.
+    pub causes: Vec<Difference>,
+    /// What came out otherwise.
+    pub results: Vec<Difference>,
+}
+
+/// What differs between two files.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Diff {
+    /// Runs that have a partner.
+    pub pairs: Vec<Pair>,
+    /// Titles of runs that only the first file has.
+    pub only_a: Vec<String>,
+    /// Titles of runs that only the second has.
+    pub only_b: Vec<String>,
+}
+
+impl Diff {
+    /// Compares two files. A run's partner is the first one of the same title that has none; what is left is paired in order. All
+    /// fields are compared, with `within` as the relative difference of numbers that counts for none (0: all count).
+    ///
+    /// # Errors
+    /// [`DiffError::Kinds`].
+    pub fn of(a: Results, b: Results, within: f64) -> Result<Self, DiffError> {
+        if a.list != b.list {
+            return Err(DiffError::Kinds { a: a.list, b: b.list });
+        }
+        let mut of_b: Vec<_> = b.records.into_iter().map(Some).collect();
+        let same_title = |record: &Map<String, Value>, of_b: &mut Vec<Option<Map<String, Value>>>| {
+            of_b.iter_mut()
+                .find(|other| other.as_ref().is_some_and(|other| title(other) == title(record)))
+                .and_then(Option::take)
+        };
+        let of_a: Vec<_> =
+            a.records.into_iter().map(|record| (same_title(&record, &mut of_b), record)).collect();
+        let mut rest = of_b.into_iter().flatten();
+        let mut diff = Self { pairs: Vec::new(), only_a: Vec::new(), only_b: Vec::new() };
+        for (partner, record) in of_a {
+            match partner.or_else(|| rest.next()) {
+                Some(partner) => diff.pairs.push(Pair::of(&record, &partner, within)),
+                None => diff.only_a.push(title(&record)),
+            }
+        }
+        diff.only_b.extend(rest.map(|record| title(&record)));
+        Ok(diff)
+    }
+
+    /// Whether nothing differs.
+    pub fn is_empty(&self) -> bool {
+        let is_equal = |pair: &Pair| pair.causes.is_empty() && pair.results.is_empty();
+        self.only_a.is_empty() && self.only_b.is_empty() && self.pairs.iter().all(is_equal)
+    }
+
+    /// A table for each pair, with the ratio of the second file's number to the first's.
+    pub fn to_table(&self) -> String {
+        let only = |which: &'static str| move |title: &String| format!("only in the {which}: {title}\n");
+        let only_a = self.only_a.iter().map(only("first"));
+        let only_b = self.only_b.iter().map(only("second"));
+        let parts: Vec<String> = self.pairs.iter().map(Pair::to_table).chain(only_a).chain(only_b).collect();
+        parts.concat()
+    }
+}
+
+impl Pair {
+    fn of(a: &Map<String, Value>, b: &Map<String, Value>, within: f64) -> Self {
+        let (of_a, of_b) = (title(a), title(b));
+        let title = if of_a == of_b { of_a } else { format!("{of_a} | {of_b}") };
+        let (a, b) = (flat(a), flat(b));
+        let mut fields: Vec<&String> =
+            a.keys().chain(b.keys().filter(|field| !a.contains_key(*field))).collect();
+        fields.sort_unstable();
+        let differences = fields.into_iter().filter_map(|field| {
+            let (of_a, of_b) = (a.get(field), b.get(field));
+            let differs = !is_same(of_a, of_b, within);
+            differs.then(|| Difference { field: field.clone(), a: of_a.cloned(), b: of_b.cloned() })
+        });
+        let (causes, results) = differences.partition(|difference| is_cause(&difference.field));
+        Self { title, causes, results }
+    }
+
+    fn to_table(&self) -> String {
+        if self.causes.is_empty() && self.results.is_empty() {
+            return format!("{}: no difference\n\n", self.title);
+        }
+        let mut rows = vec![["", "first", "second", "ratio"].map(str::to_owned).to_vec()];
+        for (head, differences) in [("what was run", &self.causes), ("what came out", &self.results)] {
+            if differences.is_empty() {
+                rows.push(vec![format!("{head}: the same")]);
+                continue;
+            }
+            rows.push(vec![format!("{head}:")]);
+            rows.extend(differences.iter().map(Difference::row));
+        }
+        format!("{}\n{}", self.title, aligned(&rows))
+    }
+}
+
+impl Difference {
+    fn row(&self) -> Vec<String> {
+        vec![format!("  {}", self.field), text_of(self.a.as_ref()), text_of(self.b.as_ref()), self.ratio()]
+    }
+
+    /// Empty where there is none.
+    fn ratio(&self) -> String {
+        let number = |value: &Option<Value>| value.as_ref().and_then(Value::as_f64);
+        match (number(&self.a), number(&self.b)) {
+            (Some(a), Some(b)) if a != 0.0 => format!("{:.4}", b / a),
+            _ => String::new(),
+        }
+    }
+}
+
+/// A cell: short texts as they are, numbers with six significant digits, of a list how long it is.
+fn text_of(value: Option<&Value>) -> String {
+    const LONGEST: usize = 24;
+    match value {
+        None | Some(Value::Null) => "-".to_owned(),
+        Some(Value::Array(entries)) => match entries.len() {
+            1 => "1 entry".to_owned(),
+            count => format!("{count} entries"),
+        },
+        Some(Value::String(text)) if text.chars().count() > LONGEST => {
+            text.chars().take(LONGEST - 3).chain("...".chars()).collect()
+        }
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Number(number)) => number
+            .as_u64()
+            .map_or_else(|| six_digits(number.as_f64().unwrap_or(f64::NAN)), |whole| whole.to_string()),
+        Some(other) => other.to_string(),
+    }
+}
+
+/// Six significant digits, without zeros at the end.
+fn six_digits(number: f64) -> String {
+    format!("{number:.5e}").parse::<f64>().expect("a number was printed").to_string()
+}
+
+fn is_same(a: Option<&Value>, b: Option<&Value>, within: f64) -> bool {
+    let number = |value: Option<&Value>| value.and_then(Value::as_f64);
+    match (number(a), number(b)) {
+        (Some(a), Some(b)) => (a - b).abs() <= within * a.abs().max(b.abs()),
+        _ => a.unwrap_or(&Value::Null) == b.unwrap_or(&Value::Null),
+    }
+}
+
+fn is_cause(field: &str) -> bool {
+    CAUSES.contains(&field.split('.').next().unwrap_or(field))
+}
+
+/// The fields of a record, those of objects in it with dots. Lists stay whole.
+fn flat(record: &Map<String, Value>) -> BTreeMap<String, Value> {
+    let mut fields = BTreeMap::new();
+    let mut open: Vec<(String, &Map<String, Value>)> = vec![(String::new(), record)];
+    while let Some((prefix, object)) = open.pop() {
+        for (name, value) in object.iter().filter(|(name, _)| !INCIDENTAL.contains(&name.as_str())) {
+            let field = format!("{prefix}{name}");
+            match value {
+                Value::Object(inner) => open.push((field + ".", inner)),
+                value => {
+                    fields.insert(field, value.clone());
+                }
+            }
+        }
+    }
+    fields
+}
+
+/// What a record is called: design with its variant, and input.
+fn title(record: &Map<String, Value>) -> String {
+    let text = |field: &str| record.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let trace = record.get("trace").and_then(|trace| trace.get("path")).and_then(Value::as_str);
+    let parts: Vec<&str> = [text("design"), text("variant"), trace.or_else(|| text("path")), text("input")]
+        .into_iter()
+        .flatten()
+        .collect();
+    if parts.is_empty() { "record".to_owned() } else { parts.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn results(text: &str) -> Results {
+        Results::parse("x.json", text).expect("a result")
+    }
+
+    fn diff(a: &str, b: &str, within: f64) -> Diff {
+        Diff::of(results(a), results(b), within).expect("of one kind")
+    }
+
+    const RUN: &str = r#"{"runs": [{"design": "dftl", "config": {"gc": {"low": 2}}, "programs": 100, "cpu_seconds": 1.5}]}"#;
+
+    #[test]
+    fn a_result_does_not_differ_from_itself_or_by_what_the_machine_did() {
+        assert!(diff(RUN, RUN, 0.0).is_empty());
+        let slower = RUN.replace("1.5", "9.5");
+        let same = diff(RUN, &slower, 0.0);
+        assert!(same.is_empty());
+        assert_eq!(same.to_table(), "dftl: no difference\n\n");
+    }
+
+    #[test]
+    fn causes_stand_apart_from_results() {
+        let other = RUN.replace("\"low\": 2", "\"low\": 4").replace("100", "150");
+        let found = diff(RUN, &other, 0.0);
+        let [pair] = &found.pairs[..] else { panic!("one pair") };
+        assert_eq!(pair.causes[0].field, "config.gc.low");
+        assert_eq!(
+            (pair.results[0].field.as_str(), pair.results[0].ratio().as_str()),
+            ("programs", "1.5000")
+        );
+        assert_eq!((pair.causes.len(), pair.results.len()), (1, 1));
+    }
+
+    #[test]
+    fn small_differences_of_numbers_can_be_passed_over() {
+        let other = RUN.replace("100", "101");
+        assert!(!diff(RUN, &other, 0.0).is_empty());
+        assert!(diff(RUN, &other, 0.01).is_empty());
+    }
+
+    #[test]
+    fn runs_are_paired_by_design_whatever_their_order_and_the_rest_in_order() {
+        let of = |designs: &[&str]| {
+            let runs: Vec<String> =
+                designs.iter().map(|design| format!(r#"{{"design": "{design}"}}"#)).collect();
+            format!(r#"{{"runs": [{}]}}"#, runs.join(","))
+        };
+        let found = diff(&of(&["a", "b", "c"]), &of(&["b", "x", "a"]), 0.0);
+        let titles: Vec<&str> = found.pairs.iter().map(|pair| pair.title.as_str()).collect();
+        assert_eq!(titles, ["a", "b", "c | x"]);
+        let found = diff(&of(&["a"]), &of(&["a", "b"]), 0.0);
+        assert_eq!((found.only_a.len(), found.only_b), (0, vec!["b".to_owned()]));
+    }
+
+    #[test]
+    fn a_field_that_one_record_lacks_differs_unless_the_other_has_null() {
+        let null = RUN.replace("\"programs\": 100", "\"programs\": null");
+        let without = RUN.replace("\"programs\": 100, ", "");
+        assert!(diff(&null, &without, 0.0).is_empty());
+        assert_eq!(diff(RUN, &without, 0.0).pairs[0].results[0].b, None);
+    }
+
+    #[test]
+    fn what_is_no_result_is_refused_with_its_name() {
+        let refused = |text| Results::parse("y.json", text).expect_err("no result").to_string();
+        assert!(refused("{").starts_with("y.json: not JSON"));
+        assert!(refused("{}").starts_with("y.json: no list of runs"));
+        assert!(refused(r#"{"runs": 3}"#).starts_with("y.json: no list of runs"));
+        let lives = results(r#"{"drives": []}"#);
+        assert!(matches!(Diff::of(results(RUN), lives, 0.0), Err(DiffError::Kinds { .. })));
+    }
+
+    #[test]
+    fn numbers_are_printed_with_six_digits() {
+        let text = |number: f64| text_of(Some(&Value::from(number)));
+        assert_eq!(
+            [text(1.534_039_21), text(0.000_012_345_678), text(1e9)],
+            ["1.53404", "0.0000123457", "1000000000"]
+        );
+        assert_eq!(text_of(Some(&Value::from(457_248_u64))), "457248");
+    }
+}

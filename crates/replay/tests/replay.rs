@@ -530,7 +530,7 @@ fn a_trim_beyond_the_device_does_not_end_the_run() {
 fn an_input_larger_than_the_device_is_refused_before_it_runs() {
     let input = generated("uniform:pages=1000000,requests=10");
     let refused = Plan::new(&config(&[]), &input).unwrap_err().to_string();
-    assert!(refused.contains("4096000000 bytes") && refused.contains("device.fit"), "{refused}");
+    assert!(refused.contains("needs 3,906.2 MiB") && refused.contains("device.fit"), "{refused}");
     let fitted = measure(&config(&["device.fit=1"]), &input, "page-map");
     assert!(!fitted.partial);
     assert!(fitted.notes.is_empty(), "generated addresses are never compacted");

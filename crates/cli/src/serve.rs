@@ -160,6 +160,9 @@ fn serve_until_signal<N: Medium>(
     let size_mib = device.device().bytes() as f64 / (1 << 20) as f64;
     let description = format!("{}, {size_mib} MiB", device.identity().design);
     let mut server = Server::start(device, &args.export, &description);
+    if !args.quiet {
+        server.log_to(|line| eprintln!("wearwell: {line}"));
+    }
     if let Err(error) = open_doors(&mut server, doors, args, &description) {
         // What was opened is closed again; the reason is the first error.
         let _ = server.stop();

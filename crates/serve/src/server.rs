@@ -5,6 +5,7 @@
 //! arrived, flushes, and gives the device back.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::io;
 use std::net::Shutdown;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -73,6 +74,16 @@ impl Bound {
     }
 }
 
+/// Where lines for the operator go.
+#[derive(Clone)]
+struct Log(Arc<dyn Fn(&str) + Send + Sync>);
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Log")
+    }
+}
+
 /// A running server.
 #[derive(Debug)]
 pub struct Server<D> {
@@ -81,6 +92,7 @@ pub struct Server<D> {
     export: Arc<Export>,
     budget: Arc<Budget>,
     doors: Vec<Door>,
+    log: Log,
 }
 
 /// A listener and its clients.
@@ -96,7 +108,13 @@ impl<D: BlockDevice> Server<D> {
     pub fn start(device: D, name: &str, description: &str) -> Self {
         let export = Arc::new(Export::of(&device, name, description));
         let (engine, thread) = Engine::start(device);
-        Self { engine, thread, export, budget: Arc::default(), doors: Vec::new() }
+        Self { engine, thread, export, budget: Arc::default(), doors: Vec::new(), log: Log(Arc::new(|_| ())) }
+    }
+
+    /// Tells `log`, in a line each, what an operator wants to know of the doors that are opened from now on: that clients are
+    /// turned away.
+    pub fn log_to(&mut self, log: impl Fn(&str) + Send + Sync + 'static) {
+        self.log = Log(Arc::new(log));
     }
 
     /// A way to ask the device.
@@ -139,8 +157,10 @@ impl<D: BlockDevice> Server<D> {
         let clients = Arc::new(Clients::default());
         let acceptor = {
             let (listener, clients) = (Arc::clone(&listener), Arc::clone(&clients));
+            let (log, at) = (self.log.clone(), address.clone());
             let thread = thread::Builder::new().name("listener".into()).stack_size(STACK_BYTES);
-            thread.spawn(move || accept_all(&listener, &clients, &serve)).map_err(failed)?
+            let turned_away = move |why: &str| (log.0)(&format!("{at}: a client was turned away: {why}"));
+            thread.spawn(move || accept_all(&listener, &clients, &serve, &turned_away)).map_err(failed)?
         };
         self.doors.push(Door { listener, clients, acceptor });
         Ok(address)
@@ -170,20 +190,30 @@ impl<D: BlockDevice> Server<D> {
     }
 }
 
+/// Admits clients until the listener is closed. `turned_away` is told of the first one that finds no place, and of the next
+/// one after somebody has found one.
 fn accept_all(
     listener: &Listener,
     clients: &Arc<Clients>,
     serve: &(impl Fn(&Arc<Socket>) + Clone + Send + 'static),
+    turned_away: &impl Fn(&str),
 ) {
+    let mut is_full = false;
     loop {
-        match listener.accept() {
-            Ok(socket) => {
-                // Without memory for a thread, or with too many clients, this one is turned away.
-                let _ = clients.admit(socket, serve.clone());
+        let admitted = match listener.accept() {
+            Ok(socket) => clients.admit(socket, serve.clone()),
+            Err(error) if is_passing(&error) => {
+                thread::sleep(Duration::from_millis(10));
+                continue;
             }
-            Err(error) if is_passing(&error) => thread::sleep(Duration::from_millis(10)),
             Err(_) => return,
+        };
+        if let Err(why) = &admitted
+            && !is_full
+        {
+            turned_away(&format!("{why}; others are not named before there is room"));
         }
+        is_full = admitted.is_err();
     }
 }
 
@@ -215,6 +245,9 @@ impl Clients {
     }
 
     /// Serves a client on a thread of its own.
+    ///
+    /// # Errors
+    /// There are too many clients, or there is no memory for a thread: this one is hung up on.
     fn admit(
         self: &Arc<Self>,
         socket: Socket,
@@ -224,7 +257,7 @@ impl Clients {
         let number = {
             let mut sockets = self.sockets();
             if sockets.open.len() >= CONNECTIONS_MAX {
-                return Ok(());
+                return Err(io::Error::other(format!("{CONNECTIONS_MAX} are connected")));
             }
             sockets.next += 1;
             let number = sockets.next;
@@ -263,5 +296,53 @@ impl Drop for Leave {
     fn drop(&mut self) {
         self.clients.sockets().open.remove(&self.number);
         self.clients.left.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::net::{Ipv4Addr, TcpStream};
+    use std::os::unix::net::UnixStream;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// As many connections as a door has.
+    fn fill(clients: &Clients) {
+        let (one, _) = UnixStream::pair().expect("the system has sockets");
+        let one = Arc::new(Socket::Unix(one));
+        let taken = (1_000_000..).take(CONNECTIONS_MAX).map(|number| (number, Arc::clone(&one)));
+        clients.sockets().open.extend(taken);
+    }
+
+    /// 1,024 idle connections locked everybody out without a line.
+    #[test]
+    fn the_first_client_without_a_place_is_logged_and_again_after_there_was_room() {
+        let any_port = Address::Tcp((Ipv4Addr::LOCALHOST, 0).into());
+        let listener = Arc::new(Listener::bind(&any_port, SocketMode::default()).expect("there is a port"));
+        let Ok(Address::Tcp(address)) = listener.address() else { panic!("it was bound") };
+        let clients = Arc::new(Clients::default());
+        let (tell, told) = mpsc::channel();
+        let acceptor = {
+            let (listener, clients) = (Arc::clone(&listener), Arc::clone(&clients));
+            let turned_away = move |why: &str| tell.send(why.to_owned()).expect("somebody listens");
+            thread::spawn(move || accept_all(&listener, &clients, &|_: &Arc<Socket>| (), &turned_away))
+        };
+        let is_hung_up_on = || {
+            let mut client = TcpStream::connect(address).expect("the listener listens");
+            assert_eq!(client.read(&mut [0]).expect("the other end hangs up"), 0);
+        };
+        fill(&clients);
+        (0..3).for_each(|_| is_hung_up_on());
+        clients.sockets().open.clear();
+        is_hung_up_on();
+        fill(&clients);
+        (0..2).for_each(|_| is_hung_up_on());
+        listener.close();
+        acceptor.join().expect("it only ends");
+        let lines: Vec<String> = told.iter().collect();
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[0].starts_with("1024 are connected"), "{lines:?}");
     }
 }

@@ -7,17 +7,31 @@
 //!
 //! Invariant: what a machine did to a run (seconds, memory) is no difference.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
 use crate::report::aligned;
 
-/// Fields that say what was run; all others say what came out.
-const CAUSES: [&str; 10] =
-    ["config", "design", "designs", "device", "input", "leveling", "seed", "seeds", "trace", "version"];
+/// Fields that say what was run, wherever they stand; all others say what came out.
+const CAUSES: [&str; 12] = [
+    "config",
+    "design",
+    "device",
+    "endurance",
+    "input",
+    "is_filled",
+    "leveling",
+    "mechanisms",
+    "seed",
+    "settings",
+    "trace",
+    "version",
+];
 /// Fields that differ between two runs of the same.
 const INCIDENTAL: [&str; 3] = ["cpu_seconds", "precondition_cpu_seconds", "peak_rss_bytes"];
+/// Lists of more entries stay whole: they are samples over time, not lives or subsets.
+const OPENED_ENTRIES: usize = 64;
 /// Lists of records, as the commands write them: `replay` and `compare`, `life`, `ablate`, `profile`.
 const LISTS: [&str; 4] = ["runs", "drives", "ablations", "profiles"];
 
@@ -164,9 +178,7 @@ impl Pair {
         let (of_a, of_b) = (title(a), title(b));
         let title = if of_a == of_b { of_a } else { format!("{of_a} | {of_b}") };
         let (a, b) = (flat(a), flat(b));
-        let mut fields: Vec<&String> =
-            a.keys().chain(b.keys().filter(|field| !a.contains_key(*field))).collect();
-        fields.sort_unstable();
+        let fields: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
         let differences = fields.into_iter().filter_map(|field| {
             let (of_a, of_b) = (a.get(field), b.get(field));
             let differs = !is_same(of_a, of_b, within);
@@ -242,25 +254,32 @@ fn is_same(a: Option<&Value>, b: Option<&Value>, within: f64) -> bool {
 }
 
 fn is_cause(field: &str) -> bool {
-    CAUSES.contains(&field.split('.').next().unwrap_or(field))
+    field.split('.').any(|name| CAUSES.contains(&name))
 }
 
-/// The fields of a record, those of objects in it with dots. Lists stay whole.
+/// The fields of a record, those of records in it with dots, and with a number in short lists of records.
 fn flat(record: &Map<String, Value>) -> BTreeMap<String, Value> {
     let mut fields = BTreeMap::new();
-    let mut open: Vec<(String, &Map<String, Value>)> = vec![(String::new(), record)];
-    while let Some((prefix, object)) = open.pop() {
-        for (name, value) in object.iter().filter(|(name, _)| !INCIDENTAL.contains(&name.as_str())) {
-            let field = format!("{prefix}{name}");
-            match value {
-                Value::Object(inner) => open.push((field + ".", inner)),
-                value => {
-                    fields.insert(field, value.clone());
-                }
+    flatten("", record, &mut fields);
+    fields
+}
+
+fn flatten(prefix: &str, record: &Map<String, Value>, fields: &mut BTreeMap<String, Value>) {
+    for (name, value) in record.iter().filter(|(name, _)| !INCIDENTAL.contains(&name.as_str())) {
+        let field = format!("{prefix}{name}");
+        match value {
+            Value::Object(inner) => flatten(&format!("{field}."), inner, fields),
+            Value::Array(entries)
+                if entries.len() <= OPENED_ENTRIES && entries.iter().all(Value::is_object) =>
+            {
+                let records = entries.iter().filter_map(Value::as_object).enumerate();
+                records.for_each(|(k, inner)| flatten(&format!("{field}.{k}."), inner, fields));
+            }
+            value => {
+                fields.insert(field, value.clone());
             }
         }
     }
-    fields
 }
 
 /// What a record is called: design with its variant, and input.
@@ -295,6 +314,18 @@ mod tests {
         let same = diff(RUN, &slower, 0.0);
         assert!(same.is_empty());
         assert_eq!(same.to_table(), "dftl: no difference\n\n");
+    }
+
+    #[test]
+    fn lives_are_compared_one_by_one_without_what_the_machine_did() {
+        let drive =
+            r#"{"drives": [{"design": "dftl", "lives": [{"seed": 1, "end": "full", "cpu_seconds": 1.5}]}]}"#;
+        assert!(diff(drive, &drive.replace("1.5", "9.5"), 0.0).is_empty());
+        let found = diff(drive, &drive.replace("full", "worn").replace("\"seed\": 1", "\"seed\": 2"), 0.0);
+        let names =
+            |differences: &[Difference]| differences.iter().map(|one| one.field.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&found.pairs[0].causes), ["lives.0.seed"]);
+        assert_eq!(names(&found.pairs[0].results), ["lives.0.end"]);
     }
 
     #[test]

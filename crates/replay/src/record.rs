@@ -12,7 +12,7 @@ use wearwell::recovery::StepCost;
 use wearwell::stats::ByCause;
 use wearwell::timing::{Cause, LatencySummary};
 
-use crate::config::{Arrival, Config, OPEN_BLOCKS};
+use crate::config::{Arrival, Config, blocks_kept};
 use crate::steadiness::Steadiness;
 
 /// One design's run.
@@ -271,19 +271,17 @@ impl DeviceRecord {
         self.layout.channels * self.layout.dies_per_channel
     }
 
-    /// Blocks of each pool that are no room for data: those that GC keeps free while it rests, and what of the open blocks is
-    /// not written.
+    /// Blocks of each plane that are no room for data, because GC keeps them free or they are open.
     pub fn blocks_kept(&self) -> f64 {
-        f64::from(self.gc_low_blocks) + 1.0 + OPEN_BLOCKS
+        blocks_kept(self.gc_low_blocks)
     }
 
     /// Over-provisioning without the blocks that GC keeps: what write amplification follows. Negative where they are more
     /// than the spare space.
     pub fn acting_over_provisioning(&self) -> f64 {
-        let layout = &self.layout;
-        let planes = layout.channels * layout.dies_per_channel * layout.planes_per_die;
-        let plane_pages = f64::from(planes) * f64::from(layout.pages_per_block);
-        let kept = (self.blocks_kept() - self.reserve_blocks).max(0.0) * plane_pages;
+        let planes = self.dies() * self.layout.planes_per_die;
+        let row_pages = f64::from(planes) * f64::from(self.layout.pages_per_block);
+        let kept = (self.blocks_kept() - self.reserve_blocks).max(0.0) * row_pages;
         self.over_provisioning - kept / self.logical_pages as f64
     }
 

@@ -5,7 +5,6 @@
 //! arrived, flushes, and gives the device back.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::io;
 use std::net::Shutdown;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,7 +13,7 @@ use std::time::Duration;
 
 use crate::budget::Budget;
 use crate::connection::{self, STACK_BYTES};
-use crate::device::{BlockDevice, DeviceError};
+use crate::device::{BlockDevice, DeviceError, Log};
 use crate::engine::{Engine, EngineThread, Stopped};
 use crate::nbd::Export;
 use crate::socket::{Address, Listener, Socket, SocketMode};
@@ -74,16 +73,6 @@ impl Bound {
     }
 }
 
-/// Where lines for the operator go.
-#[derive(Clone)]
-struct Log(Arc<dyn Fn(&str) + Send + Sync>);
-
-impl fmt::Debug for Log {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Log")
-    }
-}
-
 /// A running server.
 #[derive(Debug)]
 pub struct Server<D> {
@@ -108,13 +97,13 @@ impl<D: BlockDevice> Server<D> {
     pub fn start(device: D, name: &str, description: &str) -> Self {
         let export = Arc::new(Export::of(&device, name, description));
         let (engine, thread) = Engine::start(device);
-        Self { engine, thread, export, budget: Arc::default(), doors: Vec::new(), log: Log(Arc::new(|_| ())) }
+        Self { engine, thread, export, budget: Arc::default(), doors: Vec::new(), log: |_| () }
     }
 
     /// Tells `log`, in a line each, what an operator wants to know of the doors that are opened from now on: that clients are
     /// turned away.
-    pub fn log_to(&mut self, log: impl Fn(&str) + Send + Sync + 'static) {
-        self.log = Log(Arc::new(log));
+    pub fn log_to(&mut self, log: Log) {
+        self.log = log;
     }
 
     /// A way to ask the device.
@@ -157,9 +146,9 @@ impl<D: BlockDevice> Server<D> {
         let clients = Arc::new(Clients::default());
         let acceptor = {
             let (listener, clients) = (Arc::clone(&listener), Arc::clone(&clients));
-            let (log, at) = (self.log.clone(), address.clone());
+            let (log, at) = (self.log, address.clone());
             let thread = thread::Builder::new().name("listener".into()).stack_size(STACK_BYTES);
-            let turned_away = move |why: &str| (log.0)(&format!("{at}: a client was turned away: {why}"));
+            let turned_away = move |why: &str| log(&format!("{at}: a client was turned away: {why}"));
             thread.spawn(move || accept_all(&listener, &clients, &serve, &turned_away)).map_err(failed)?
         };
         self.doors.push(Door { listener, clients, acceptor });

@@ -32,8 +32,8 @@ pub use metadata::{
 };
 pub use parts::{ContentList, ContentName, MapName, PartsConfig, SurvivalName};
 pub use read::ConfigError;
-pub(crate) use resolve::OPEN_BLOCKS;
 pub use resolve::Resolved;
+pub(crate) use resolve::blocks_kept;
 pub use timing::{Mode, TimingConfig};
 
 /// A configuration as written: what is absent keeps its default.

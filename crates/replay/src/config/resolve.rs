@@ -291,7 +291,7 @@ impl Config {
         // The threshold may be a share of all blocks, the reserve among them.
         for _ in 0..8 {
             let low = self.low_blocks((per_plane + reserve).ceil() as u32, gc_free_share);
-            reserve = (f64::from(low) + 1.0 + OPEN_BLOCKS).max(for_metadata);
+            reserve = blocks_kept(low).max(for_metadata);
         }
         reserve
     }
@@ -444,7 +444,13 @@ fn exported_share(spare: f64, of: SpareOf) -> Result<f64, ConfigError> {
 /// What the open blocks of a pool, one for host writes and one for copies, take from its spare space: half of each is not
 /// written, on average, but pages in them die before they close. Of uniform writes to 5,000 to 1,000,000 pages at 7, 15 and
 /// 28 % the write amplification is that of theory with 0.60 to 0.76 of a block.
-pub(crate) const OPEN_BLOCKS: f64 = 0.65;
+const OPEN_BLOCKS: f64 = 0.65;
+
+/// Blocks of each pool that are no room for data: those that GC keeps free while it rests, and what of the open blocks is
+/// not written.
+pub(crate) fn blocks_kept(low_blocks: u32) -> f64 {
+    f64::from(low_blocks) + 1.0 + OPEN_BLOCKS
+}
 
 /// What a device is fitted to.
 struct Fitting {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use wearwell::lifetime::YEAR_S;
 use wearwell::recovery::StepCost;
 use wearwell::stats::Stats;
 use wearwell::timing::{Cause, LatencySummary, RequestKind, TimingMode};
@@ -346,8 +347,7 @@ impl Run<'_> {
 
     /// A trace of years: more likely its times were read in a wrong unit.
     fn note_of_length(&self) -> Option<String> {
-        const YEAR_S: f64 = 31_536_000.0;
-        let years = self.duration_s() / YEAR_S;
+        let years = self.duration_s() / YEAR_S as f64;
         (years > 1.0).then(|| {
             format!(
                 "the input lasts {years:.1} years: if it does not, its times are in another unit or it is in another format"

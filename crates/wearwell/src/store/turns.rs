@@ -66,6 +66,7 @@ pub(super) struct Turns {
     /// Lost blocks summed over the turns that were due, less the blocks of a pool for each that was left out; by
     /// `stream * pools + pool`.
     owed: Vec<u32>,
+    /// Whether any pool has lost one: before, a turn is one addition.
     any_lost: bool,
 }
 

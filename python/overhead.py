@@ -1,6 +1,6 @@
 """CPU time of the same run by the command line and by a call of `replay`: figures of docs/python.md.
 
-python python/overhead.py target/release/wearwell [rounds]
+python -P python/overhead.py target/release/wearwell [rounds]
 """
 
 from __future__ import annotations

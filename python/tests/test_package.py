@@ -56,7 +56,7 @@ def test_the_stubs_name_what_the_native_module_has() -> None:
         native = getattr(_native, name)
         if isinstance(arguments, list):
             assert list(inspect.signature(native).parameters) == arguments, name
-        elif name != "WearwellError":
+        elif name not in ("WearwellError", "PowerLoss"):
             assert isinstance(arguments, dict)
             methods = {method for method in vars(native) if not method.startswith("__")} | {"__new__"} & vars(
                 native

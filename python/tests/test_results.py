@@ -44,7 +44,7 @@ def test_the_first_lines_of_the_documentation_run(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_other_examples_of_the_documentation_run(capsys: pytest.CaptureFixture[str]) -> None:
-    table, design, executor = blocks("python")[1:]
+    table, design, executor, device = blocks("python")[1:]
     names: dict[str, Any] = {"ww": ww}
     exec(table, names)
     assert names["result"].host_page_writes == 2
@@ -52,6 +52,9 @@ def test_the_other_examples_of_the_documentation_run(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out.strip() == blocks("text")[0].strip()
     exec(executor, names)
     assert len(ww.sweep(ww.Trace.workload(TINY), seed=[1, 2], executor=names["Here"](), progress=False)) == 2
+    capsys.readouterr()
+    exec(device, names)
+    assert capsys.readouterr().out.strip() == blocks("text")[1].strip()
 
 
 def test_the_fields_of_a_result_are_those_of_the_record() -> None:
@@ -171,10 +174,12 @@ def test_a_geometry_is_a_drive() -> None:
         planes_per_die=1,
         blocks_per_plane=128,
         pages_per_block=32,
+        logical_pages=7000,
         read_us=45.0,
     )
     result = ww.replay(ww.Trace.workload(TINY), drive)
-    assert (result.device.layout.channels, result.config.device.read_us) == (2, 45.0)
+    layout = result.device.layout
+    assert (layout.channels, layout.blocks_per_plane, result.config.device.read_us) == (2, 128, 45.0)
 
 
 def test_packages_that_are_missing_are_named() -> None:

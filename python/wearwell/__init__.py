@@ -8,26 +8,33 @@
 docs/python.md explains it; docs/configuration.md has all settings, docs/figures.md what the figures mean.
 """
 
+from ._columns import Columns
 from ._design import Design
+from ._device import Device, Operation, View
 from ._drive import Drive
 from ._executors import Executor, LocalExecutor, Outcome, Task
-from ._native import WearwellError, __version__
+from ._native import PowerLoss, WearwellError, __version__
 from ._result import PartialResultWarning, Result
 from ._run import replay
 from ._sweep import Sweep, sweep
 from ._trace import Trace
 
 __all__ = [
+    "Columns",
     "Design",
+    "Device",
     "Drive",
     "Executor",
     "LocalExecutor",
+    "Operation",
     "Outcome",
     "PartialResultWarning",
+    "PowerLoss",
     "Result",
     "Sweep",
     "Task",
     "Trace",
+    "View",
     "WearwellError",
     "__version__",
     "replay",

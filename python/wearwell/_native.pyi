@@ -8,6 +8,9 @@ __version__: str
 class WearwellError(ValueError):
     """What the user can mend: the message says what is wrong, where, and what to do. It is the sentence of the command line."""
 
+class PowerLoss(RuntimeError):
+    """Power was lost: in the middle of this request, or before it. `Device.recover()` brings the drive back."""
+
 class Configuration:
     """A configuration of a run: a file, then settings, later ones winning."""
 
@@ -20,6 +23,46 @@ class Configuration:
 
     def ignored(self, settings: list[str], design: str) -> list[tuple[str, str]]:
         """Keys of those settings that a run of the design would ignore, each with the sentence about it."""
+
+class Device:
+    """A drive, driven request by request. Offsets and lengths are bytes."""
+
+    def __new__(cls, configuration: Configuration, design: str, footprint_pages: int) -> Device: ...
+    @property
+    def page_bytes(self) -> int: ...
+    @property
+    def block_pages(self) -> int: ...
+    @property
+    def logical_pages(self) -> int: ...
+    @property
+    def physical_pages(self) -> int: ...
+    @property
+    def is_powerless(self) -> bool: ...
+    def write(self, offset: int, data: bytes) -> None: ...
+    def read(self, offset: int, length: int) -> bytes: ...
+    def trim(self, offset: int, length: int) -> None: ...
+    def remap(self, target: int, source: int, length: int, relocate: bool) -> None: ...
+    def flush(self) -> None: ...
+    def power_cut(self, after: int | None, outcome: str) -> None:
+        """Cuts power, at once or at an operation from now."""
+
+    def recover(self, cut_after: int | None, outcome: str) -> str:
+        """Brings power back and recovers; a report as JSON."""
+
+    def check(self) -> None:
+        """Checks every invariant of the engine; a broken one is an `AssertionError`."""
+
+    def counters(self) -> str:
+        """Counters since the drive was new, as JSON."""
+
+    def ram_bytes(self) -> list[tuple[str, int]]:
+        """Bytes of RAM that a controller holds for the drive, by structure."""
+
+    def operations(self) -> list[tuple[str, str, int, int]]:
+        """What the last request did to the flash, in order: kind, cause, plane, how many."""
+
+    def view(self) -> list[list[tuple[str, bytes, str, list[str]]]]:
+        """Columns of all flash pages, all blocks, and all logical pages: name, values, their type, the names of codes."""
 
 class Input:
     """Where requests come from."""

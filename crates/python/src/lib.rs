@@ -13,6 +13,7 @@
 )]
 
 mod configuration;
+mod device;
 mod input;
 mod kept;
 mod report;
@@ -43,6 +44,8 @@ mod _native {
     use super::WearwellError;
     #[pymodule_export]
     use super::configuration::{Configuration, designs, devices, unknown_name};
+    #[pymodule_export]
+    use super::device::{Device, PowerLoss};
     #[pymodule_export]
     use super::input::Input;
     #[pymodule_export]

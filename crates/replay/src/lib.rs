@@ -19,6 +19,7 @@ pub mod replay;
 pub mod report;
 pub mod reproduce;
 pub mod steadiness;
+pub mod step;
 pub mod theory;
 pub mod trace;
 pub mod workload;

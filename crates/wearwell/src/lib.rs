@@ -18,6 +18,7 @@ pub mod design;
 pub mod device;
 mod divide;
 pub mod error;
+pub mod flash_view;
 pub mod ftl;
 pub mod gc;
 pub mod lifetime;

@@ -31,6 +31,18 @@ impl PageState {
     /// All states.
     pub const ALL: [Self; 6] =
         [Self::Hole, Self::Stored, Self::Shared, Self::Delta, Self::Packed, Self::Waiting];
+
+    /// In one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hole => "hole",
+            Self::Stored => "stored",
+            Self::Shared => "shared",
+            Self::Delta => "delta",
+            Self::Packed => "packed",
+            Self::Waiting => "waiting",
+        }
+    }
 }
 
 impl<N: Nand> Ftl<N> {
@@ -43,6 +55,11 @@ impl<N: Nand> Ftl<N> {
             AnyMapping::Flat(flat) => flat.get(lpn),
             AnyMapping::Cached(_) | AnyMapping::Journalled(_) => return PageState::Stored,
         };
+        self.form_at(lpn, place)
+    }
+
+    /// The form in which `lpn` is stored that the map gives this place.
+    pub(crate) fn form_at(&self, lpn: Lpn, place: Option<Unit>) -> PageState {
         let Some(unit) = place else { return PageState::Hole };
         if self.sharing.as_ref().is_some_and(|sharing| sharing.refs.extra(unit) > 0) {
             return PageState::Shared;

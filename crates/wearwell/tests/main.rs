@@ -10,6 +10,7 @@ mod delta_cases;
 mod equivalence;
 mod exhaustive;
 mod faults;
+mod flash_view;
 mod gecko;
 mod golden;
 mod head_tail_cases;

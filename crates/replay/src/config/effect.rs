@@ -10,9 +10,10 @@ use std::fmt;
 use wearwell::design::{MappingPart, Parts};
 use wearwell::validity::ValidityPart;
 
+use super::resolve::AUTO;
 use super::{
-    Arrival, Config, LifetimeConfig, LifetimeSchemes, Mode, Policy, Precondition, PreconditionConfig,
-    TimingConfig,
+    Arrival, Config, ContentConfig, LifetimeConfig, LifetimeSchemes, Mode, Policy, Precondition,
+    PreconditionConfig, ReplayConfig, TimingConfig,
 };
 
 /// What a setting needs to have an effect.
@@ -81,7 +82,18 @@ fn has_events(config: &Config, _: &Chosen<'_>) -> bool {
     config.timing.mode == Mode::Event
 }
 
+/// Whether the device has the size that its keys say, and is not resized to the input.
+fn has_fixed_size(config: &Config, _: &Chosen<'_>) -> bool {
+    let is_auto = config.device.preset.as_deref().is_none_or(|name| name == AUTO);
+    config.device.fit.is_none() && (!is_auto || config.device.logical_pages.is_some())
+}
+
 const RULES: &[Rule] = &[
+    rule(
+        "device.blocks_per_plane",
+        has_fixed_size,
+        "the device is not sized to the input: a preset without device.fit, or device.logical_pages",
+    ),
     rule(
         "recycle.",
         |_, chosen| chosen.parts.content.recycle.is_some(),
@@ -213,7 +225,26 @@ const IGNORED_BY_LIFE: [Asked; 9] = [
     ("device.wear_out", |config| config.device.wear_out.is_some()),
 ];
 
+/// What a drive leaves out that is driven [step by step](crate::step): it has no clock and no input.
+const IGNORED_BY_STEPS: [Asked; 8] = [
+    ("timing.mode", |config| config.timing.mode != Mode::default()),
+    ("recovery.after_run", |config| config.recovery.after_run),
+    ("recovery.after_requests", |config| config.recovery.after_requests.is_some()),
+    ("lifetime", |config| config.lifetime != LifetimeConfig::default()),
+    ("precondition", |config| config.precondition != PreconditionConfig::default()),
+    ("content", |config| config.content != ContentConfig::default()),
+    ("gc.background_share", |config| config.gc.background_share.is_some()),
+    ("replay", |config| {
+        config.replay != ReplayConfig { seed: config.replay.seed, ..ReplayConfig::default() }
+    }),
+];
+
 impl Config {
+    /// What a drive that is driven [step by step](crate::step) would leave out of this configuration.
+    pub fn ignored_by_steps(&self) -> Option<&'static str> {
+        IGNORED_BY_STEPS.iter().find(|(_, is_asked_for)| is_asked_for(self)).map(|&(name, _)| name)
+    }
+
     /// What a [life](crate::life) would leave out of this configuration, whether a file or a setting says it: a section or a
     /// key.
     pub fn ignored_by_life(&self) -> Option<&'static str> {
@@ -276,6 +307,26 @@ mod tests {
     }
 
     #[test]
+    fn a_drive_that_is_driven_step_by_step_ignores_no_setting() {
+        let of = |setting: &str| Config::from_parts(None, &[setting.to_owned()]).unwrap().ignored_by_steps();
+        for used in ["gc.policy=fifo", "replay.seed=3", "device.wear_out=true", "timing.delta_encode_us=5.0"]
+        {
+            assert_eq!(of(used), None, "{used}");
+        }
+        for (left_out, name) in [
+            ("timing.mode=event", "timing.mode"),
+            ("precondition.mode=steady", "precondition"),
+            ("content.model=unique", "content"),
+            ("replay.requests=5", "replay"),
+            ("lifetime.schemes=integrated", "lifetime"),
+            ("gc.background_share=0.1", "gc.background_share"),
+            ("recovery.after_requests=5", "recovery.after_requests"),
+        ] {
+            assert_eq!(of(left_out), Some(name), "{left_out}");
+        }
+    }
+
+    #[test]
     fn settings_of_another_design_are_found() {
         assert_eq!(ignored(&["recycle.policy=inf"], &["geckoftl"]), [("recycle.policy".into(), true)]);
         assert_eq!(
@@ -285,6 +336,17 @@ mod tests {
         assert_eq!(ignored(&["recycle.policy=inf"], &["recyclable"]), []);
         assert_eq!(ignored(&["gecko.parts=4"], &["dftl"]), [("gecko.parts".into(), true)]);
         assert_eq!(ignored(&["gecko.parts=4", "validity.kind=gecko"], &["dftl"]), []);
+    }
+
+    #[test]
+    fn the_blocks_of_a_device_that_is_sized_to_the_input_are_no_choice() {
+        let blocks = "device.blocks_per_plane=12";
+        let is_ignored = [("device.blocks_per_plane".to_owned(), true)];
+        assert_eq!(ignored(&[blocks], &["page-map"]), is_ignored);
+        assert_eq!(ignored(&[blocks, "device.preset=auto"], &["page-map"]), is_ignored);
+        assert_eq!(ignored(&[blocks, "device.preset=lab-8g", "device.fit=0.5"], &["page-map"]), is_ignored);
+        assert_eq!(ignored(&[blocks, "device.preset=lab-8g"], &["page-map"]), []);
+        assert_eq!(ignored(&[blocks, "device.logical_pages=100"], &["page-map"]), []);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! From what was asked to what a run uses: geometry, capacity, thresholds, the parts of a design.
 
+use wearwell::address::BlockId;
+use wearwell::content::mix;
 use wearwell::content::recycle::{RecycleOptions, STANDARD_ENTRIES, StorePolicy};
 use wearwell::design::{self, DeltaDesign, Parts, RecycleDesign};
 use wearwell::gc::{GcOptions, MetadataGc, RESERVE_BLOCKS, VictimPolicy, WearOptions};
@@ -40,12 +42,21 @@ impl Resolved {
 }
 
 /// The device that is made to fit the workload.
-const AUTO: &str = "auto";
+pub(super) const AUTO: &str = "auto";
 
 impl Config {
     /// Seed of the run.
     pub fn seed(&self) -> u64 {
         self.replay.seed.unwrap_or(1)
+    }
+
+    /// Blocks that are bad from the factory, drawn by the seed.
+    pub(crate) fn factory_bad(&self, geometry: &Geometry) -> Vec<BlockId> {
+        let share = self.device.factory_bad_share.unwrap_or(0.0).clamp(0.0, 0.2);
+        let threshold = (share * u64::MAX as f64) as u64;
+        let seed = self.seed();
+        let is_bad = |block: &u32| share > 0.0 && mix(mix(seed) ^ u64::from(*block)) < threshold;
+        (0..geometry.blocks()).filter(is_bad).map(BlockId).collect()
     }
 
     /// Where successive writes go.

@@ -190,7 +190,7 @@ impl<'a> Run<'a> {
         let retain = Retain { bytes: carries_bytes, sequence, generation, ..parts.retain() };
         let mut nand = SimNand::new(resolved.geometry.clone(), retain)
             .with_nvram(parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages))
-            .with_factory_bad(plan.factory_bad());
+            .with_factory_bad(plan.config.factory_bad(&resolved.geometry));
         if plan.config.device.wear_out == Some(true) {
             nand = nand.with_endurance(resolved.endurance_cycles);
         }

@@ -1,7 +1,5 @@
 //! What all designs of a comparison share: the surveyed input and the device that it runs on.
 
-use wearwell::address::BlockId;
-use wearwell::content::mix;
 use wearwell::timing::TimingOptions;
 
 use super::{OnProgress, ReplayError, Run};
@@ -207,15 +205,6 @@ impl<'a> Plan<'a> {
         record.cpu_seconds = finished - conditioned;
         record.peak_rss_bytes = process::peak_rss_bytes();
         Ok(record)
-    }
-
-    /// Bad blocks drawn by the seed.
-    pub(super) fn factory_bad(&self) -> Vec<BlockId> {
-        let share = self.config.device.factory_bad_share.unwrap_or(0.0).clamp(0.0, 0.2);
-        let threshold = (share * u64::MAX as f64) as u64;
-        let seed = self.config.seed();
-        let is_bad = |block: &u32| share > 0.0 && mix(mix(seed) ^ *block as u64) < threshold;
-        (0..self.resolved.geometry.blocks()).filter(is_bad).map(BlockId).collect()
     }
 }
 

@@ -50,6 +50,17 @@ impl<N: Fragile> PowerCut<N> {
         self.lost
     }
 
+    /// Cuts power at operation number `operations` from now, counted from 0, with this outcome.
+    pub fn cut_after(&mut self, operations: u64, outcome: CutOutcome) {
+        self.cut_at = Some(self.operations + operations);
+        self.outcome = outcome;
+    }
+
+    /// Cuts power now, between two operations.
+    pub fn cut_now(&mut self) {
+        self.lost = true;
+    }
+
     /// Power returns; the next cut is at `cut_at`, counted from now.
     pub fn restore(&mut self, cut_at: Option<u64>) {
         self.lost = false;

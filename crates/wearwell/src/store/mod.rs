@@ -807,7 +807,14 @@ impl<N: Nand> Store<N> {
         Lpn(self.nand.owner(ppn))
     }
 
-    /// Open blocks, for audits: `(stream index, block, pages programmed)`.
+    /// Open blocks with the streams that fill them.
+    pub(crate) fn open_streams(&self) -> impl Iterator<Item = (Stream, BlockId)> + '_ {
+        let open = self.frontiers.iter().enumerate().chain(self.parked.iter().enumerate());
+        let stream = |index: usize| Stream::ALL[index / self.pools as usize];
+        open.filter(|(_, f)| f.left > 0).map(move |(index, f)| (stream(index), f.block))
+    }
+
+    /// Open blocks, for audits, with the number of their pages that are programmed.
     pub(crate) fn open_blocks(&self) -> impl Iterator<Item = (BlockId, u32)> + '_ {
         let programmed = |f: &Frontier| f.next.0 - self.geometry.first_page(f.block).0;
         let open = self.frontiers.iter().chain(&self.parked);

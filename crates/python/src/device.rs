@@ -1,0 +1,327 @@
+//! A drive that Python drives request by request.
+//!
+//! Requests take microseconds, so the interpreter keeps its lock. What is on the flash leaves as one `bytes` object per column,
+//! which `NumPy` and Arrow take as it is: the view is made for the question, and this is its form.
+
+use pyo3::exceptions::{PyAssertionError, PyRuntimeError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use serde_json::json;
+use wearwell::address::RemapMode;
+use wearwell::device::HostData;
+use wearwell::flash_view::FlashPageState;
+use wearwell::nand::{CutOutcome, PageKind, PowerCut, SimNand};
+use wearwell::page_state::PageState;
+use wearwell::recovery::StepCost;
+use wearwell::store::{BlockState, Stream};
+use wearwell::timing::{Cause, OpKind};
+use wearwell::{Device as Engine, Error};
+use wearwell_replay::config::ConfigError;
+use wearwell_replay::step;
+
+use crate::configuration::Configuration;
+use crate::refused;
+
+pyo3::create_exception!(
+    wearwell,
+    PowerLoss,
+    PyRuntimeError,
+    "Power was lost: in the middle of this request, or before it. `Device.recover()` brings the drive back."
+);
+
+/// Kinds of flash pages by their codes; a page that holds nothing has the first.
+const KINDS: [(&str, Option<PageKind>); 9] = [
+    ("none", None),
+    ("data", Some(PageKind::Data)),
+    ("translation", Some(PageKind::Translation)),
+    ("delta", Some(PageKind::Delta)),
+    ("chunk", Some(PageKind::Chunk)),
+    ("remap-log", Some(PageKind::RemapLog)),
+    ("validity", Some(PageKind::Validity)),
+    ("head", Some(PageKind::Head)),
+    ("tail", Some(PageKind::Tail)),
+];
+
+/// Streams by their codes; a block that is not open has the first.
+const STREAMS: [(&str, Option<Stream>); 8] = [
+    ("none", None),
+    ("host", Some(Stream::Host)),
+    ("gc", Some(Stream::Gc)),
+    ("translation", Some(Stream::Translation)),
+    ("delta", Some(Stream::Delta)),
+    ("chunk", Some(Stream::Chunk)),
+    ("remap-log", Some(Stream::RemapLog)),
+    ("validity", Some(Stream::Validity)),
+];
+
+/// States of blocks by their codes.
+const BLOCK_STATES: [(&str, BlockState); 5] = [
+    ("free", BlockState::Free),
+    ("open", BlockState::Open),
+    ("closed", BlockState::Closed),
+    ("erasing", BlockState::Erasing),
+    ("retired", BlockState::Retired),
+];
+
+/// What a cut leaves of the operation that it interrupts.
+const OUTCOMES: [(&str, CutOutcome); 3] =
+    [("before", CutOutcome::Before), ("torn", CutOutcome::Torn), ("after", CutOutcome::AfterUnacknowledged)];
+
+fn code<T: PartialEq>(codes: &[(&str, T)], value: &T) -> u8 {
+    codes.iter().position(|(_, each)| each == value).expect("every value has a code") as u8
+}
+
+fn names<T>(codes: &[(&'static str, T)]) -> Vec<&'static str> {
+    codes.iter().map(|&(name, _)| name).collect()
+}
+
+fn outcome_named(name: &str) -> PyResult<CutOutcome> {
+    let found = OUTCOMES.iter().find(|(each, _)| *each == name).map(|&(_, outcome)| outcome);
+    found
+        .ok_or_else(|| refused(ConfigError::unknown("outcome", name, OUTCOMES.iter().map(|(name, _)| *name))))
+}
+
+/// A column: its name, the bytes of its values, their type as `NumPy` writes it, and the names of codes, if it has codes.
+type Column<'py> = (&'static str, Bound<'py, PyBytes>, &'static str, Vec<&'static str>);
+
+fn codes<'py>(
+    py: Python<'py>,
+    name: &'static str,
+    values: impl Iterator<Item = u8>,
+    names: Vec<&'static str>,
+) -> Column<'py> {
+    (name, PyBytes::new(py, &values.collect::<Vec<_>>()), "u1", names)
+}
+
+/// Numbers, -1 for none.
+fn numbers<'py>(
+    py: Python<'py>,
+    name: &'static str,
+    values: impl Iterator<Item = Option<u32>>,
+) -> Column<'py> {
+    let bytes: Vec<u8> = values.flat_map(|value| value.map_or(-1, i64::from).to_le_bytes()).collect();
+    (name, PyBytes::new(py, &bytes), "<i8", Vec::new())
+}
+
+/// What a request did to the flash: kind, cause, plane, how many.
+type Operation = (&'static str, &'static str, u32, u32);
+
+/// A drive, driven request by request.
+#[pyclass(module = "wearwell._native")]
+pub(crate) struct Device {
+    engine: Engine<PowerCut<SimNand>>,
+}
+
+impl Device {
+    fn nand_mut(&mut self) -> &mut PowerCut<SimNand> {
+        self.engine.ftl_mut().store_mut().nand_mut()
+    }
+
+    /// Calls the engine; the operations that it lists afterwards are those of this call.
+    fn ask<T>(
+        &mut self,
+        call: impl FnOnce(&mut Engine<PowerCut<SimNand>>) -> wearwell::Result<T>,
+    ) -> PyResult<T> {
+        self.require_power()?;
+        self.engine.ftl_mut().store_mut().ops.clear();
+        call(&mut self.engine).map_err(|error| raised(&error))
+    }
+
+    /// What RAM knows would answer some requests without a flash operation.
+    fn require_power(&self) -> PyResult<()> {
+        if self.is_powerless() {
+            Err(PowerLoss::new_err("power is lost: call recover() first"))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+fn raised(error: &Error) -> PyErr {
+    if error.is_power_loss() { PowerLoss::new_err(error.to_string()) } else { refused(error) }
+}
+
+#[pymethods]
+impl Device {
+    /// A new drive. One that is sized to its input takes `footprint_pages` (4 KiB) for its size.
+    #[new]
+    fn new(configuration: &Configuration, design: &str, footprint_pages: u64) -> PyResult<Self> {
+        let engine = step::drive(&configuration.config, design, footprint_pages).map_err(refused)?;
+        Ok(Self { engine })
+    }
+
+    /// Bytes of a page.
+    #[getter]
+    fn page_bytes(&self) -> u32 {
+        self.engine.ftl().store().geometry().page_bytes
+    }
+
+    /// Pages of a block.
+    #[getter]
+    fn block_pages(&self) -> u32 {
+        self.engine.ftl().store().geometry().block_pages()
+    }
+
+    /// Pages that the host sees.
+    #[getter]
+    fn logical_pages(&self) -> u32 {
+        self.engine.ftl().logical_pages()
+    }
+
+    /// Pages of the flash.
+    #[getter]
+    fn physical_pages(&self) -> u64 {
+        self.engine.ftl().store().geometry().pages()
+    }
+
+    /// Whether power is lost.
+    #[getter]
+    fn is_powerless(&self) -> bool {
+        self.engine.ftl().store().nand().is_lost()
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8]) -> PyResult<()> {
+        self.ask(|engine| engine.write(offset, data.len() as u64, HostData::Bytes(data)))
+    }
+
+    fn read<'py>(&mut self, py: Python<'py>, offset: u64, length: usize) -> PyResult<Bound<'py, PyBytes>> {
+        PyBytes::new_with(py, length, |bytes| self.ask(|engine| engine.read(offset, length as u64, bytes)))
+    }
+
+    fn trim(&mut self, offset: u64, length: u64) -> PyResult<()> {
+        self.ask(|engine| engine.trim(offset, length))
+    }
+
+    fn remap(&mut self, target: u64, source: u64, length: u64, relocate: bool) -> PyResult<()> {
+        let mode = if relocate { RemapMode::Relocate } else { RemapMode::Copy };
+        self.ask(|engine| engine.remap(target, source, length, mode))
+    }
+
+    fn flush(&mut self) -> PyResult<()> {
+        self.ask(Engine::flush)
+    }
+
+    /// Cuts power, at once or at an operation from now.
+    #[pyo3(signature = (after, outcome))]
+    fn power_cut(&mut self, after: Option<u64>, outcome: &str) -> PyResult<()> {
+        let outcome = outcome_named(outcome)?;
+        match after {
+            Some(operations) => self.nand_mut().cut_after(operations, outcome),
+            None => self.nand_mut().cut_now(),
+        }
+        Ok(())
+    }
+
+    /// Brings power back and recovers; a report as JSON.
+    #[pyo3(signature = (cut_after, outcome))]
+    fn recover(&mut self, cut_after: Option<u64>, outcome: &str) -> PyResult<String> {
+        let outcome = outcome_named(outcome)?;
+        self.nand_mut().restore(None);
+        if let Some(operations) = cut_after {
+            self.nand_mut().cut_after(operations, outcome);
+        }
+        let report = self.ask(Engine::recover)?;
+        self.nand_mut().restore(None);
+        let cost = |cost: StepCost| json!({ "spare_reads": cost.spare_reads, "page_reads": cost.page_reads, "programs": cost.programs });
+        let steps = report.steps.by_name().map(|(name, step)| (name.replace(' ', "_"), cost(step)));
+        Ok(json!({
+            "reads": report.reads,
+            "erases": report.erases,
+            "battery_programs": report.battery_programs,
+            "battery_reads": report.battery_reads,
+            "mapped_pages": report.mapped_pages,
+            "steps": steps.into_iter().collect::<serde_json::Map<_, _>>(),
+        })
+        .to_string())
+    }
+
+    /// Checks every invariant of the engine; a broken one is an `AssertionError`.
+    fn check(&mut self) -> PyResult<()> {
+        self.require_power()?;
+        self.engine.ftl_mut().check().map_err(PyAssertionError::new_err)
+    }
+
+    /// Counters since the drive was new, as JSON.
+    fn counters(&self) -> String {
+        let stats = self.engine.ftl().stats();
+        let by_cause = |counts: &[u64; Cause::COUNT]| -> serde_json::Map<String, serde_json::Value> {
+            Cause::ALL.iter().map(|&cause| (cause.name().to_owned(), counts[cause as usize].into())).collect()
+        };
+        json!({
+            "host_page_writes": stats.host_page_writes,
+            "host_page_reads": stats.host_page_reads,
+            "host_page_trims": stats.host_page_trims,
+            "recycled_writes": stats.recycled_writes,
+            "deduplicated_writes": stats.deduplicated_writes,
+            "delta_writes": stats.delta_writes,
+            "packed_writes": stats.packed_writes,
+            "remapped_pages": stats.remapped_pages,
+            "programs": stats.total_programs(),
+            "reads": stats.total_reads(),
+            "erases": stats.total_erases(),
+            "write_amplification": stats.write_amplification(),
+            "gc_victims": stats.gc_victims,
+            "retired_blocks": stats.retired_blocks,
+            "programs_by_cause": by_cause(&stats.programs),
+            "reads_by_cause": by_cause(&stats.reads),
+            "erases_by_cause": by_cause(&stats.erases),
+        })
+        .to_string()
+    }
+
+    /// Bytes of RAM that a controller holds for the drive, by structure.
+    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+        self.engine.ram_bytes()
+    }
+
+    /// What the last request did to the flash, in order.
+    fn operations(&self) -> Vec<Operation> {
+        let kind = |kind: OpKind| match kind {
+            OpKind::Read => "read",
+            OpKind::Program => "program",
+            OpKind::Erase => "erase",
+            OpKind::Copies => "copy",
+            OpKind::Scan => "nvram-scan",
+        };
+        let operations = self.engine.ops().iter().chain(self.engine.deferred_ops());
+        operations.map(|op| (kind(op.kind), op.cause.name(), op.plane.0, op.count)).collect()
+    }
+
+    /// Columns of all flash pages, all blocks, and all logical pages.
+    fn view<'py>(&mut self, py: Python<'py>) -> PyResult<[Vec<Column<'py>>; 3]> {
+        self.require_power()?;
+        let view = self.engine.flash_view().map_err(|error| raised(&error))?;
+        let block_pages = self.block_pages();
+        let (pages, blocks) = (&view.pages, &view.blocks);
+        let states = FlashPageState::ALL.map(FlashPageState::name).to_vec();
+        let of_pages = vec![
+            numbers(py, "block", (0..pages.len() as u32).map(|ppn| Some(ppn / block_pages))),
+            codes(py, "state", pages.iter().map(|page| page.state as u8), states),
+            codes(py, "kind", pages.iter().map(|page| code(&KINDS, &page.kind)), names(&KINDS)),
+            numbers(py, "owner", pages.iter().map(|page| page.owner)),
+            numbers(py, "logical_pages", pages.iter().map(|page| Some(page.logical_pages))),
+        ];
+        let of_blocks = vec![
+            codes(
+                py,
+                "state",
+                blocks.iter().map(|block| code(&BLOCK_STATES, &block.state)),
+                names(&BLOCK_STATES),
+            ),
+            codes(py, "kind", blocks.iter().map(|block| code(&KINDS, &block.kind)), names(&KINDS)),
+            codes(py, "stream", blocks.iter().map(|block| code(&STREAMS, &block.stream)), names(&STREAMS)),
+            numbers(py, "valid_pages", blocks.iter().map(|block| Some(block.valid_pages))),
+            numbers(py, "programmed_pages", blocks.iter().map(|block| Some(block.programmed_pages))),
+            numbers(py, "erases", blocks.iter().map(|block| Some(block.erases))),
+        ];
+        let forms = PageState::ALL.map(PageState::name).to_vec();
+        let form = |form: &PageState| {
+            PageState::ALL.iter().position(|each| each == form).expect("ALL has all") as u8
+        };
+        let of_logical = vec![
+            numbers(py, "ppn", view.places.iter().map(|place| place.map(|ppn| ppn.0))),
+            codes(py, "form", view.forms.iter().map(form), forms),
+        ];
+        Ok([of_pages, of_blocks, of_logical])
+    }
+}

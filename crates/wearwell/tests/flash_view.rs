@@ -1,0 +1,94 @@
+//! The view of the flash says what the engine counts, of every design on every world.
+
+use crate::common;
+
+use common::{BUFFERS, Mix, Oracle, Random, Switching, audit, designs, device, full_medium};
+use wearwell::Device;
+use wearwell::flash_view::{FlashPageState, FlashView};
+use wearwell::nand::{Nand, PageKind};
+use wearwell::page_state::PageState;
+use wearwell::store::BlockState;
+
+const OPERATIONS: u64 = 1_500;
+const LOOK_EVERY: u64 = 50;
+
+/// The view against what the engine says of itself, piece by piece.
+fn compare<N: Nand>(device: &mut Device<N>, what: &str) -> FlashView {
+    let stats = device.ftl().stats().clone();
+    let view = device.flash_view().expect("a healthy medium reads");
+    assert_eq!(*device.ftl().stats(), stats, "{what}: looking counts nothing");
+    let (blocks, store) = (device.ftl().store().blocks(), device.ftl().store());
+    let learns_at_once = !device.ftl().validity().is_on_flash() && !what.contains("lazy");
+    for (block, seen) in (0..).map(wearwell::address::BlockId).zip(&view.blocks) {
+        assert_eq!(seen.state, blocks.state(block), "{what}: state of block {block}");
+        assert_eq!(seen.stream.is_some(), seen.state == BlockState::Open, "{what}: stream of block {block}");
+        assert_eq!(seen.erases, store.nand().erase_count(block), "{what}: erases of block {block}");
+        if learns_at_once && seen.state != BlockState::Erasing {
+            assert_eq!(seen.valid_pages, blocks.valid(block), "{what}: valid pages of block {block}");
+        }
+        assert!(
+            seen.valid_pages <= blocks.valid(block),
+            "{what}: nobody forgets a valid page of block {block}"
+        );
+    }
+    compare_places(device, &view, what);
+    view
+}
+
+/// Each mapped logical page has a valid page, and each valid page of data one that maps to it.
+fn compare_places<N: Nand>(device: &Device<N>, view: &FlashView, what: &str) {
+    let mut counted = vec![0; view.pages.len()];
+    for (lpn, (place, form)) in view.places.iter().zip(&view.forms).enumerate() {
+        let has_place = match form {
+            PageState::Hole => false,
+            PageState::Waiting => place.is_some(),
+            PageState::Stored | PageState::Shared | PageState::Delta | PageState::Packed => true,
+        };
+        assert_eq!(place.is_some(), has_place, "{what}: {form:?} page {lpn}");
+        if let Some(place) = place {
+            assert_eq!(view.pages[place.index()].state, FlashPageState::Valid, "{what}: place of page {lpn}");
+            counted[place.index()] += 1;
+        }
+    }
+    for (page, count) in view.pages.iter().zip(counted) {
+        if page.kind == Some(PageKind::Data) {
+            assert_eq!(page.logical_pages, count, "{what}: referrers of a page of data");
+            assert_eq!(page.state == FlashPageState::Valid, count > 0, "{what}: worth of a page of data");
+        }
+    }
+    assert_eq!(view.places.len(), device.ftl().logical_pages() as usize);
+}
+
+#[test]
+fn the_view_of_the_flash_says_what_the_engine_counts() {
+    let (mut shared, mut packed, mut deltas, mut recyclable) = (0, 0, 0, 0);
+    for design in designs() {
+        for world in design.worlds().iter().take(2) {
+            let what = format!("{} on {}", design.name, world.name);
+            let contents = design.contents(9);
+            let mut device = device(world, &design.parts, BUFFERS[0], full_medium(world));
+            let mut oracle = Oracle::of(&device, contents as usize);
+            let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
+            let mut mix = Mix { random: Random::new(7), sectors, page_sectors, contents, switches: true };
+            let mut switching = Switching { random: Random::new(8), schemes: design.switched() };
+            for operation in 0..OPERATIONS {
+                let op = switching.draw().unwrap_or_else(|| mix.draw());
+                oracle.apply(&mut device, op).unwrap_or_else(|error| panic!("{what}: {op:?}: {error}"));
+                if operation % LOOK_EVERY == 0 {
+                    audit(&mut device);
+                    let view = compare(&mut device, &what);
+                    let forms = |form| view.forms.iter().filter(|&&each| each == form).count();
+                    shared += forms(PageState::Shared);
+                    packed += forms(PageState::Packed);
+                    deltas += forms(PageState::Delta);
+                    recyclable +=
+                        view.pages.iter().filter(|page| page.state == FlashPageState::Recyclable).count();
+                }
+            }
+            oracle.compare_all(&mut device).expect("a healthy medium reads");
+        }
+    }
+    if common::family().is_none() {
+        assert!([shared, packed, deltas, recyclable].iter().all(|&seen| seen > 0), "every form is seen");
+    }
+}

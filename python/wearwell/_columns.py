@@ -1,0 +1,80 @@
+"""Columns of numbers and of codes, as the engine wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from ._tables import needed
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+_FORMATS: dict[str, Literal["B", "q"]] = {"u1": "B", "<i8": "q"}
+
+
+class Columns(Mapping[str, memoryview]):
+    """A table by its columns. Each is a `memoryview`, which NumPy and Arrow take without a copy; a column of codes has `names`."""
+
+    def __init__(self, columns: Sequence[tuple[str, bytes, str, list[str]]]) -> None:
+        self._columns = {name: (data, kind, names) for name, data, kind, names in columns}
+
+    def __getitem__(self, name: str) -> memoryview:
+        data, kind, _ = self._columns[name]
+        return memoryview(data).cast(_FORMATS[kind])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return len(self[next(iter(self))])
+
+    def names(self, column: str) -> list[str]:
+        """What the codes of a column mean, by code; empty for numbers."""
+        return self._columns[column][2]
+
+    def texts(self, column: str) -> list[str]:
+        """A column of codes as their names."""
+        names = self.names(column)
+        return [names[code] for code in self[column]]
+
+    def to_numpy(self) -> dict[str, Any]:
+        """Arrays that share the memory of the columns, read-only; codes stay codes."""
+        numpy = needed("numpy", "to_numpy")
+        return {name: numpy.frombuffer(data, kind) for name, (data, kind, _) in self._columns.items()}
+
+    def to_arrow(self) -> Any:
+        """A `pyarrow.Table` that shares the memory of the columns; codes are dictionaries."""
+        pa = needed("pyarrow", "to_arrow")
+        arrays = {}
+        for name, (data, kind, names) in self._columns.items():
+            of_codes = kind == "u1"
+            buffers = [None, pa.py_buffer(data)]
+            array = pa.Array.from_buffers(pa.uint8() if of_codes else pa.int64(), self.rows, buffers)
+            arrays[name] = pa.DictionaryArray.from_arrays(array, names) if of_codes else array
+        return pa.table(arrays)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A data frame; codes are categories."""
+        pd, arrays = needed("pandas", "to_pandas"), self.to_numpy()
+        columns = {
+            name: pd.Categorical.from_codes(array, self.names(name)) if self.names(name) else array
+            for name, array in arrays.items()
+        }
+        frame: pandas.DataFrame = pd.DataFrame(columns)
+        return frame
+
+    def to_polars(self) -> polars.DataFrame:
+        """A data frame; codes are their names."""
+        columns = {name: self.texts(name) if self.names(name) else list(self[name]) for name in self}
+        frame: polars.DataFrame = needed("polars", "to_polars").DataFrame(columns)
+        return frame
+
+    def __repr__(self) -> str:
+        return f"<{self.rows} rows of {', '.join(self)}>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -220,6 +221,41 @@ def test_the_folder_is_that_of_ablate(command: Command, tmp_path: Path) -> None:
     alone = ww.replay(ww.Trace.workload(TINY), design=design)
     (kept,) = sweep.results
     assert kept is not None and measured(kept.to_dict()) == measured(alone.to_dict())
+
+
+def test_the_sweep_of_the_command_is_the_same(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "sweep.toml"
+    file.write_text(
+        f"""
+[sweep]
+workloads = ["{TINY}"]
+designs = ["page-map", "geckoftl"]
+vary.device.over_provisioning = [0.07, 0.28]
+vary.replay.seed = [1, 2, 3]
+"""
+    )
+    store = tmp_path / "store"
+    done = command("sweep", str(file), "--jobs", "2", "--resume", str(store), "--json", "-")
+    assert done.returncode == 0, done.stderr
+    sweep = ww.sweep(
+        ww.Trace.workload(TINY),
+        design=["page-map", "geckoftl"],
+        over_provisioning=[0.07, 0.28],
+        seed=[1, 2, 3],
+        store=store,
+        progress=False,
+    )
+    assert (sweep.ran, sweep.kept) == (0, 12)
+    of_command = {
+        (run["design"], run["seed"], run["device"]["over_provisioning"]): run["programs"]
+        for run in json.loads(done.stdout)["runs"]
+    }
+    of_python = {
+        (run.design, run.seed, run.device.over_provisioning): run.programs
+        for run in sweep.results
+        if run is not None
+    }
+    assert of_command == of_python and len(of_python) == 12
 
 
 def test_equal_points_run_once(tmp_path: Path) -> None:

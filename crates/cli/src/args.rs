@@ -40,6 +40,11 @@ pub(crate) enum Command {
         after_help = "Examples:\n  wearwell ablate disk.wwt --jobs 2\n  wearwell ablate disk.wwt --parts recycle,dedup --design dftl --timing event --csv subsets.csv\n  wearwell ablate --workload zipf:pages=100000,requests=1000000 --content dup:share=0.3,compress=0.5 --resume subsets"
     )]
     Ablate(AblateArgs),
+    /// Run every combination of what a file lists: inputs, designs, values of settings
+    #[command(
+        after_help = "Examples:\n  wearwell sweep sweep.toml --jobs 2 --resume results --csv runs.csv\n\nA file:\n  [sweep]\n  workloads = [\"zipf:pages=100000,requests=1000000\"]\n  designs = [\"page-map\", \"page-map:gc.policy=fifo\", \"geckoftl\"]\n\n  [sweep.vary]\n  device.over_provisioning = [0.07, 0.15, 0.28]\n  replay.seed = [1, 2, 3]\n\n  [precondition]\n  mode = \"steady\""
+    )]
+    Sweep(SweepArgs),
     /// Repeat a trace or a workload until the drive is worn out: TB written, years, and what wear leveling gains
     #[command(
         after_help = "Examples:\n  wearwell life disk.wwt --designs page-map,remap --seeds 5\n  wearwell life --workload zipf:theta=0.9,pages=100000 --leveling none,static --set device.endurance_cycles=1000"
@@ -117,6 +122,8 @@ pub(crate) enum Command {
 pub(crate) enum SchemaOf {
     /// `--json` of replay and compare
     Runs,
+    /// `--json` of sweep
+    Sweep,
     /// `--json` of life
     Lives,
     /// `--json` of ablate
@@ -181,6 +188,35 @@ pub(crate) struct AblateArgs {
     pub(crate) resume: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) run: RunArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct SweepArgs {
+    /// Sweep file (TOML): a configuration with a section [sweep]
+    pub(crate) file: PathBuf,
+    /// Keep each finished run in this folder; a run that is in it already is not made again
+    #[arg(long, value_name = "DIR")]
+    pub(crate) resume: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Write the run records and the failures as JSON (`-` = standard output; `wearwell schema sweep` describes it)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write the main figures as CSV, a failed run with its error (`-` = standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Replace existing files of --json and --csv
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Runs at a time
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// Print the tables as markdown
+    #[arg(long)]
+    pub(crate) markdown: bool,
+    /// No table, no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
 }
 
 #[derive(Args)]

@@ -12,6 +12,7 @@ use wearwell_replay::config::Config;
 use wearwell_replay::life::Lives;
 use wearwell_replay::profile::Profiles;
 use wearwell_replay::report::Comparison;
+use wearwell_replay::sweep::Swept;
 use wearwell_replay::{content_model, hosts, workload};
 
 use crate::args::{Cli, SchemaOf};
@@ -51,6 +52,7 @@ pub(crate) fn workloads() -> String {
 pub(crate) fn schema(of: SchemaOf) -> String {
     let schema = match of {
         SchemaOf::Runs => schemars::schema_for!(Comparison),
+        SchemaOf::Sweep => schemars::schema_for!(Swept),
         SchemaOf::Lives => schemars::schema_for!(Lives),
         SchemaOf::Ablations => schemars::schema_for!(Ablations),
         SchemaOf::Profile => schemars::schema_for!(Profiles),

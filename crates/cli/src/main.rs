@@ -22,6 +22,7 @@ mod reproduce;
 mod run;
 mod serve;
 mod suggested;
+mod sweep;
 mod top;
 mod trace;
 
@@ -83,6 +84,11 @@ impl Failure {
         ExitCode::from(self.status)
     }
 
+    /// What failed, in a sentence.
+    pub(crate) fn sentence(&self) -> String {
+        self.message.clone()
+    }
+
     /// Whether the command line is to blame.
     pub(crate) fn is_of_usage(&self) -> bool {
         self.status == 2
@@ -104,6 +110,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => run::replay(&args),
         Command::Compare(args) => run::compare(&args),
         Command::Ablate(args) => ablate::ablate(&args),
+        Command::Sweep(args) => sweep::sweep(&args),
         Command::Life(args) => life::life(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Serve(args) => serve::serve(&args),

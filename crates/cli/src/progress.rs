@@ -128,26 +128,35 @@ impl Reporter {
 pub(crate) struct Countdown<'a> {
     reporter: &'a Reporter,
     began: Instant,
+    state: Mutex<Remaining>,
+}
+
+struct Remaining {
+    done: usize,
     total: usize,
-    /// Runs that are done, and the last line.
-    state: Mutex<(usize, Instant)>,
+    last_line: Instant,
 }
 
 impl<'a> Countdown<'a> {
     /// Of so many runs, which begin now.
     pub(crate) fn of(reporter: &'a Reporter, total: usize) -> Self {
         let began = Instant::now();
-        Self { reporter, began, total, state: Mutex::new((0, began)) }
+        Self { reporter, began, state: Mutex::new(Remaining { done: 0, total, last_line: began }) }
+    }
+
+    /// One of them need not be made: it takes no time, and says nothing of the others.
+    pub(crate) fn one_is_known(&self) {
+        self.state.lock().expect("no thread panicked").total -= 1;
     }
 
     pub(crate) fn one_is_done(&self) {
         let mut state = self.state.lock().expect("no thread panicked");
-        let (done, last_line) = &mut *state;
+        let Remaining { done, total, last_line } = &mut *state;
         *done += 1;
         if last_line.elapsed() >= PLAIN_LINE_EVERY {
             *last_line = Instant::now();
-            let left = time_left(self.began.elapsed(), *done as u64, self.total as u64);
-            self.reporter.say(&format!("{done} of {} runs{left}", self.total));
+            let left = time_left(self.began.elapsed(), *done as u64, *total as u64);
+            self.reporter.say(&format!("{done} of {total} runs{left}"));
         }
     }
 }

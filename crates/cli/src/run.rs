@@ -59,9 +59,16 @@ impl Outputs {
     ) -> Result<Self, Failure> {
         let inputs: Vec<&Path> = traces.chain(&args.config).map(PathBuf::as_path).collect();
         let overwrite = Overwrite { inputs: &inputs, force: args.force };
-        let at =
-            |path: &Option<PathBuf>| path.as_deref().map(|path| Output::at(path, &overwrite)).transpose();
-        Ok(Self { json: at(&args.json)?, csv: at(&args.csv)? })
+        Self::at(args.json.as_deref(), args.csv.as_deref(), &overwrite)
+    }
+
+    pub(crate) fn at(
+        json: Option<&Path>,
+        csv: Option<&Path>,
+        overwrite: &Overwrite<'_>,
+    ) -> Result<Self, Failure> {
+        let at = |path: Option<&Path>| path.map(|path| Output::at(path, overwrite)).transpose();
+        Ok(Self { json: at(json)?, csv: at(csv)? })
     }
 
     pub(crate) fn take_stdout(&self) -> bool {
@@ -108,7 +115,8 @@ fn run_all<'a>(
     let variants: Vec<Variant> = designs.iter().map(|text| Variant::of(text)).collect();
     let named: Vec<String> = variants.iter().map(|variant| variant.design.clone()).collect();
     refuse_ignored(&config, &named, args)?;
-    let configurations = Configurations::of(args, &variants)?;
+    let configurations =
+        Configurations::of(&args.points(), &variants, |settings| config_with(args, settings))?;
     let reporter = Reporter::new(args.quiet);
     let sources = sources(traces, args, &config)?;
     let mut comparison = Comparison::of(Vec::new());
@@ -153,14 +161,14 @@ pub(crate) fn kept_in<T: Keepable>(folder: Option<&Path>) -> Result<Option<Kept<
 }
 
 /// A design, perhaps with settings of its own.
-struct Variant {
-    design: String,
-    settings: Vec<String>,
+pub(crate) struct Variant {
+    pub(crate) design: String,
+    pub(crate) settings: Vec<String>,
 }
 
 impl Variant {
     /// Of `design` or `design:section.key=value:section.key=value`. A part without a key belongs to the value before it.
-    fn of(text: &str) -> Self {
+    pub(crate) fn of(text: &str) -> Self {
         let mut parts = text.split(':');
         let design = parts.next().unwrap_or_default().to_owned();
         let mut settings: Vec<String> = Vec::new();
@@ -175,7 +183,7 @@ impl Variant {
     }
 
     /// Settings that no run of the design uses are refused, as those of the command line are.
-    fn refuse_ignored(&self, config: &Config) -> Result<(), Failure> {
+    pub(crate) fn refuse_ignored(&self, config: &Config) -> Result<(), Failure> {
         match config.ignored(&self.settings, std::slice::from_ref(&self.design)).first() {
             None => Ok(()),
             Some(ignored) => Err(Failure::of_usage(ignored.to_string())),
@@ -184,20 +192,25 @@ impl Variant {
 }
 
 /// What is run on every input.
-struct Configurations {
+pub(crate) struct Configurations {
     /// Those that differ.
-    configs: Vec<Config>,
+    pub(crate) configs: Vec<Config>,
     /// Which of them, the design, and the settings that tell the run from others.
-    runs: Vec<(usize, String, String)>,
+    pub(crate) runs: Vec<(usize, String, String)>,
 }
 
 impl Configurations {
-    fn of(args: &RunArgs, variants: &[Variant]) -> Result<Self, Failure> {
+    /// Every variant at every point; `config_of` makes a configuration with settings that win over all others.
+    pub(crate) fn of(
+        points: &[Vec<String>],
+        variants: &[Variant],
+        config_of: impl Fn(&[String]) -> Result<Config, Failure>,
+    ) -> Result<Self, Failure> {
         let (mut configs, mut runs): (Vec<Config>, _) = (Vec::new(), Vec::new());
-        for point in args.points() {
+        for point in points {
             for variant in variants {
                 let settings = [point.clone(), variant.settings.clone()].concat();
-                let config = config_with(args, &settings)?;
+                let config = config_of(&settings)?;
                 variant.refuse_ignored(&config)?;
                 let known = configs.iter().position(|other| *other == config);
                 let number = known.unwrap_or(configs.len());

@@ -14,6 +14,7 @@ mod readme;
 mod schema;
 mod serve;
 mod serve_image;
+mod sweep;
 #[path = "../../serve/tests/versions/mod.rs"]
 #[allow(dead_code, reason = "a part of the oracle is used")]
 mod versions;

@@ -62,7 +62,7 @@ fn follows(root: &Value, schema: &Value, value: &Value, at: &str) {
 /// Renewed by `wearwell schema > docs/schema/runs.json`, and likewise for the others.
 #[test]
 fn the_published_schemas_are_todays() {
-    for of in ["runs", "lives", "ablations", "profile", "config"] {
+    for of in ["runs", "sweep", "lives", "ablations", "profile", "config"] {
         let path = format!("{}/../../docs/schema/{of}.json", env!("CARGO_MANIFEST_DIR"));
         let published = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(

@@ -20,6 +20,7 @@ pub mod report;
 pub mod reproduce;
 pub mod steadiness;
 pub mod step;
+pub mod sweep;
 pub mod theory;
 pub mod trace;
 pub mod workload;

@@ -108,6 +108,12 @@ pub(crate) fn csv_fields(run: &RunRecord) -> Vec<String> {
     facts.chain(csv_columns().map(figure)).collect()
 }
 
+/// The figure of this title as tables show it.
+pub(crate) fn cell(run: &RunRecord, title: &str) -> String {
+    let column = COLUMNS.iter().find(|column| column.title == title).expect("a title of a column");
+    column.cell(run)
+}
+
 /// A field that may hold anything.
 pub(crate) fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\n']) {

@@ -1,0 +1,219 @@
+//! `sweep`: every combination of what a file lists.
+
+use wearwell_replay::config::{Config, ConfigError};
+use wearwell_replay::input::Input;
+use wearwell_replay::kept::Kept;
+use wearwell_replay::record::RunRecord;
+use wearwell_replay::replay::Plan;
+use wearwell_replay::report::Comparison;
+use wearwell_replay::sweep::{FailedRun, Sweep, Swept};
+
+use crate::args::SweepArgs;
+use crate::jobs::run_at_once;
+use crate::output::{Overwrite, print};
+use crate::progress::{Countdown, Reporter};
+use crate::run::{Configurations, InputSource, Outputs, Variant, kept_in};
+use crate::{Failure, Outcome};
+
+pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
+    let sweep = Sweep::read(&args.file).map_err(|error| of_usage(&error))?;
+    let inputs: Vec<_> = sweep.traces.iter().chain([&args.file]).map(AsRef::as_ref).collect();
+    let overwrite = Overwrite { inputs: &inputs, force: args.force };
+    let outputs = Outputs::at(args.json.as_deref(), args.csv.as_deref(), &overwrite)?;
+    let kept = kept_in(args.resume.as_deref())?;
+    let reporter = Reporter::new(args.quiet);
+    let variants: Vec<Variant> = sweep.designs.iter().map(|text| Variant::of(text)).collect();
+    let config_of = |settings: &[String]| sweep.config(settings).map_err(|error| of_usage(&error));
+    let configurations = Configurations::of(&sweep.points, &variants, config_of)?;
+    refuse_ignored(&sweep, &variants, &reporter)?;
+    let sources = sources(&sweep, args, &configurations.configs)?;
+    let total = sources.iter().map(|source| source.runs_of(&configurations).count()).sum();
+    let countdown = Countdown::of(&reporter, total);
+    let desk =
+        Desk { args, configurations: &configurations, reporter: &reporter, kept: kept.as_ref(), countdown };
+    let mut swept = Swept { comparison: Comparison::of(Vec::new()), failures: Vec::new() };
+    for source in &sources {
+        desk.sweep_input(source, &mut swept);
+    }
+    report(args, &swept, &outputs)?;
+    let is_whole =
+        swept.comparison.runs.len() == total && swept.comparison.runs.iter().all(|run| !run.partial);
+    Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
+}
+
+fn of_usage(error: &ConfigError) -> Failure {
+    Failure::of_usage(error.to_string())
+}
+
+/// A value that is varied and that no run uses is refused; one that some runs leave out is noted.
+fn refuse_ignored(sweep: &Sweep, variants: &[Variant], reporter: &Reporter) -> Result<(), Failure> {
+    let mut ignored = Vec::new();
+    let mut used = std::collections::BTreeSet::new();
+    for point in &sweep.points {
+        for variant in variants {
+            let config = sweep
+                .config(&[point.clone(), variant.settings.clone()].concat())
+                .map_err(|error| of_usage(&error))?;
+            let by_run = config.ignored(point, std::slice::from_ref(&variant.design));
+            let keys = point.iter().filter_map(|setting| setting.split('=').next());
+            used.extend(keys.filter(|key| by_run.iter().all(|one| one.key != *key)).map(str::to_owned));
+            ignored.extend(by_run);
+        }
+    }
+    ignored.sort_by(|a, b| (&a.key, &a.designs).cmp(&(&b.key, &b.designs)));
+    ignored.dedup();
+    for one in ignored {
+        if !used.contains(&one.key) {
+            return Err(Failure::of_usage(one.to_string()));
+        }
+        reporter.say(&format!("note: {one}"));
+    }
+    Ok(())
+}
+
+/// An input of the sweep, and the seed of the runs that it is for: a generator takes it for its own.
+struct Source {
+    name: String,
+    input: InputSource,
+    seed: Option<u64>,
+}
+
+impl Source {
+    /// The runs on this input.
+    fn runs_of<'a>(
+        &'a self,
+        configurations: &'a Configurations,
+    ) -> impl Iterator<Item = &'a (usize, String, String)> {
+        let is_of = |config: &Config| self.seed.is_none_or(|seed| config.seed() == seed);
+        configurations.runs.iter().filter(move |run| is_of(&configurations.configs[run.0]))
+    }
+}
+
+fn sources(sweep: &Sweep, args: &SweepArgs, configs: &[Config]) -> Result<Vec<Source>, Failure> {
+    let options = args.input.open_options()?;
+    let of_trace = |path: &std::path::PathBuf| Source {
+        name: path.display().to_string(),
+        input: InputSource::Trace(path.clone(), options.clone()),
+        seed: None,
+    };
+    let mut sources: Vec<Source> = sweep.traces.iter().map(of_trace).collect();
+    let mut seeds: Vec<u64> = Vec::new();
+    for seed in configs.iter().map(Config::seed) {
+        if !seeds.contains(&seed) {
+            seeds.push(seed);
+        }
+    }
+    for spec in &sweep.workloads {
+        for &seed in &seeds {
+            let input = Input::generated_with_seed(spec, seed)
+                .map_err(|error| Failure::of_usage(error.to_string()))?;
+            let (name, input) = (input.name(), InputSource::Generated(input));
+            sources.push(Source { name, input, seed: Some(seed) });
+        }
+    }
+    Ok(sources)
+}
+
+/// What all runs share: what was asked for, who hears of them, and where finished ones are kept.
+struct Desk<'a> {
+    args: &'a SweepArgs,
+    configurations: &'a Configurations,
+    reporter: &'a Reporter,
+    kept: Option<&'a Kept<RunRecord>>,
+    countdown: Countdown<'a>,
+}
+
+/// A run: which configuration, the design, its settings.
+type Task = (usize, String, String);
+
+impl Desk<'_> {
+    /// All runs on one input, until ctrl-C; what fails is noted, and the others go on.
+    fn sweep_input(&self, source: &Source, swept: &mut Swept) {
+        let tasks: Vec<Task> = source.runs_of(self.configurations).cloned().collect();
+        let failed = |task: &Task, error: String| FailedRun {
+            trace: source.name.clone(),
+            design: task.1.clone(),
+            variant: self.configurations.configs[task.0].variant(&task.2),
+            error,
+        };
+        let opened = match source.input.open() {
+            Ok(opened) => opened,
+            Err(failure) => {
+                return tasks.iter().for_each(|task| swept.push(Err(failed(task, failure.sentence()))));
+            }
+        };
+        let plans = self.plans(&opened.input, &tasks);
+        let run = |task: &Task| {
+            let outcome = match &plans[task.0] {
+                Some(Ok(plan)) => self.run(plan, task),
+                Some(Err(error)) => Err(error.clone()),
+                None => unreachable!("every task of the input has a plan"),
+            };
+            outcome.map_err(|error| failed(task, error))
+        };
+        let is_ended = || self.reporter.is_interrupted();
+        for (_, outcome) in run_at_once(&tasks, self.args.jobs, is_ended, run) {
+            swept.push(outcome);
+        }
+    }
+
+    /// The plan of each configuration that a task has. The input is read once, for the first of them that can be.
+    fn plans<'a>(&'a self, input: &'a Input, tasks: &[Task]) -> Vec<Option<Result<Plan<'a>, String>>> {
+        let mut plans: Vec<Option<Result<Plan<'_>, String>>> = Vec::new();
+        for (number, config) in self.configurations.configs.iter().enumerate() {
+            let known = plans.iter().flatten().find_map(|plan| plan.as_ref().ok());
+            let plan = || known.map_or_else(|| Plan::new(config, input), |known| known.with(config));
+            let is_used = tasks.iter().any(|task| task.0 == number);
+            plans.push(is_used.then(|| plan().map_err(|error| error.to_string())));
+        }
+        plans
+    }
+
+    /// The record, from the folder if it is there.
+    fn run(&self, plan: &Plan<'_>, (number, design, settings): &Task) -> Result<RunRecord, String> {
+        let variant = self.configurations.configs[*number].variant(settings);
+        let key = plan.run_key(design);
+        if let Some(record) = self.kept.and_then(|kept| kept.get(&key)) {
+            self.countdown.one_is_known();
+            return Ok(RunRecord { variant, ..record });
+        }
+        let outcome = self.run_anew(plan, &key, design, settings);
+        self.countdown.one_is_done();
+        outcome.map(|record| RunRecord { variant, ..record })
+    }
+
+    fn run_anew(
+        &self,
+        plan: &Plan<'_>,
+        key: &str,
+        design: &String,
+        settings: &str,
+    ) -> Result<RunRecord, String> {
+        plan.check(std::slice::from_ref(design)).map_err(|error| error.to_string())?;
+        let label = format!("{design} {settings}");
+        let record = plan
+            .run(design, &mut self.reporter.of_design(label.trim_end()))
+            .map_err(|error| error.to_string())?;
+        if let Some(kept) = self.kept {
+            kept.put(key, &record).map_err(|error| format!("the finished run cannot be kept: {error}"))?;
+        }
+        Ok(record)
+    }
+}
+
+fn report(args: &SweepArgs, swept: &Swept, outputs: &Outputs) -> Result<(), Failure> {
+    if swept.comparison.runs.is_empty() && swept.failures.is_empty() {
+        return Err(Failure::interrupted());
+    }
+    if let Some(output) = &outputs.json {
+        output.write(&format!("{}\n", swept.to_json()))?;
+    }
+    if let Some(output) = &outputs.csv {
+        output.write(&swept.to_csv())?;
+    }
+    if !args.quiet && !outputs.take_stdout() {
+        print(&if args.markdown { swept.to_markdown() } else { swept.to_table() })?;
+    }
+    eprint!("{}", swept.failure_lines());
+    Ok(())
+}

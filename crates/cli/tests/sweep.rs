@@ -1,0 +1,145 @@
+//! `wearwell sweep`: its runs are those of `compare`, nothing is run twice, a failure is a row, and mistakes are said.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const FILE: &str = r#"
+[sweep]
+workloads = ["zipf:pages=3000,requests=8000"]
+designs = ["page-map", "page-map:gc.policy=fifo"]
+
+[sweep.vary]
+device.over_provisioning = [0.07, 0.28]
+replay.seed = [1, 2]
+
+[precondition]
+mode = "fill"
+"#;
+
+fn wearwell(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap()
+}
+
+fn sweep(folder: &Path, file: &str, more: &[&str]) -> Output {
+    let path = folder.join("sweep.toml");
+    fs::write(&path, file).unwrap();
+    wearwell(&[&["sweep", path.to_str().unwrap()], more].concat())
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn swept(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", stderr(output)))
+}
+
+/// What a run is of, and what came out.
+fn figures(run: &Value) -> [String; 5] {
+    let over_provisioning = &run["device"]["over_provisioning"];
+    assert!(over_provisioning.is_f64(), "{over_provisioning}");
+    [&run["seed"], over_provisioning, &run["config"]["gc"]["policy"], &run["programs"], &run["erases"]]
+        .map(Value::to_string)
+}
+
+fn runs(result: &Value) -> Vec<[String; 5]> {
+    let mut runs: Vec<_> = result["runs"].as_array().unwrap().iter().map(figures).collect();
+    runs.sort();
+    runs
+}
+
+#[test]
+fn the_runs_of_a_sweep_are_those_of_compare() {
+    let folder = tempfile::tempdir().unwrap();
+    let done = sweep(folder.path(), FILE, &["--jobs", "2", "--json", "-"]);
+    assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
+    let result = swept(&done);
+    assert_eq!(result["failures"].as_array().unwrap().len(), 0);
+    let mut compared = Vec::new();
+    for seed in ["1", "2"] {
+        let done = wearwell(&[
+            "compare",
+            "--workload",
+            "zipf:pages=3000,requests=8000",
+            "--designs",
+            "page-map,page-map:gc.policy=fifo",
+            "--over-provisioning",
+            "0.07,0.28",
+            "--precondition",
+            "fill",
+            "--seed",
+            seed,
+            "--json",
+            "-",
+        ]);
+        compared.extend(runs(&swept(&done)));
+    }
+    compared.sort();
+    assert_eq!(compared.len(), 8);
+    assert_eq!(runs(&result), compared);
+}
+
+#[test]
+fn a_resumed_sweep_runs_nothing_twice_and_an_extended_one_what_is_new() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join("kept");
+    let resume = ["--resume", kept.to_str().unwrap(), "--json", "-"];
+    let first = swept(&sweep(folder.path(), FILE, &resume));
+    let stamps = || {
+        let files = fs::read_dir(&kept).unwrap().map(|entry| entry.unwrap());
+        let mut stamps: Vec<_> =
+            files.map(|file| (file.file_name(), file.metadata().unwrap().modified().unwrap())).collect();
+        stamps.sort();
+        stamps
+    };
+    let before = stamps();
+    assert_eq!(before.len(), 8);
+    assert_eq!(swept(&sweep(folder.path(), FILE, &resume)), first);
+    assert_eq!(stamps(), before);
+    let extended = FILE.replace("[1, 2]", "[1, 2, 3]");
+    let more = swept(&sweep(folder.path(), &extended, &resume));
+    assert_eq!(more["runs"].as_array().unwrap().len(), 12);
+    let after = stamps();
+    assert_eq!((after.len(), after.iter().filter(|one| before.contains(one)).count()), (12, 8));
+}
+
+#[test]
+fn a_run_that_fails_is_a_row_and_the_others_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("runs.csv");
+    let file = FILE
+        .replace("designs = [", "traces = [\"nowhere.csv\"]\ndesigns = [")
+        .replace("[0.07, 0.28]", "[0.07, 9.0]");
+    let done = sweep(folder.path(), &file, &["--json", "-", "--csv", csv.to_str().unwrap()]);
+    assert_eq!(done.status.code(), Some(3), "{}", stderr(&done));
+    let result = swept(&done);
+    assert_eq!(result["runs"].as_array().unwrap().len(), 4);
+    assert_eq!(result["failures"].as_array().unwrap().len(), 12);
+    let said = stderr(&done);
+    assert!(said.contains("and 7 others: nowhere.csv"), "{said}");
+    assert!(said.contains("and 3 others: device.over_provisioning is 9"), "{said}");
+    let csv = fs::read_to_string(csv).unwrap();
+    assert_eq!(csv.lines().count(), 17);
+    assert_eq!(csv.lines().filter(|line| line.contains("nowhere.csv: No such file")).count(), 8);
+}
+
+#[test]
+fn mistakes_are_refused_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let is_refused = |from: &str, to: &str, part: &str| {
+        let done = sweep(folder.path(), &FILE.replace(from, to), &[]);
+        assert_eq!(done.status.code(), Some(2), "{to}: {}", stderr(&done));
+        assert!(stderr(&done).contains(part), "`{part}` is missing in: {}", stderr(&done));
+    };
+    is_refused("workloads", "workload", "workloads");
+    is_refused("replay.seed", "replay.sed", "seed");
+    is_refused("replay.seed", "gecko.parts", "gecko.parts has no effect on page-map");
+    is_refused("[1, 2]", "1", "a list of values is expected");
+    is_refused("mode = \"fill\"", "mood = \"fill\"", "sweep.toml:11");
+    is_refused("zipf:", "zip:", "zipf");
+    let missing = wearwell(&["sweep", "nothing.toml"]);
+    assert_eq!((missing.status.code(), stderr(&missing).contains("nothing.toml")), (Some(2), true));
+}

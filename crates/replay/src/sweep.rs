@@ -1,0 +1,360 @@
+//! Sweeps from a file: what is run, on what, and what is varied about it.
+//!
+//! The file is a configuration with one section more. Nothing about a run is said in two languages, and a file that ran once
+//! becomes a sweep by a few lines. The price: the section is cut out of the text before the rest is read as a configuration; its
+//! lines are blanked, so that errors keep their line numbers.
+
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Config, ConfigError};
+use crate::record::RunRecord;
+use crate::report::{Comparison, NOT_STEADY_MARK, aligned, cell, csv_fields, csv_titles, markdown, quoted};
+
+/// `[sweep]` of the file.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Section {
+    traces: Vec<PathBuf>,
+    workloads: Vec<String>,
+    designs: Vec<String>,
+    vary: toml::Table,
+}
+
+impl Default for Section {
+    fn default() -> Self {
+        Self {
+            traces: Vec::new(),
+            workloads: Vec::new(),
+            designs: vec!["page-map".into()],
+            vary: toml::Table::new(),
+        }
+    }
+}
+
+/// What a sweep file asks for.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Sweep {
+    /// Trace files.
+    pub traces: Vec<PathBuf>,
+    /// Generators and host models.
+    pub workloads: Vec<String>,
+    /// Designs, perhaps with settings of their own (`page-map:gc.policy=fifo`).
+    pub designs: Vec<String>,
+    /// Settings of each combination of the values that are varied; one empty list if nothing is.
+    pub points: Vec<Vec<String>>,
+    /// Name of the file, and the text of its configuration.
+    file: (String, String),
+}
+
+/// The sections of the sweep. Everything else is configuration.
+#[derive(Deserialize)]
+struct SweepPart {
+    sweep: Section,
+}
+
+impl Sweep {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with file and line, or with the key that is wrong.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|source| ConfigError::Unreadable { file: path.to_owned(), source })?;
+        Self::from_text(&path.display().to_string(), &text)
+    }
+
+    /// From the text of a file of this name.
+    ///
+    /// # Errors
+    /// As [`Sweep::read`].
+    pub fn from_text(name: &str, text: &str) -> Result<Self, ConfigError> {
+        let (sweep, configuration) = apart(text);
+        let Section { traces, workloads, designs, vary } = toml::from_str::<SweepPart>(&sweep)
+            .map_err(|error| ConfigError::Toml {
+                place: name.to_owned(),
+                message: format!("{}; docs/sweep.md describes [sweep]", error.message()),
+            })?
+            .sweep;
+        if traces.is_empty() && workloads.is_empty() {
+            return Err(ConfigError::Value(format!(
+                "{name}: nothing to run: [sweep] needs traces or workloads"
+            )));
+        }
+        if designs.is_empty() {
+            return Err(ConfigError::Value(format!("{name}: [sweep] has an empty list of designs")));
+        }
+        let mut axes = Vec::new();
+        axes_of(&vary, "", &mut axes)?;
+        let file = (name.to_owned(), configuration);
+        let sweep = Self { traces, workloads, designs, points: combinations(&axes), file };
+        for point in &sweep.points {
+            sweep.config(point)?;
+        }
+        Ok(sweep)
+    }
+
+    /// The configuration of the file with these settings over it.
+    ///
+    /// # Errors
+    /// As [`Config::from_parts`].
+    pub fn config(&self, settings: &[String]) -> Result<Config, ConfigError> {
+        Config::from_parts(Some((&self.file.0, &self.file.1)), settings)
+    }
+}
+
+/// The lines of `[sweep]` and `[sweep.*]`, and all others, each with blank lines in the place of what is missing.
+fn apart(text: &str) -> (String, String) {
+    let (mut sweep, mut rest, mut in_sweep) = (String::new(), String::new(), false);
+    for line in text.lines() {
+        let code = line.split('#').next().unwrap_or_default().trim();
+        if let Some(header) = code.strip_prefix('[').and_then(|code| code.strip_suffix(']')) {
+            let section = header.trim().split('.').next().unwrap_or_default().trim();
+            in_sweep = section == "sweep";
+        }
+        let (of, other) = if in_sweep { (&mut sweep, &mut rest) } else { (&mut rest, &mut sweep) };
+        of.push_str(line);
+        of.push('\n');
+        other.push('\n');
+    }
+    if sweep.trim().is_empty() {
+        sweep.push_str("[sweep]\n");
+    }
+    (sweep, rest)
+}
+
+/// A key and the settings of its values.
+type Axis = Vec<String>;
+
+fn axes_of(table: &toml::Table, prefix: &str, axes: &mut Vec<Axis>) -> Result<(), ConfigError> {
+    for (name, value) in table {
+        let key = format!("{prefix}{name}");
+        match value {
+            toml::Value::Table(inner) => axes_of(inner, &format!("{key}."), axes)?,
+            toml::Value::Array(values) if !values.is_empty() => {
+                axes.push(values.iter().map(|value| format!("{key}={value}")).collect());
+            }
+            _ => {
+                return Err(ConfigError::Value(format!(
+                    "sweep.vary.{key} is {value}: a list of values is expected; one value for all runs goes into its own \
+                     section"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One setting of each axis, the last axis first.
+fn combinations(axes: &[Axis]) -> Vec<Vec<String>> {
+    axes.iter().fold(vec![Vec::new()], |points, axis| {
+        let with = |point: &Vec<String>, setting: &String| [point.clone(), vec![setting.clone()]].concat();
+        points.iter().flat_map(|point| axis.iter().map(move |setting| with(point, setting))).collect()
+    })
+}
+
+/// A run that ended with an error.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct FailedRun {
+    /// Trace file or workload.
+    pub trace: String,
+    /// Design.
+    pub design: String,
+    /// Settings that tell it from others.
+    pub variant: String,
+    /// What went wrong.
+    pub error: String,
+}
+
+/// What came of a sweep: `--json` of `wearwell sweep`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Swept {
+    /// The runs that have a result.
+    #[serde(flatten)]
+    pub comparison: Comparison,
+    /// The others.
+    pub failures: Vec<FailedRun>,
+}
+
+impl Swept {
+    /// Pretty-printed JSON.
+    ///
+    /// # Panics
+    /// Never: records are plain data.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("records are plain data")
+    }
+
+    /// [`Comparison::to_csv`] with a column `error` at its end; a failed run is a line that has it and what tells runs apart.
+    pub fn to_csv(&self) -> String {
+        let titles = csv_titles();
+        let mut text = titles.join(",") + ",error\n";
+        for run in &self.comparison.runs {
+            text += &(csv_fields(run).join(",") + ",\n");
+        }
+        for failed in &self.failures {
+            let field = |title: &&str| match *title {
+                "trace" => quoted(&failed.trace),
+                "design" => quoted(&failed.design),
+                "variant" => quoted(&failed.variant),
+                _ => String::new(),
+            };
+            text += &(titles.iter().map(field).collect::<Vec<_>>().join(",")
+                + ","
+                + &quoted(&failed.error)
+                + "\n");
+        }
+        text
+    }
+
+    /// A table for each input with a line per run: what tells it from others, and its main figures.
+    pub fn to_table(&self) -> String {
+        self.tables(aligned)
+    }
+
+    /// The same for a document.
+    pub fn to_markdown(&self) -> String {
+        self.tables(markdown)
+    }
+
+    fn tables(&self, write: fn(&[Vec<String>]) -> String) -> String {
+        let table = |runs: &[RunRecord]| {
+            let titles = std::iter::once("").chain(TITLES).map(str::to_owned).collect();
+            let rows: Vec<Vec<String>> = std::iter::once(titles).chain(runs.iter().map(row_of)).collect();
+            format!("{}\n\n{}", runs[0].trace.path, write(&rows))
+        };
+        let inputs = self.comparison.runs.chunk_by(|a, b| a.trace.path == b.trace.path);
+        let tables: String = inputs.map(table).collect();
+        let mark = if tables.contains(NOT_STEADY_MARK) {
+            format!(
+                "{NOT_STEADY_MARK} extrapolated from a run that was not steady: a longer run gives another figure\n"
+            )
+        } else {
+            String::new()
+        };
+        tables + &mark
+    }
+
+    /// A line for each error: how many runs it ended, and the first of them.
+    pub fn failure_lines(&self) -> String {
+        let mut errors: Vec<(&FailedRun, usize)> = Vec::new();
+        for failed in &self.failures {
+            match errors.iter_mut().find(|(first, _)| first.error == failed.error) {
+                Some((_, runs)) => *runs += 1,
+                None => errors.push((failed, 1)),
+            }
+        }
+        let line = |(first, runs): (&FailedRun, usize)| {
+            let names = [&first.design, &first.variant].map(String::as_str);
+            let names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
+            let others = if runs > 1 { format!(" and {} others", runs - 1) } else { String::new() };
+            format!("FAILED: {} on {}{others}: {}\n", names.join(" "), first.trace, first.error)
+        };
+        errors.into_iter().map(line).collect()
+    }
+
+    /// A record and a failure go where they belong.
+    pub fn push(&mut self, outcome: Result<RunRecord, FailedRun>) {
+        match outcome {
+            Ok(record) => self.comparison.runs.push(record),
+            Err(failed) => self.failures.push(failed),
+        }
+    }
+}
+
+/// Figures of the table.
+const TITLES: [&str; 3] = ["write amplification", "block erases", "TB written until worn"];
+
+fn row_of(run: &RunRecord) -> Vec<String> {
+    let short = |setting: &str| {
+        setting
+            .split_once('=')
+            .map(|(key, value)| format!("{}={value}", key.rsplit('.').next().unwrap_or(key)))
+    };
+    let partial = run.partial.then(|| "PARTIAL".to_owned());
+    let settings = run.variant.split(' ').filter_map(short).chain(partial);
+    let label: Vec<String> = std::iter::once(run.design.clone()).chain(settings).collect();
+    let cells = TITLES.iter().map(|title| cell(run, title));
+    std::iter::once(label.join(" ")).chain(cells).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "
+# What is the same in all runs.
+[device]
+preset = 'lab-8g'
+
+[sweep]     # What is not.
+workloads = ['uniform:pages=2000,requests=4000']
+designs = ['page-map', 'page-map:gc.policy=fifo']
+
+[sweep.vary]
+device.over_provisioning = [
+    0.07,
+    0.15,
+]
+replay.seed = [1, 2]
+
+[gc]
+low_blocks = 5
+";
+
+    #[test]
+    fn every_combination_is_a_point_and_the_rest_is_a_configuration() {
+        let sweep = Sweep::from_text("sweep.toml", FILE).unwrap();
+        assert_eq!(sweep.designs, ["page-map", "page-map:gc.policy=fifo"]);
+        let points: Vec<String> = sweep.points.iter().map(|point| point.join(" ")).collect();
+        assert_eq!(
+            points,
+            [
+                "device.over_provisioning=0.07 replay.seed=1",
+                "device.over_provisioning=0.07 replay.seed=2",
+                "device.over_provisioning=0.15 replay.seed=1",
+                "device.over_provisioning=0.15 replay.seed=2",
+            ]
+        );
+        let config = sweep.config(&sweep.points[1]).unwrap();
+        assert_eq!((config.device.over_provisioning, config.seed()), (Some(0.07), 2));
+        assert_eq!((config.device.preset.as_deref(), config.gc.low_blocks), (Some("lab-8g"), Some(5)));
+    }
+
+    #[test]
+    fn runs_that_failed_alike_are_one_line_and_a_row_each() {
+        let failed = |seed: u32, error: &str| FailedRun {
+            trace: "a, b".into(),
+            design: "page-map".into(),
+            variant: format!("replay.seed={seed}"),
+            error: error.into(),
+        };
+        let failures = vec![failed(1, "too small"), failed(2, "too large"), failed(3, "too small")];
+        let swept = Swept { comparison: Comparison::of(Vec::new()), failures };
+        assert_eq!(
+            swept.failure_lines(),
+            "FAILED: page-map replay.seed=1 on a, b and 1 others: too small\n\
+             FAILED: page-map replay.seed=2 on a, b: too large\n"
+        );
+        let csv = swept.to_csv();
+        let fields = csv.lines().next().unwrap().split(',').count();
+        assert!(csv.lines().nth(1).unwrap().starts_with("\"a, b\",page-map,replay.seed=1,,"));
+        // The name has a comma of its own.
+        assert!(csv.lines().skip(1).all(|line| line.split(',').count() == fields + 1), "{csv}");
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place() {
+        let error = |file: &str| Sweep::from_text("sweep.toml", file).unwrap_err().to_string();
+        assert!(error("[gc]\npolicy = 'fifo'\n").contains("needs traces or workloads"));
+        let workload = "[sweep]\nworkloads = ['uniform:pages=9']\n";
+        assert!(error(&format!("{workload}[gc]\n\npolice = 'fifo'\n")).starts_with("sweep.toml:5"));
+        assert!(error(&format!("{workload}designs = []\n")).contains("empty list"));
+        assert!(error(&format!("{workload}vary.gc.policy = 'fifo'\n")).contains("sweep.vary.gc.policy"));
+        assert!(error(&format!("{workload}vary.gc.policy = []\n")).contains("a list of values"));
+        assert!(error(&format!("{workload}vary.gc.police = ['fifo']\n")).contains("policy"));
+        assert!(error("[sweep]\ntrace = ['x']\n").contains("traces"));
+    }
+}

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wearwell::design;
 
 use crate::config::{Config, ConfigError};
 use crate::record::RunRecord;
@@ -93,7 +94,16 @@ impl Sweep {
         for point in &sweep.points {
             sweep.config(point)?;
         }
+        sweep.require_designs()?;
         Ok(sweep)
+    }
+
+    /// A name that no design has would fail hours later.
+    fn require_designs(&self) -> Result<(), ConfigError> {
+        let names = || design::ALL.iter().map(|design| design.name);
+        let designs = self.designs.iter().map(|text| text.split(':').next().unwrap_or_default());
+        let unknown = designs.into_iter().find(|&name| names().all(|known| known != name));
+        unknown.map_or(Ok(()), |name| Err(ConfigError::unknown("design", name, names())))
     }
 
     /// The configuration of the file with these settings over it.
@@ -134,7 +144,7 @@ fn axes_of(table: &toml::Table, prefix: &str, axes: &mut Vec<Axis>) -> Result<()
         match value {
             toml::Value::Table(inner) => axes_of(inner, &format!("{key}."), axes)?,
             toml::Value::Array(values) if !values.is_empty() => {
-                axes.push(values.iter().map(|value| format!("{key}={value}")).collect());
+                axes.push(values.iter().map(|value| format!("{key}={}", value_of(value))).collect());
             }
             _ => {
                 return Err(ConfigError::Value(format!(
@@ -145,6 +155,13 @@ fn axes_of(table: &toml::Table, prefix: &str, axes: &mut Vec<Axis>) -> Result<()
         }
     }
     Ok(())
+}
+
+/// A value as a setting has it. A list of names, which only a list of mechanisms can be, is one text.
+fn value_of(value: &toml::Value) -> String {
+    let names =
+        value.as_array().and_then(|items| items.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>());
+    names.map_or_else(|| value.to_string(), |names| format!("\"{}\"", names.join(",")))
 }
 
 /// One setting of each axis, the last axis first.
@@ -356,5 +373,14 @@ low_blocks = 5
         assert!(error(&format!("{workload}vary.gc.policy = []\n")).contains("a list of values"));
         assert!(error(&format!("{workload}vary.gc.police = ['fifo']\n")).contains("policy"));
         assert!(error("[sweep]\ntrace = ['x']\n").contains("traces"));
+        assert!(error(&format!("{workload}designs = ['page-mop:gc.policy=fifo']\n")).contains("`page-map`?"));
+    }
+
+    #[test]
+    fn a_list_of_mechanisms_is_one_value() {
+        let file =
+            "[sweep]\nworkloads = ['uniform:pages=9']\nvary.parts.content = ['none', ['dedup', 'recycle']]\n";
+        let sweep = Sweep::from_text("sweep.toml", file).unwrap();
+        assert_eq!(sweep.points, [["parts.content=\"none\""], ["parts.content=\"dedup,recycle\""]]);
     }
 }

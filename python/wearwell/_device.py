@@ -14,7 +14,7 @@ from ._drive import Drive
 from ._native import Configuration
 from ._settings import Value, refuse_ignored, setting
 
-Outcome: TypeAlias = Literal["before", "torn", "after"]
+CutOutcome: TypeAlias = Literal["before", "torn", "after"]
 """What a power cut leaves of the operation that it interrupts: nothing, a damaged page or block, or all of it."""
 
 _LETTERS = {"free": ".", "valid": "#", "invalid": "-", "recyclable": "r", "torn": "x"}
@@ -111,11 +111,11 @@ class Device:
         """Makes all writes durable."""
         self._native.flush()
 
-    def power_cut(self, after: int | None = None, outcome: Outcome = "torn") -> None:
+    def power_cut(self, after: int | None = None, outcome: CutOutcome = "torn") -> None:
         """Cuts power now; or at the program, erase or store of NVRAM number `after` from now (0 is the next one)."""
         self._native.power_cut(after, outcome)
 
-    def recover(self, cut_after: int | None = None, outcome: Outcome = "torn") -> dict[str, Any]:
+    def recover(self, cut_after: int | None = None, outcome: CutOutcome = "torn") -> dict[str, Any]:
         """Brings power back, and the drive with it; what that cost. `cut_after` cuts it again, if recovery has so many operations."""
         report: dict[str, Any] = json.loads(self._native.recover(cut_after, outcome))
         return report

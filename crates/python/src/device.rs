@@ -315,12 +315,9 @@ impl Device {
             numbers(py, "erases", blocks.iter().map(|block| Some(block.erases))),
         ];
         let forms = PageState::ALL.map(PageState::name).to_vec();
-        let form = |form: &PageState| {
-            PageState::ALL.iter().position(|each| each == form).expect("ALL has all") as u8
-        };
         let of_logical = vec![
             numbers(py, "ppn", view.places.iter().map(|place| place.map(|ppn| ppn.0))),
-            codes(py, "form", view.forms.iter().map(form), forms),
+            codes(py, "form", view.forms.iter().map(|&form| form as u8), forms),
         ];
         Ok([of_pages, of_blocks, of_logical])
     }

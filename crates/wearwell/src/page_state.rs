@@ -28,7 +28,7 @@ pub enum PageState {
 }
 
 impl PageState {
-    /// All states.
+    /// All states, by their number.
     pub const ALL: [Self; 6] =
         [Self::Hole, Self::Stored, Self::Shared, Self::Delta, Self::Packed, Self::Waiting];
 

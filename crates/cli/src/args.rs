@@ -81,8 +81,13 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n  wearwell create drive --size 16GiB --design remap")]
     Create(CreateArgs),
     /// Audit an image without changing it: all checksums, recovery and every conservation law. Exit status: 0 clean, 1 not
-    /// closed but consistent after recovery, 2 corrupt, 3 cannot be looked at
+    /// closed or damaged in one of two copies, but consistent after recovery, 2 corrupt, 3 cannot be looked at
     Check {
+        /// Directory of the image
+        directory: PathBuf,
+    },
+    /// Bring an image that an earlier version wrote up to the format of this one. Interrupted, it can be started again
+    Upgrade {
         /// Directory of the image
         directory: PathBuf,
     },
@@ -425,15 +430,8 @@ impl LiveArgs {
 #[command(group(clap::ArgGroup::new("medium").required(true).args(["memory", "image"])))]
 #[command(group(clap::ArgGroup::new("door").required(true).multiple(true).args(["socket", "tcp"])))]
 pub(crate) struct ServeArgs {
-    /// Keep everything in memory: gone when the server ends
-    #[arg(long)]
-    pub(crate) memory: bool,
-    /// Directory of an image that `wearwell create` made
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["design", "device", "size", "config", "settings"])]
-    pub(crate) image: Option<PathBuf>,
-    /// What an image survives in this session, if not what it was created for
-    #[arg(long, value_enum, conflicts_with = "memory")]
-    pub(crate) durability: Option<Durability>,
+    #[command(flatten)]
+    pub(crate) medium: MediumArgs,
     #[command(flatten)]
     pub(crate) live: LiveArgs,
     /// Listen on a Unix socket
@@ -466,6 +464,23 @@ pub(crate) struct ServeArgs {
     /// No messages
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// Where the flash of a live device is.
+#[derive(Args)]
+pub(crate) struct MediumArgs {
+    /// Keep everything in memory: gone when the server ends
+    #[arg(long)]
+    pub(crate) memory: bool,
+    /// Directory of an image that `wearwell create` made
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["design", "device", "size", "config", "settings"])]
+    pub(crate) image: Option<PathBuf>,
+    /// What an image survives in this session, if not what it was created for
+    #[arg(long, value_enum, conflicts_with = "memory")]
+    pub(crate) durability: Option<Durability>,
+    /// Serve an image for reading: nothing is written, neither by clients nor to its files, and others may do the same
+    #[arg(long, conflicts_with_all = ["memory", "durability", "record"])]
+    pub(crate) read_only: bool,
 }
 
 fn socket_mode(text: &str) -> Result<SocketMode, String> {

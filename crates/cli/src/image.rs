@@ -1,4 +1,4 @@
-//! `create` and `check`: images of live devices.
+//! `create`, `check` and `upgrade`: images of live devices.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -79,6 +79,20 @@ fn warn_of_a_small_disk(directory: &Path, flash_bytes: u64) {
     }
 }
 
+pub(crate) fn upgrade(directory: &Path) -> Result<Outcome, Failure> {
+    let superblock = image::upgrade(directory).map_err(|error| match error {
+        ImageError::Io { .. } | ImageError::Damaged { .. } => Failure::of_run(&error),
+        _ => Failure::of_usage(error.to_string()),
+    })?;
+    print(&format!(
+        "{}: {} is an image of format version {} now\n",
+        directory.display(),
+        superblock.design,
+        image::layout::VERSION
+    ))?;
+    Ok(Outcome::Done)
+}
+
 /// The exit statuses are those of a file-system check and not of the other commands.
 pub(crate) fn check(directory: &Path) -> ExitCode {
     let report = match image::audit(directory) {
@@ -94,10 +108,11 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
     }
     let verdict = match report.verdict {
         Verdict::Clean => "clean",
+        Verdict::Unclean if report.was_closed => "whole after repair, which opening does",
         Verdict::Unclean => "not closed; consistent after recovery",
         Verdict::Corrupt => "corrupt",
     };
-    let AuditReport { verified_pages, torn_pages, unsafe_shutdowns, .. } = report;
+    let AuditReport { verified_pages, torn_pages, repaired, unsafe_shutdowns, .. } = report;
     // Of records that are damaged nothing follows.
     let mapped = match report.mapped_pages {
         Some(pages) => format!("{pages} logical pages hold data"),
@@ -105,8 +120,8 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
     };
     let _ = writeln!(
         text,
-        "{}: {verdict} ({verified_pages} pages verified, {torn_pages} left half done by the host, {mapped}, \
-         {unsafe_shutdowns} unsafe shutdowns)",
+        "{}: {verdict} ({verified_pages} pages verified, {torn_pages} left half done by the host, \
+         {repaired} records whole in one copy only, {mapped}, {unsafe_shutdowns} unsafe shutdowns)",
         directory.display(),
     );
     if let Err(failure) = print(&text) {

@@ -120,6 +120,7 @@ fn main() -> ExitCode {
         Command::Trace { command } => trace::trace(&command),
         Command::Create(args) => image::create(&args),
         Command::Check { directory } => return image::check(&directory),
+        Command::Upgrade { directory } => image::upgrade(&directory),
         Command::Devices => prints(&lists::devices()),
         Command::Designs { design: None } => prints(&lists::designs()),
         Command::Designs { design: Some(design) } => lists::file_of(&design).and_then(|file| prints(&file)),

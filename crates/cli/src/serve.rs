@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use wearwell_serve::image::{self, Access, Files, Image, ImageError, OpenReport};
+use wearwell_serve::image::{
+    self, Access, Backing, CopyOnWrite, Durability, Files, Image, ImageError, OpenReport,
+};
 use wearwell_serve::{Address, Bound, DeviceError, FlashDevice, Medium, ServeError, Server, memory};
 
 use crate::args::ServeArgs;
@@ -23,7 +25,8 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Outcome, Failure> {
     }
     // A signal that comes while an image is opened ends the server as soon as there is one.
     let signals = listen_for_signals();
-    match &args.image {
+    match &args.medium.image {
+        Some(directory) if args.medium.read_only => serve_for_reading(directory, args, &signals)?,
         Some(directory) => serve_image(directory, args, &signals)?,
         None => serve_memory(args, &signals)?,
     }
@@ -64,16 +67,19 @@ fn serve_memory(args: &ServeArgs, signals: &Signals) -> Result<(), Failure> {
     Ok(())
 }
 
-fn serve_image(directory: &Path, args: &ServeArgs, signals: &Signals) -> Result<(), Failure> {
-    let refused = |error| match error {
+fn refused(error: &ImageError) -> Failure {
+    match error {
         ImageError::NoImage { .. } | ImageError::Version { .. } => Failure::of_usage(error.to_string()),
-        _ => Failure::of_run(&error),
-    };
+        _ => Failure::of_run(error),
+    }
+}
+
+fn serve_image(directory: &Path, args: &ServeArgs, signals: &Signals) -> Result<(), Failure> {
     // Locked first: that the image is in use says more than that its socket is.
-    let files = Files::open(directory, Access::Write).map_err(refused)?;
+    let files = Files::open(directory, Access::Write).map_err(|error| refused(&error))?;
     let doors = Doors::bind(args)?;
-    let options = image::OpenOptions { durability: args.durability.map(Into::into) };
-    let image = Image::open_on(files, options).map_err(refused)?;
+    let options = image::OpenOptions { durability: args.medium.durability.map(Into::into) };
+    let image = Image::open_on(files, options).map_err(|error| refused(&error))?;
     say(args, &found(directory, &image));
     let identity = image.identity();
     let Image { device, config, .. } = image;
@@ -82,10 +88,25 @@ fn serve_image(directory: &Path, args: &ServeArgs, signals: &Signals) -> Result<
     image::close(device.into_device()).map_err(|error| Failure::of_run(&error))
 }
 
+/// The device is recovered on a view, which is forgotten in the end.
+fn serve_for_reading(directory: &Path, args: &ServeArgs, signals: &Signals) -> Result<(), Failure> {
+    let files = Files::open(directory, Access::Read).map_err(|error| refused(&error))?;
+    let doors = Doors::bind(args)?;
+    // Nothing has to survive what a view does not.
+    let options = image::OpenOptions { durability: Some(Durability::Process) };
+    let image = Image::open_on(CopyOnWrite::new(files), options).map_err(|error| refused(&error))?;
+    say(args, &format!("{}; served for reading", found(directory, &image)));
+    let identity = image.identity();
+    let Image { device, config, .. } = image;
+    let device = FlashDevice::new(device, identity).map_err(|error| of_device(&error))?;
+    run(device.for_reading(), doors, &config, args, signals)?;
+    Ok(())
+}
+
 /// What opening an image found, for whoever starts the server.
-fn found(directory: &Path, image: &Image) -> String {
+fn found<B: Backing>(directory: &Path, image: &Image<B>) -> String {
     let durability = image.device.ftl().store().nand().durability().name();
-    let OpenReport { was_unclean, host_restarted, torn_pages, unsafe_shutdowns, .. } = image.report;
+    let OpenReport { was_unclean, host_restarted, torn_pages, repaired, unsafe_shutdowns, .. } = image.report;
     let mapped_pages = image.report.recovery.mapped_pages;
     let end = match (was_unclean, host_restarted) {
         (false, _) => "it was closed".to_owned(),
@@ -97,8 +118,14 @@ fn found(directory: &Path, image: &Image) -> String {
              missing, {torn_pages} pages half done"
         ),
     };
+    // After a session that was not closed, the mirror may lag.
+    let repairs = if was_unclean || repaired == 0 {
+        String::new()
+    } else {
+        format!("; {repaired} damaged records of metadata were repaired from their copies")
+    };
     format!(
-        "{}: {end}; {mapped_pages} logical pages hold data, {unsafe_shutdowns} unsafe shutdowns; survives the end of the \
+        "{}: {end}{repairs}; {mapped_pages} logical pages hold data, {unsafe_shutdowns} unsafe shutdowns; survives the end of the \
          {durability}",
         directory.display()
     )

@@ -43,6 +43,9 @@ pub enum DeviceError {
     /// The medium failed.
     #[error("{0}")]
     Failed(String),
+    /// The device is served for reading.
+    #[error("the device is served for reading only")]
+    ReadOnly,
 }
 
 /// What the host of a medium has against a write.
@@ -116,6 +119,11 @@ pub trait BlockDevice: Send + 'static {
 
     /// The block that is written without a read: a power of two, at least 512.
     fn block_bytes(&self) -> u32;
+
+    /// Whether everything that changes something is refused.
+    fn is_read_only(&self) -> bool {
+        false
+    }
 
     /// Reads `into.len()` bytes; what was never written reads as zeros.
     ///
@@ -211,6 +219,8 @@ pub struct FlashDevice<N> {
     page: Box<[u8]>,
     commands: HostCommands,
     recorder: Option<Recorder>,
+    /// Whether everything that changes something is refused.
+    is_read_only: bool,
     log: Log,
     /// What was said of the host's refusals.
     refused: Option<Refused>,
@@ -256,6 +266,7 @@ impl<N: Medium> FlashDevice<N> {
             page: vec![0; page_bytes].into(),
             commands: HostCommands::default(),
             recorder: None,
+            is_read_only: false,
             log: |_| {},
             refused: None,
             damage: Damage::default(),
@@ -263,6 +274,12 @@ impl<N: Medium> FlashDevice<N> {
             device,
             identity,
         })
+    }
+
+    /// Refuses everything that changes something from now on. A flush has nothing to do.
+    #[must_use]
+    pub fn for_reading(self) -> Self {
+        Self { is_read_only: true, ..self }
     }
 
     /// Says what happens to the medium, each event when it happens; at once which logical pages are known to be lost.
@@ -401,6 +418,9 @@ impl<N: Medium> FlashDevice<N> {
         &mut self,
         operation: impl FnOnce(&mut Device<N>) -> wearwell::Result<()>,
     ) -> Result<(), DeviceError> {
+        if self.is_read_only {
+            return Err(DeviceError::ReadOnly);
+        }
         if self.medium().refused().is_some() {
             self.settle()?;
         }
@@ -559,6 +579,10 @@ impl<N: Medium> BlockDevice for FlashDevice<N> {
         self.page.len() as u32
     }
 
+    fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
         self.commands.reads += 1;
         self.commands.bytes_read += into.len() as u64;
@@ -617,6 +641,9 @@ impl<N: Medium> BlockDevice for FlashDevice<N> {
 
     fn flush(&mut self) -> Result<(), DeviceError> {
         self.commands.flushes += 1;
+        if self.is_read_only {
+            return Ok(());
+        }
         self.note(Op::Flush, 0, 0, Recorded::default());
         self.change(Device::flush)
     }

@@ -1,52 +1,98 @@
-//! A flipped byte anywhere in an image is refused or repaired with a sentence; what is served is what was written.
+//! Single faults in the files of an image: whatever one of them does, what is served is what was written, or an error. A fault
+//! in metadata costs nothing, since there are two copies; one in data costs the logical pages that it hit.
+//!
+//! `WEARWELL_DAMAGE_FAULTS=200` draws so many faults of each kind in each file, for a campaign.
 
 use crate::image_support;
 
+use std::fmt::Write as _;
+
 use image_support::{
-    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Script, Violation, perform, specification,
+    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, SECTOR, Script, Violation, perform, settle,
+    specification,
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::Ppn;
+use wearwell_serve::image::journal::Record;
 use wearwell_serve::image::layout::{Layout, Superblock};
-use wearwell_serve::image::{Backing as _, Image, ImageFile, OpenOptions, Verdict, audit_of, create_on};
+use wearwell_serve::image::{
+    Backing as _, Image, ImageFile, OpenOptions, Verdict, audit_of, close, create_on,
+};
 
-/// An image after some work, flushed, whose session did not close it.
-fn worked_on(design: &str, options: OpenOptions) -> (MemoryFiles, Oracle) {
+/// An image after some work, flushed; how it was before the last third of the work; and what it must hold.
+struct Worked {
+    files: MemoryFiles,
+    older: MemoryFiles,
+    oracle: Oracle,
+    layout: Layout,
+}
+
+/// How the session ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    Closed,
+    Killed,
+}
+
+fn worked_on(design: &str, options: OpenOptions, end: End) -> Worked {
     let mut files = MemoryFiles::default();
     let superblock = specification(design, 1024).superblock(7).expect("the device fits");
     create_on(&mut files, &superblock).expect("memory takes everything");
     let mut image = Image::open_on(files, options).expect("a new image");
     let mut oracle = Oracle::new(200);
     let mut script = Script::new(17, 200);
+    let mut older = MemoryFiles::default();
     for number in 0..1500 {
         let op = if number == 1499 { Op::Flush } else { script.draw() };
         oracle.issue(op);
         perform(&mut image.device, op).expect("there is room");
+        settle(&mut image.device);
         oracle.acknowledge(op);
+        if number == 1000 {
+            older = image.device.ftl().store().nand().backing().clone();
+        }
     }
-    (image.into_backing(), oracle)
+    let files = match end {
+        End::Killed => image.into_backing(),
+        End::Closed => closed(image),
+    };
+    Worked { files, older, oracle, layout: Layout::new(&superblock) }
 }
 
-#[derive(Default, Debug)]
+/// The files of an image that was closed.
+fn closed(image: Image<MemoryFiles>) -> MemoryFiles {
+    let shared = std::sync::Arc::new(std::sync::Mutex::new(MemoryFiles::default()));
+    let mut device = image.device;
+    device.flush().expect("memory takes everything");
+    let kept = shared.clone();
+    device.ftl_mut().store_mut().nand_mut().backing_mut().on_last_sync = Some(kept);
+    close(device).expect("memory takes everything");
+    let files = shared.lock().expect("nobody failed").clone();
+    assert_eq!(audit_of(files.clone()).expect("an image").verdict, Verdict::Clean);
+    files
+}
+
+/// What became of faults.
+#[derive(Default, Debug, Clone, Copy, PartialEq, Eq)]
 struct Tally {
+    faults: u32,
     refused: u32,
+    /// Faults that cost a logical page at least.
     unreadable: u32,
-    harmless: u32,
+    /// Logical pages that were lost, of all faults.
+    pages: u32,
 }
 
-/// Opens a changed image; nothing but the truth or an error may come out of it.
+/// Opens a changed image; nothing but the truth or an error may come out of it, and `check` says no less.
 fn judge(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &mut Tally) {
+    tally.faults += 1;
     let audited = audit_of(files.clone());
     let mut image = match Image::open_on(files, PROCESS) {
         Ok(image) => image,
         Err(error) => {
             assert!(error.to_string().len() > 20, "{what}: `{error}` is no sentence");
-            assert!(
-                audited.is_ok_and(|report| report.verdict == Verdict::Corrupt)
-                    || what.starts_with("Superblock"),
-                "{what}: {error}"
-            );
+            assert!(audited.map_or(true, |report| report.verdict == Verdict::Corrupt), "{what}: {error}");
             tally.refused += 1;
             return;
         }
@@ -54,54 +100,274 @@ fn judge(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &mut Tally) {
     let violations = oracle.clone().judge(&mut image.device);
     let is_error = |violation: &Violation| matches!(violation, Violation::Unreadable(..));
     assert!(violations.iter().all(is_error), "{what}: {violations:?}");
-    if violations.is_empty() {
-        tally.harmless += 1;
-    } else {
-        assert_eq!(audited.expect("an image").verdict, Verdict::Corrupt, "{what}");
+    image.device.ftl_mut().check().expect("the laws hold");
+    let audited = audited.expect("an image");
+    assert_eq!(audited.verdict == Verdict::Corrupt, !audited.findings.is_empty(), "{what}");
+    if !violations.is_empty() {
+        assert_eq!(audited.verdict, Verdict::Corrupt, "{what}");
         tally.unreadable += 1;
+        tally.pages += violations.len() as u32;
     }
+    // What one copy lacked has both again.
+    let again = audit_of(image.into_backing()).expect("an image");
+    assert_eq!(again.repaired, 0, "{what}: opening repairs");
 }
 
-#[test]
-fn a_flipped_byte_is_never_served() {
-    flip_bytes_of(&DESIGNS);
+/// What goes wrong with a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fault {
+    FlippedByte,
+    ZeroedSector,
+    /// A write of a sector was lost: it is as it was some time ago.
+    StaleSector,
+    /// A sector was written in the place of another one.
+    MisdirectedWrite,
+    /// Two sectors are exchanged.
+    SwappedSectors,
+    /// Half a sector is of another moment.
+    TornSector,
+    CutShort,
+    Gone,
+    /// The whole file is as it was some time ago.
+    OlderFile,
 }
 
-/// Numbers of chunks are given again. A flipped byte in the directory of a chunk gave its number to an older chunk, which was
-/// still on flash, and other pages were read in place of the members.
-#[test]
-fn a_chunk_with_a_damaged_directory_is_not_taken_for_an_older_one() {
-    let (files, oracle) = worked_on("integrated", PROCESS);
-    let layout = Layout::new(&specification("integrated", 1024).superblock(7).expect("the device fits"));
-    let spare = layout.spare_at(Ppn(0)) as usize..layout.data_at(Ppn(0)) as usize;
-    let mut tally = Tally::default();
-    for at in spare.step_by(37) {
-        let mut files = files.clone();
-        files.bytes_mut(ImageFile::Flash)[at] ^= 4;
-        judge(files, &oracle, &format!("spare byte {at}"), &mut tally);
-    }
-    assert!(tally.refused > 0, "some directories are referred to: {tally:?}");
-}
+impl Fault {
+    const ALL: [Self; 9] = [
+        Self::FlippedByte,
+        Self::ZeroedSector,
+        Self::StaleSector,
+        Self::MisdirectedWrite,
+        Self::SwappedSectors,
+        Self::TornSector,
+        Self::CutShort,
+        Self::Gone,
+        Self::OlderFile,
+    ];
 
-fn flip_bytes_of(designs: &[&'static str]) {
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
-    for &design in designs {
-        for options in [PROCESS, HOST] {
-            let (files, oracle) = worked_on(design, options);
-            let mut tally = Tally::default();
-            for file in ImageFile::ALL {
-                let length = files.len(file).expect("memory answers");
-                for _ in 0..if length == 0 { 0 } else { 60 } {
-                    let mut files = files.clone();
-                    let at = random.random_range(0..length) as usize;
-                    files.bytes_mut(file)[at] ^= 1 << random.random_range(0..8);
-                    judge(files, &oracle, &format!("{file:?} byte {at} of {design}"), &mut tally);
+    /// Makes it happen; `false` where nothing changed.
+    fn strike(
+        self,
+        files: &mut MemoryFiles,
+        older: &MemoryFiles,
+        file: ImageFile,
+        range: std::ops::Range<usize>,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> bool {
+        let before = files.bytes(file).to_vec();
+        let older = older.bytes(file);
+        let bytes = files.bytes_mut(file);
+        let sector = |random: &mut Xoshiro256PlusPlus, changed: bool| {
+            let size = SECTOR as usize;
+            let all: Vec<_> =
+                (range.start / size..range.end / size).map(|k| k * size..(k + 1) * size).collect();
+            let is_interesting = |range: &std::ops::Range<usize>| {
+                !changed || (older.len() >= range.end && older[range.clone()] != before[range.clone()])
+            };
+            let all: Vec<_> = all.into_iter().filter(is_interesting).collect();
+            (!all.is_empty()).then(|| all[random.random_range(0..all.len())].clone())
+        };
+        match self {
+            Self::FlippedByte => bytes[random.random_range(range.clone())] ^= 1 << random.random_range(0..8),
+            Self::ZeroedSector => {
+                let Some(at) = sector(random, false) else { return false };
+                bytes[at].fill(0);
+            }
+            Self::StaleSector => {
+                let Some(at) = sector(random, true) else { return false };
+                bytes[at.clone()].copy_from_slice(&older[at]);
+            }
+            Self::MisdirectedWrite | Self::SwappedSectors => {
+                let (Some(from), Some(to)) = (sector(random, false), sector(random, false)) else {
+                    return false;
+                };
+                bytes[to.clone()].copy_from_slice(&before[from.clone()]);
+                if self == Self::SwappedSectors {
+                    bytes[from].copy_from_slice(&before[to]);
                 }
             }
-            println!("{design} {options:?}: {tally:?}");
-            assert!(tally.refused > 50, "damage is found: {tally:?}");
+            Self::TornSector => {
+                let Some(at) = sector(random, true) else { return false };
+                let half = at.start..at.start + SECTOR as usize / 2;
+                bytes[half.clone()].copy_from_slice(&older[half]);
+            }
+            Self::CutShort => bytes.truncate(random.random_range(range.clone())),
+            Self::Gone => bytes.clear(),
+            Self::OlderFile => *bytes = older.to_vec(),
         }
+        *files.bytes(file) != *before
     }
+}
+
+/// A file, or a part of it, and whether its contents have a copy.
+struct Region {
+    name: &'static str,
+    file: ImageFile,
+    range: std::ops::Range<usize>,
+    has_copy: bool,
+}
+
+fn regions(worked: &Worked) -> Vec<Region> {
+    let len = |file| worked.files.len(file).expect("memory answers") as usize;
+    let whole = |name, file, has_copy| Region { name, file, range: 0..len(file), has_copy };
+    let layout = &worked.layout;
+    let [oob, spare, data] =
+        [layout.oob_at(Ppn(0)), layout.spare_at(Ppn(0)), layout.data_at(Ppn(0))].map(|at| at as usize);
+    let part = |name, range, has_copy| Region { name, file: ImageFile::Flash, range, has_copy };
+    vec![
+        whole("superblock", ImageFile::Superblock, true),
+        whole("session", ImageFile::Session, true),
+        whole("nvram", ImageFile::Nvram, true),
+        whole("journal", ImageFile::Journal, true),
+        whole("mirror", ImageFile::Mirror, true),
+        part("OOB", oob..spare, true),
+        part("spare areas", spare..data, true),
+        part("data", data..len(ImageFile::Flash), false),
+    ]
+}
+
+/// Faults of a kind in a file of each image.
+fn faults_of_a_kind() -> u32 {
+    std::env::var("WEARWELL_DAMAGE_FAULTS").ok().and_then(|count| count.parse().ok()).unwrap_or(4)
+}
+
+#[test]
+fn a_single_fault_is_repaired_or_costs_what_it_hit_and_is_never_served() {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
+    for design in DESIGNS {
+        let mut lines = String::new();
+        let mut all = Tally::default();
+        for (options, end) in [(PROCESS, End::Killed), (HOST, End::Killed), (PROCESS, End::Closed)] {
+            let worked = worked_on(design, options, end);
+            for (region, fault) in
+                regions(&worked).iter().flat_map(|region| Fault::ALL.map(|fault| (region, fault)))
+            {
+                let is_whole_file = matches!(fault, Fault::Gone | Fault::OlderFile);
+                if is_whole_file && ["spare areas", "OOB"].contains(&region.name) {
+                    // One file; counted under its data.
+                    continue;
+                }
+                let mut tally = Tally::default();
+                for draw in 0..if is_whole_file { 1 } else { faults_of_a_kind() } {
+                    let mut files = worked.files.clone();
+                    if !fault.strike(
+                        &mut files,
+                        &worked.older,
+                        region.file,
+                        region.range.clone(),
+                        &mut random,
+                    ) {
+                        continue;
+                    }
+                    let what = format!("{design} {options:?} {end:?}: {fault:?} in {} ({draw})", region.name);
+                    judge(files, &worked.oracle, &what, &mut tally);
+                }
+                let what = format!("{design} {options:?} {end:?} {fault:?} {}", region.name);
+                let cuts_data =
+                    region.file == ImageFile::Flash && matches!(fault, Fault::CutShort | Fault::Gone);
+                assert_eq!(tally.refused, 0, "{what}: {tally:?}");
+                if region.has_copy && !cuts_data {
+                    assert_eq!(tally.unreadable, 0, "{what}: there is a copy: {tally:?}");
+                }
+                all = Tally {
+                    faults: all.faults + tally.faults,
+                    refused: all.refused + tally.refused,
+                    unreadable: all.unreadable + tally.unreadable,
+                    pages: all.pages + tally.pages,
+                };
+                let _ = writeln!(lines, "{what}: {tally:?}");
+            }
+        }
+        println!("{design}: {all:?}");
+        if std::env::var_os("WEARWELL_DAMAGE_FAULTS").is_some() {
+            println!("{lines}");
+        }
+        assert!(all.unreadable > 10, "{design}: damaged data is found: {all:?}");
+    }
+}
+
+#[test]
+fn every_byte_of_small_records_is_guarded() {
+    for end in [End::Killed, End::Closed] {
+        let worked = worked_on("page-map", PROCESS, end);
+        let mut tally = Tally::default();
+        let first = worked.layout.oob_at(Ppn(0)) as usize;
+        for (file, range) in [
+            (ImageFile::Flash, first..first + 64),
+            (ImageFile::Superblock, 0..105),
+            (ImageFile::Session, 0..64),
+            (ImageFile::Nvram, 0..512),
+            (ImageFile::Journal, 0..128),
+        ] {
+            for at in range {
+                let mut files = worked.files.clone();
+                files.bytes_mut(file)[at] ^= 0x10;
+                judge(files, &worked.oracle, &format!("{file:?} byte {at} {end:?}"), &mut tally);
+            }
+        }
+        assert_eq!((tally.unreadable, tally.refused), (0, 0), "there is a copy of each of these bytes");
+    }
+}
+
+/// Both copies of the journal lose their end, or a record in their middle; or the state words are older than the journal knows.
+#[test]
+fn damage_to_both_copies_is_refused_with_a_sentence() {
+    let worked = worked_on("remap", PROCESS, End::Closed);
+    let both = |file: ImageFile, at: u64, files: &mut MemoryFiles| {
+        files.bytes_mut(file)[at as usize] ^= 1;
+        let copy = worked.layout.mirror_at(file, at);
+        files.bytes_mut(ImageFile::Mirror)[copy as usize] ^= 1;
+    };
+    let refusal = |files: MemoryFiles| match Image::open_on(files.clone(), PROCESS) {
+        Ok(_) => String::new(),
+        Err(error) => {
+            assert_eq!(audit_of(files).map(|report| report.verdict).ok(), Some(Verdict::Corrupt), "{error}");
+            error.to_string()
+        }
+    };
+    let ends = record_ends(&worked);
+    let last = *ends.last().expect("there are records");
+    let before = ends[ends.len() - 2];
+    let mut files = worked.files.clone();
+    both(ImageFile::Journal, before + 70, &mut files);
+    let sentence = refusal(files);
+    assert!(sentence.contains("the image was closed after record"), "{sentence}");
+    let mut files = worked.files.clone();
+    both(ImageFile::Journal, ends[ends.len() - 3] + 70, &mut files);
+    assert!(last > before);
+    let sentence = refusal(files);
+    assert!(sentence.contains("and not the next one"), "{sentence}");
+    let mut files = worked.files.clone();
+    both(ImageFile::Nvram, 100, &mut files);
+    let sentence = refusal(files);
+    assert!(sentence.contains("both copies of sector 0 of the NVRAM"), "{sentence}");
+    let mut files = worked.files.clone();
+    both(ImageFile::Superblock, 30, &mut files);
+    assert!(refusal_of_superblock(files).contains("both copies of its superblock"));
+}
+
+fn refusal_of_superblock(files: MemoryFiles) -> String {
+    Image::open_on(files, PROCESS).map(drop).expect_err("there is no superblock").to_string()
+}
+
+/// Where the records of the newest generation begin, and where the last one ends.
+fn record_ends(worked: &Worked) -> Vec<u64> {
+    let (layout, journal) = (&worked.layout, worked.files.bytes(ImageFile::Journal));
+    let area = |number: u64| {
+        let mut at = number * layout.area_bytes();
+        let mut ends = vec![at];
+        let mut found: Vec<Record> = Vec::new();
+        while let Some(record) = Record::decode(layout, at, &journal[at as usize..]) {
+            if found.last().is_some_and(|last| last.generation != record.generation) {
+                break;
+            }
+            at += record.encode(layout, at).len() as u64;
+            ends.push(at);
+            found.push(record);
+        }
+        (found.last().map_or(0, |record| record.number), ends)
+    };
+    area(0).max(area(1)).1
 }
 
 /// The fuzzer forged words of NVRAM with good checksums, and recovery panicked: "the bind of page 42 to 109 was never
@@ -110,14 +376,17 @@ fn flip_bytes_of(designs: &[&'static str]) {
 fn forged_words_of_nvram_end_in_a_sentence_and_not_in_a_panic() {
     let mut contradictions = 0;
     for design in DESIGNS {
-        let (files, _) = worked_on(design, PROCESS);
-        let layout =
-            Layout::new(&Superblock::decode(files.bytes(ImageFile::Superblock)).expect("it is whole"));
-        for index in (0..layout.nvram_words).step_by(5) {
-            let mut files = files.clone();
-            let word = &mut files.bytes_mut(ImageFile::Nvram)[index as usize * 16..][..16];
-            let value = u64::from_le_bytes(word[..8].try_into().expect("eight bytes"));
-            word.copy_from_slice(&layout.encode_word(index, value ^ 3 << (index % 40)));
+        let worked = worked_on(design, PROCESS, End::Killed);
+        let at = *record_ends(&worked).last().expect("there are records");
+        for index in (0..worked.layout.nvram_words).step_by(5) {
+            let mut files = worked.files.clone();
+            let forged = next_record(&worked, index, at);
+            for (file, at) in [
+                (ImageFile::Journal, at),
+                (ImageFile::Mirror, worked.layout.mirror_at(ImageFile::Journal, at)),
+            ] {
+                files.bytes_mut(file)[at as usize..at as usize + forged.len()].copy_from_slice(&forged);
+            }
             let audited = audit_of(files.clone()).expect("it can be looked at");
             if let Err(error) = Image::open_on(files, PROCESS) {
                 assert_eq!(audited.verdict, Verdict::Corrupt, "{design} word {index}: {error}");
@@ -129,40 +398,48 @@ fn forged_words_of_nvram_end_in_a_sentence_and_not_in_a_panic() {
     assert!(contradictions > 0, "an invariant of recovery has to be broken");
 }
 
-#[test]
-fn every_byte_of_small_records_is_guarded() {
-    let (files, oracle) = worked_on("page-map", PROCESS);
-    let mut tally = Tally::default();
-    // The record of the first block, the superblock's fields, the session.
-    for (file, range) in [
-        (ImageFile::Flash, 0..64),
-        (ImageFile::Superblock, 8..104),
-        (ImageFile::Session, 0..64),
-        (ImageFile::Nvram, 0..64),
-    ] {
-        for at in range {
-            let mut files = files.clone();
-            files.bytes_mut(file)[at] ^= 0x10;
-            judge(files, &oracle, &format!("{file:?} byte {at}"), &mut tally);
-        }
-    }
-    assert_eq!((tally.unreadable, tally.harmless), (0, 0), "every one of these bytes is needed");
+/// A record that follows the last one and changes a word of NVRAM.
+fn next_record(worked: &Worked, index: u64, at: u64) -> Vec<u8> {
+    let (layout, journal) = (&worked.layout, worked.files.bytes(ImageFile::Journal));
+    let ends = record_ends(worked);
+    let begin = ends[ends.len() - 2];
+    let last = Record::decode(layout, begin, &journal[begin as usize..]).expect("the last record");
+    let record = Record { number: last.number + 1, words: vec![(index, 3 << (index % 40))], ..last };
+    record.encode(layout, at)
 }
 
 #[test]
-fn a_record_in_the_wrong_place_or_of_another_image_is_damage() {
-    let (files, oracle) = worked_on("page-map", PROCESS);
-    let mut tally = Tally::default();
-    let mut swapped = files.clone();
-    let nvram = swapped.bytes_mut(ImageFile::Nvram);
-    let (first, second) = (nvram[..16].to_vec(), nvram[16..32].to_vec());
-    nvram[..16].copy_from_slice(&second);
-    nvram[16..32].copy_from_slice(&first);
-    judge(swapped, &oracle, "Nvram words exchanged", &mut tally);
+fn files_of_another_image_are_damage() {
+    let worked = worked_on("page-map", PROCESS, End::Killed);
     let mut other = MemoryFiles::default();
     create_on(&mut other, &specification("page-map", 1024).superblock(8).expect("it fits")).expect("memory");
-    let mut mixed = files;
-    *mixed.bytes_mut(ImageFile::Nvram) = other.bytes(ImageFile::Nvram).to_vec();
-    judge(mixed, &oracle, "Nvram of another image", &mut tally);
-    assert_eq!(tally.refused, 2);
+    let mut tally = Tally::default();
+    for file in ImageFile::ALL.into_iter().filter(|&file| file != ImageFile::Flash) {
+        let mut mixed = worked.files.clone();
+        *mixed.bytes_mut(file) = other.bytes(file).to_vec();
+        judge(mixed, &worked.oracle, &format!("{file:?} of another image"), &mut tally);
+    }
+    assert_eq!(tally, Tally { faults: 5, ..Tally::default() }, "there is a copy of each");
+    let mut mixed = worked.files.clone();
+    *mixed.bytes_mut(ImageFile::Flash) = other.bytes(ImageFile::Flash).to_vec();
+    judge(mixed, &worked.oracle, "flash of another image", &mut tally);
+    assert_eq!((tally.refused, tally.unreadable), (0, 1), "its data is no data of this one");
+    let mut mixed = worked.files;
+    for file in [ImageFile::Superblock, ImageFile::Mirror] {
+        *mixed.bytes_mut(file) = other.bytes(file).to_vec();
+    }
+    let opened =
+        Image::open_on(mixed, PROCESS).map(|mut image| worked.oracle.clone().judge(&mut image.device).len());
+    assert!(!matches!(opened, Ok(violations) if violations == 0), "two files of another image are too many");
+}
+
+#[test]
+fn a_superblock_of_version_1_is_not_made_by_a_flipped_byte() {
+    let worked = worked_on("page-map", PROCESS, End::Killed);
+    let mut files = worked.files.clone();
+    files.bytes_mut(ImageFile::Superblock)[8] = 1;
+    let mut tally = Tally::default();
+    judge(files, &worked.oracle, "version 1", &mut tally);
+    assert_eq!((tally.refused, tally.unreadable), (0, 0));
+    assert!(Superblock::decode(worked.files.bytes(ImageFile::Mirror)).is_ok());
 }

@@ -3,7 +3,9 @@
 use crate::image_support;
 
 use image_support::{Op, PROCESS, Script, page_of, perform, specification};
-use wearwell_serve::image::{Backing as _, Image, ImageFile, create_on};
+use wearwell_serve::image::{Image, ImageFile, create_on};
+
+const SALT: u64 = 0x1234_5678_9abc_def0;
 
 /// CRC-32C, bit by bit.
 fn crc32c(parts: &[&[u8]]) -> u32 {
@@ -37,7 +39,7 @@ fn the_checksum_is_the_standard_one() {
 #[test]
 fn an_image_reads_as_the_document_says() {
     let mut files = image_support::MemoryFiles::default();
-    let superblock = specification("page-map", 1024).superblock(0x1234_5678_9abc_def0).expect("it fits");
+    let superblock = specification("page-map", 1024).superblock(SALT).expect("it fits");
     create_on(&mut files, &superblock).expect("memory takes everything");
     let mut image = Image::open_on(files, PROCESS).expect("a new image");
     let mut script = Script::new(2, 200);
@@ -51,8 +53,8 @@ fn an_image_reads_as_the_document_says() {
     let files = image.into_backing();
 
     let head = files.bytes(ImageFile::Superblock);
-    assert_eq!((&head[..8], u32_at(head, 8)), (b"WEARWELL".as_slice(), 1));
-    assert_eq!(u32_at(head, 12), crc32c(&[&head[16..]]));
+    assert_eq!((&head[..8], u32_at(head, 8)), (b"WEARWELL".as_slice(), 2));
+    assert_eq!(u32_at(head, 12), crc32c(&[&head[8..12], &head[16..]]));
     assert_eq!(u32_at(head, 16) as usize, head.len() - 4096);
     let logical_pages = u64::from(u32_at(head, 20));
     let counts: Vec<u64> = (0..8).map(|k| u64::from(u32_at(head, 24 + 4 * k))).collect();
@@ -62,42 +64,55 @@ fn an_image_reads_as_the_document_says() {
         unreachable!("eight counts")
     };
     let (nvram_words, salt) = (u64_at(head, 56), u64_at(head, 64));
-    assert_eq!((logical_pages, salt), (200, 0x1234_5678_9abc_def0));
+    assert_eq!((logical_pages, salt), (200, SALT));
     assert_eq!(&head[72..81], b"page-map\0");
     assert!(std::str::from_utf8(&head[4096..]).expect("UTF-8").contains("[device]"));
 
     let blocks = channels * dies * planes / superblock * blocks_per_plane;
     let block_pages = superblock * pages_per_block;
     let pages = blocks * block_pages;
+    let state_words = nvram_words + blocks;
     let oob_at = (blocks * 64).next_multiple_of(4096);
     let spare_at = oob_at + (pages * 64).next_multiple_of(4096);
     let data_at = spare_at + (pages * spare_bytes.next_multiple_of(64)).next_multiple_of(4096);
     let flash = files.bytes(ImageFile::Flash);
     assert_eq!(flash.len() as u64, data_at + pages * page_bytes);
 
+    let session = files.bytes(ImageFile::Session);
+    assert!(sealed(session, salt, 0));
+    assert_eq!(
+        (session.len(), session[4], session[5], u64_at(session, 8)),
+        (64, 0, 0, 0),
+        "in use, process, never unclean"
+    );
+
+    let nvram = files.bytes(ImageFile::Nvram);
+    let sectors = state_words.div_ceil(61);
+    assert_eq!(nvram.len() as u64, sectors * 512);
+    let journal = files.bytes(ImageFile::Journal);
+    let longest = 64 + state_words.min((1 << 14) + (1 << 11)) * 16;
+    let area = (2 * longest).max(sectors * 512 / 2).next_multiple_of(4096);
+    assert_eq!(journal.len() as u64, 2 * area);
+
+    let (state, last_number) = read_state(nvram, journal, salt, state_words);
+
     let (mut newest, mut programmed, mut erases) = (None, 0, 0);
     for block in 0..blocks {
-        let record = &flash[block as usize * 64..][..64];
-        assert!(sealed(record, salt, block * 64), "block {block}");
-        assert_eq!((record[4], u64::from(u32_at(record, 8))), (0, block), "good, and itself");
-        let epoch = u32_at(record, 12);
+        let word = state[(nvram_words + block) as usize];
+        let (epoch, count, health) = (word as u32, word >> 32 & 0xff_ffff, word >> 56);
+        assert!(health == 0 && count <= block_pages, "good");
         erases += epoch;
-        for page in block * block_pages..(block + 1) * block_pages {
+        for page in block * block_pages..block * block_pages + count {
             let at = oob_at + page * 64;
             let oob = &flash[at as usize..][..64];
-            if oob.iter().all(|&byte| byte == 0) {
-                continue;
-            }
             assert!(sealed(oob, salt, at), "page {page}");
             assert_eq!(
                 (oob[4], oob[5], u64::from(u32_at(oob, 12))),
                 (1, 0, page),
                 "programmed, data, itself"
             );
-            assert!(u32_at(oob, 8) <= epoch);
-            if u32_at(oob, 8) < epoch {
-                continue;
-            }
+            assert_eq!(u32_at(oob, 8), epoch);
+            assert!(u64_at(oob, 56) <= last_number);
             programmed += 1;
             let data = &flash[(data_at + page * page_bytes) as usize..][..page_bytes as usize];
             let address = page << 32 | u64::from(epoch);
@@ -111,31 +126,80 @@ fn an_image_reads_as_the_document_says() {
     assert!(programmed > 200 && erases > 50, "{programmed} pages, {erases} erases");
     let (_, place, data) = newest.expect("it was written");
     assert_eq!(data, page_of(written.1, page_bytes as usize));
+    let map = (nvram_words - logical_pages) as usize;
+    assert_eq!(state[map + written.0 as usize], place + 1, "the map names the place");
+    assert_eq!(state[map + 78], 0, "a trimmed page has none");
 
-    let nvram = files.bytes(ImageFile::Nvram);
-    assert_eq!(nvram.len() as u64, nvram_words * 16);
-    let word = |index: u64| {
-        let record = &nvram[index as usize * 16..][..16];
-        let crc = crc32c(&[&salt.to_le_bytes(), &index.to_le_bytes(), &record[..8]]);
-        assert_eq!((u32_at(record, 8), u32_at(record, 12)), (crc, !crc), "word {index}");
-        u64_at(record, 0)
-    };
-    let map = nvram_words - logical_pages;
-    assert_eq!(word(map + written.0), place + 1, "the map names the place");
-    assert_eq!(word(map + 78), 0, "a trimmed page has none");
+    let metadata = [head, session, nvram, journal, &flash[oob_at as usize..spare_at as usize]];
+    compare_copies(files.bytes(ImageFile::Mirror), metadata, oob_at);
+}
 
-    let session = files.bytes(ImageFile::Session);
-    assert!(sealed(session, salt, 0));
-    assert_eq!(
-        (session.len(), session[4], session[5], u64_at(session, 8)),
-        (64, 0, 0, 0),
-        "in use, process, never unclean"
-    );
-    assert_eq!(files.len(ImageFile::Journal).expect("memory answers"), 0);
+/// The mirror: superblock, session, NVRAM, journal, and the metadata of the flash.
+fn compare_copies(mirror: &[u8], [head, session, nvram, journal, oob]: [&[u8]; 5], oob_at: u64) {
+    let session_copy = (head.len() as u64).next_multiple_of(4096);
+    let nvram_copy = session_copy + 4096;
+    let journal_copy = nvram_copy + (nvram.len() as u64).next_multiple_of(4096);
+    let oob_copy = journal_copy + journal.len() as u64 + oob_at;
+    let copies =
+        [(0, head), (session_copy, session), (nvram_copy, nvram), (journal_copy, journal), (oob_copy, oob)];
+    for (at, bytes) in copies {
+        assert!(mirror[at as usize..][..bytes.len()] == *bytes, "the copy at {at}");
+    }
+}
+
+/// The state words, and the number of the last record: the sectors, with the records of both areas applied in order.
+fn read_state(nvram: &[u8], journal: &[u8], salt: u64, state_words: u64) -> (Vec<u64>, u64) {
+    let area = journal.len() as u64 / 2;
+    let mut records = read_records(&journal[..area as usize], 0, salt);
+    records.extend(read_records(&journal[area as usize..], area, salt));
+    records.sort_by_key(|record| record.number);
+    let last = records.last().expect("there are records");
+    assert!(last.generation > 2 && records[0].generation + 1 == last.generation, "the journal turned");
+    assert!(records.is_sorted_by(|one, next| one.number + 1 == next.number), "no number is missing");
+    let mut state = Vec::new();
+    for (index, sector) in nvram.chunks_exact(512).enumerate() {
+        let crc = crc32c(&[&salt.to_le_bytes(), &(index as u64).to_le_bytes(), &sector[4..]]);
+        assert_eq!((u32_at(sector, 0), u32_at(sector, 4)), (crc, 0), "sector {index}");
+        assert!(u64_at(sector, 8) + 1 >= last.generation && u64_at(sector, 16) <= last.number);
+        state.extend((0..61).map(|k| u64_at(sector, 24 + 8 * k)));
+    }
+    for &(index, word) in records.iter().flat_map(|record| &record.words) {
+        assert!(index < state_words);
+        state[index as usize] = word;
+    }
+    (state, last.number)
+}
+
+struct Record {
+    generation: u64,
+    number: u64,
+    synced: u64,
+    words: Vec<(u64, u64)>,
+}
+
+/// The records of an area that begins at byte `base` of the journal.
+fn read_records(area: &[u8], base: u64, salt: u64) -> Vec<Record> {
+    let (mut records, mut at) = (Vec::<Record>::new(), 0);
+    while at + 64 <= area.len() {
+        let count = u64_at(area, at + 8) as usize;
+        let Some(bytes) = count.checked_mul(16).and_then(|len| area.get(at..at + 64 + len)) else { break };
+        let address = base + at as u64;
+        if u32_at(bytes, 0) != crc32c(&[&salt.to_le_bytes(), &address.to_le_bytes(), &bytes[4..]]) {
+            break;
+        }
+        let words = (0..count).map(|k| (u64_at(bytes, 64 + 16 * k), u64_at(bytes, 72 + 16 * k))).collect();
+        let [generation, number, synced] = [16, 24, 32].map(|at| u64_at(bytes, at));
+        if records.last().is_some_and(|last| (last.generation, last.number + 1) != (generation, number)) {
+            break;
+        }
+        records.push(Record { generation, number, synced, words });
+        at += bytes.len().next_multiple_of(64);
+    }
+    records
 }
 
 #[test]
-fn the_journal_of_a_host_session_reads_as_the_document_says() {
+fn a_record_of_a_host_session_reads_as_the_document_says() {
     let mut files = image_support::MemoryFiles::default();
     let superblock = specification("page-map", 1024).superblock(99).expect("it fits");
     create_on(&mut files, &superblock).expect("memory takes everything");
@@ -145,11 +209,13 @@ fn the_journal_of_a_host_session_reads_as_the_document_says() {
     }
     perform(&mut image.device, Op::Flush).expect("there is room");
     let files = image.into_backing();
-    let journal = files.bytes(ImageFile::Journal);
-    assert!(sealed(&journal[..64], 99, 1));
-    assert_eq!((u64_at(journal, 8), u64_at(journal, 16)), (3, 3), "three words, three programs");
-    let entries = &journal[64..64 + 3 * 16];
-    assert_eq!(u32_at(journal, 24), crc32c(&[&99u64.to_le_bytes(), &0u64.to_le_bytes(), entries]));
-    let indices: Vec<u64> = (0..3).map(|k| u64_at(entries, 16 * k)).collect();
-    assert_eq!(indices, [0, 1, 2], "the map of page-map is all of its NVRAM");
+    let records = read_records(files.bytes(ImageFile::Journal), 0, 99);
+    let [first, flushed] = &records[..] else { panic!("{} records", records.len()) };
+    assert_eq!((first.number, first.words.len()), (0, 0), "that of the creation");
+    assert_eq!((flushed.generation, flushed.number, flushed.synced), (0, 1, 1));
+    // The map of page-map is all of its NVRAM, one word per logical page; three pages went to two blocks.
+    let (map, blocks): (Vec<_>, Vec<_>) = flushed.words.iter().partition(|&&(index, _)| index < 200);
+    assert!(map.iter().map(|&(index, _)| index).eq(0..3));
+    let programmed: Vec<u64> = blocks.iter().map(|&(_, word)| word >> 32).collect();
+    assert_eq!(programmed, [2, 1], "{blocks:?}");
 }

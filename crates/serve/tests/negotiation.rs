@@ -169,6 +169,7 @@ fn a_negotiation_in_single_bytes_gives_the_same_replies() {
         description: String::new(),
         capacity_bytes: 1 << 30,
         block_bytes: 4096,
+        is_read_only: false,
     };
     let input = [
         3_u32.to_be_bytes().to_vec(),

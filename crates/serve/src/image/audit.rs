@@ -10,7 +10,7 @@ use super::backing::{Access, Backing, CopyOnWrite, Files};
 use super::error::ImageError;
 use super::layout::{Session, Superblock};
 use super::nand::FileNand;
-use super::{Found, Recovered, recover, refusing_contradictions, replay_journal};
+use super::{Found, Recovered, recover, refusing_contradictions};
 use crate::device::sentence_of_loss;
 
 /// What an audit found, from best to worst.
@@ -18,7 +18,7 @@ use crate::device::sentence_of_loss;
 pub enum Verdict {
     /// Closed, whole, consistent.
     Clean,
-    /// Not closed by its last session; whole and consistent after recovery.
+    /// Not closed by its last session, or damaged where another copy is whole: consistent after recovery, which opening does.
     Unclean,
     /// Something is not as it was written, or contradicts itself.
     Corrupt,
@@ -35,6 +35,11 @@ pub struct AuditReport {
     pub verified_pages: u64,
     /// Pages that the end of the host left half done.
     pub torn_pages: u64,
+    /// The last session closed the image.
+    pub was_closed: bool,
+    /// Records and sectors of metadata that are whole in one of their two places only. Of an image that was not closed, the mirror
+    /// may lag.
+    pub repaired: u64,
     /// Logical pages that hold data, if the device could be recovered.
     pub mapped_pages: Option<u64>,
     /// Logical pages that are lost, each with the page of flash that cannot be read; a finding each.
@@ -64,33 +69,31 @@ pub fn audit_of(backing: impl Backing) -> Result<AuditReport, ImageError> {
 
 fn examine(backing: impl Backing) -> Result<AuditReport, ImageError> {
     let mut view = CopyOnWrite::new(backing);
-    let found = match Found::read(&view, true) {
-        Ok(found) => found,
-        Err(error @ ImageError::Length { .. }) => return Ok(corrupt(vec![error.to_string()])),
-        Err(error) => return Err(error),
-    };
-    let opened = found.report();
-    replay_journal(&mut view, &found)?;
-    let loaded = found.load_any(&view)?;
+    let found = Found::read(&mut view)?;
+    let (opened, layout, superblock) = (found.report(), found.layout.clone(), found.superblock.clone());
+    let loaded = found.load(&mut view, true)?;
+    let repaired = opened.repaired + loaded.repaired;
     let mut report = AuditReport {
-        verdict: if opened.was_unclean { Verdict::Unclean } else { Verdict::Clean },
+        verdict: if opened.was_unclean || repaired > 0 { Verdict::Unclean } else { Verdict::Clean },
         findings: loaded.findings.clone(),
         verified_pages: loaded.verified_pages,
         torn_pages: loaded.torn.len() as u64,
+        was_closed: !opened.was_unclean,
+        repaired,
         mapped_pages: None,
         lost_pages: Vec::new(),
         unsafe_shutdowns: opened.unsafe_shutdowns,
     };
     if report.findings.is_empty() {
         let damaged = loaded.damaged.clone();
-        let nand = FileNand::new(view, found.layout, loaded, Session::default());
-        match recover(nand, &found.superblock) {
+        let nand = FileNand::new(view, layout, loaded, Session::default());
+        match recover(nand, &superblock) {
             Ok(Recovered { mut device, recovery, .. }) => {
                 report.mapped_pages = Some(recovery.mapped_pages);
                 report.lost_pages = lost_pages(&mut device, &damaged);
                 let dead =
                     damaged.into_iter().filter(|&ppn| device.ftl_mut().may_be_needed(ppn) == Ok(false));
-                report.findings.extend(sentences(&report.lost_pages, &found.superblock));
+                report.findings.extend(sentences(&report.lost_pages, &superblock));
                 report.findings.extend(
                     dead.map(|ppn| format!("flash page {ppn} is damaged; no logical page needs its data")),
                 );
@@ -124,6 +127,8 @@ fn corrupt(findings: Vec<String>) -> AuditReport {
         findings,
         verified_pages: 0,
         torn_pages: 0,
+        was_closed: false,
+        repaired: 0,
         mapped_pages: None,
         lost_pages: Vec::new(),
         unsafe_shutdowns: 0,

@@ -22,17 +22,20 @@ pub enum ImageFile {
     Superblock,
     /// Who used the image last.
     Session,
-    /// Block records, OOB, spare areas, pages.
+    /// OOB, spare areas, pages.
     Flash,
-    /// NVRAM.
+    /// State words: NVRAM and blocks.
     Nvram,
-    /// The last batch of NVRAM words of a `host` session.
+    /// What changed in the state words.
     Journal,
+    /// A copy of all metadata.
+    Mirror,
 }
 
 impl ImageFile {
     /// All files.
-    pub const ALL: [Self; 5] = [Self::Superblock, Self::Session, Self::Flash, Self::Nvram, Self::Journal];
+    pub const ALL: [Self; 6] =
+        [Self::Superblock, Self::Session, Self::Flash, Self::Nvram, Self::Journal, Self::Mirror];
 
     /// Name in the image's directory.
     pub fn name(self) -> &'static str {
@@ -42,6 +45,7 @@ impl ImageFile {
             Self::Flash => "flash",
             Self::Nvram => "nvram",
             Self::Journal => "journal",
+            Self::Mirror => "mirror",
         }
     }
 }
@@ -110,8 +114,8 @@ pub trait Backing {
     }
 }
 
-/// The whole of a small file.
-pub(super) fn read_all(backing: &impl Backing, file: ImageFile, most: u64) -> io::Result<Vec<u8>> {
+/// The front of a file, or the whole of a small one.
+pub(super) fn read_front(backing: &impl Backing, file: ImageFile, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; backing.len(file)?.min(most) as usize];
     backing.read(file, &mut bytes, 0)?;
     Ok(bytes)
@@ -206,19 +210,7 @@ impl Files {
 
     fn open_all(directory: &Path, options: &OpenOptions, access: Access) -> Result<Self, ImageError> {
         let path = directory.display().to_string();
-        let open = |file: ImageFile| {
-            let path = directory.join(file.name());
-            let is_none = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
-            options.open(&path).map_err(|source| {
-                let directory = directory.display().to_string();
-                match file {
-                    _ if !is_none.contains(&source.kind()) => failed("open", &path)(source),
-                    ImageFile::Superblock => ImageError::NoImage { path: directory },
-                    file => ImageError::Missing { path: directory, file },
-                }
-            })
-        };
-        let superblock = open(ImageFile::Superblock)?;
+        let superblock = open_file(directory, ImageFile::Superblock, options, access)?;
         let operation = match access {
             Access::Read => FlockOperation::NonBlockingLockShared,
             Access::Write => FlockOperation::NonBlockingLockExclusive,
@@ -227,8 +219,9 @@ impl Files {
             rustix::io::Errno::WOULDBLOCK => ImageError::Locked { path: path.clone() },
             error => failed("lock", directory)(error.into()),
         })?;
-        let [_, session, flash, nvram, journal] = ImageFile::ALL;
-        let files = [superblock, open(session)?, open(flash)?, open(nvram)?, open(journal)?];
+        let [_, session, flash, nvram, journal, mirror] = ImageFile::ALL;
+        let open = |file| open_file(directory, file, options, access);
+        let files = [superblock, open(session)?, open(flash)?, open(nvram)?, open(journal)?, open(mirror)?];
         // Pages are asked for one by one, and reading ahead would leave folios that make small writes dear.
         for file in &files {
             // Advice that is not taken costs time only.
@@ -250,6 +243,42 @@ impl Files {
     }
 }
 
+/// Opens a file of an image. Metadata that is gone is as good as damaged: it is in the mirror, or the mirror is written again. Only
+/// the flash has no copy, and a directory without it is no image.
+fn open_file(
+    directory: &Path,
+    file: ImageFile,
+    options: &OpenOptions,
+    access: Access,
+) -> Result<File, ImageError> {
+    let path = directory.join(file.name());
+    let is_none =
+        |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+    let place = || directory.display().to_string();
+    match options.open(&path) {
+        Err(error) if is_none(&error) => {
+            let has = |file: ImageFile| directory.join(file.name()).is_file();
+            if !has(ImageFile::Flash) {
+                let is_image = has(ImageFile::Superblock) || has(ImageFile::Mirror);
+                return Err(if is_image {
+                    ImageError::Missing { path: place(), file: ImageFile::Flash }
+                } else {
+                    ImageError::NoImage { path: place() }
+                });
+            }
+            if file == ImageFile::Superblock && !has(ImageFile::Mirror) {
+                return Err(ImageError::NoImage { path: place() });
+            }
+            let anew = match access {
+                Access::Read => File::open("/dev/null"),
+                Access::Write => options.clone().create(true).mode(0o600).open(&path),
+            };
+            anew.map_err(failed("create", &path))
+        }
+        other => other.map_err(failed("open", &path)),
+    }
+}
+
 /// Empties a directory that holds nothing but files of an image whose superblock was never written.
 fn remove_remains(directory: &Path) -> Result<(), ImageError> {
     let exists = || ImageError::Exists { path: directory.display().to_string() };
@@ -266,7 +295,11 @@ fn remove_remains(directory: &Path) -> Result<(), ImageError> {
     // Whoever is creating it still holds the lock.
     let superblock = File::open(directory.join(ImageFile::Superblock.name())).map_err(|_| exists())?;
     let is_free = rustix::fs::flock(&superblock, FlockOperation::NonBlockingLockExclusive).is_ok();
-    if !is_free || superblock.metadata().map_or(true, |metadata| metadata.len() > 0) {
+    let mut copy = [0];
+    let has_copy = File::open(directory.join(ImageFile::Mirror.name()))
+        .and_then(|mirror| mirror.read_exact_at(&mut copy, 0))
+        .is_ok_and(|()| copy != [0]);
+    if !is_free || has_copy || superblock.metadata().map_or(true, |metadata| metadata.len() > 0) {
         return Err(exists());
     }
     names.iter().try_for_each(|name| {
@@ -386,11 +419,18 @@ impl<B: Backing> CopyOnWrite<B> {
         Self { below, pieces: BTreeMap::new() }
     }
 
+    /// The files below, without what was changed.
+    pub fn into_below(self) -> B {
+        self.below
+    }
+
     /// The piece with number `at`, zeros where `below` has no bytes.
     fn load(&self, file: ImageFile, at: u64) -> io::Result<Box<[u8]>> {
         let mut piece = vec![0; PIECE_BYTES as usize];
         let present = self.below.len(file)?.saturating_sub(at * PIECE_BYTES).min(PIECE_BYTES);
-        self.below.read(file, &mut piece[..present as usize], at * PIECE_BYTES)?;
+        if present > 0 {
+            self.below.read(file, &mut piece[..present as usize], at * PIECE_BYTES)?;
+        }
         Ok(piece.into())
     }
 }
@@ -410,6 +450,9 @@ impl<B: Backing> Backing for CopyOnWrite<B> {
             let into = &mut bytes[from..from + len];
             match self.pieces.get(&(file, at)) {
                 Some(piece) => into.copy_from_slice(&piece[within..within + len]),
+                None if at * PIECE_BYTES + (within + len) as u64 > self.below.len(file)? => {
+                    into.copy_from_slice(&self.load(file, at)?[within..within + len]);
+                }
                 None => self.below.read(file, into, at * PIECE_BYTES + within as u64)?,
             }
         }

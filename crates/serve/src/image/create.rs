@@ -1,19 +1,17 @@
 //! A new image.
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::io;
 use std::path::Path;
 
-use wearwell::address::{BlockId, Ppn};
 use wearwell::nand::{Retain, SimNand};
 use wearwell::{Device, DeviceOptions};
 use wearwell_replay::config::Config;
 
 use super::backing::{Backing, Files, ImageFile, require_file_size};
 use super::error::ImageError;
-use super::layout::{
-    BlockHealth, BlockRecord, Durability, Layout, RECORD_BYTES, Session, Superblock, WORD_BYTES,
-};
+use super::journal::Journal;
+use super::layout::{BlockHealth, BlockRecord, Durability, Layout, SECTOR_BYTES, Session, Superblock};
+use super::sides::SIDES;
 use super::{io_error, parts_of};
 use crate::specification::pin;
 
@@ -108,57 +106,106 @@ fn write_all(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), ImageError> {
     let layout = Layout::new(superblock);
-    let all = layout.metadata_bytes() + layout.nvram_bytes();
+    let fresh = BlockRecord { health: BlockHealth::Good, erases: 0, programmed: 0 };
+    let blocks = u64::from(layout.geometry.blocks());
+    let mut state = vec![0; layout.nvram_words as usize];
+    state.resize((layout.nvram_words + blocks) as usize, fresh.encode());
     let session = Session { is_clean: true, durability: superblock.durability, ..Session::default() };
-    let written = write_flash(backing, &layout, &mut |done| progress(done, all))
-        .map_err(|error| (ImageFile::Flash, error))
-        .and_then(|()| write_nvram(backing, &layout).map_err(|error| (ImageFile::Nvram, error)))
-        .and_then(|()| {
-            let bytes = session.encode(superblock.salt);
-            backing.write(ImageFile::Session, &bytes, 0).map_err(|error| (ImageFile::Session, error))
-        })
-        .and_then(|()| {
-            let synced = [ImageFile::Flash, ImageFile::Nvram, ImageFile::Session];
-            synced.into_iter().try_for_each(|file| backing.sync(file).map_err(|error| (file, error)))
-        })
-        .and_then(|()| {
-            let file = ImageFile::Superblock;
-            let written = backing.write(file, &superblock.encode(), 0).and_then(|()| backing.sync(file));
-            written.map_err(|error| (file, error))
-        });
-    written.map_err(|(file, source)| io_error(backing, "write", file)(source))
+    let mut writer = Writer { backing, layout: &layout, done: 0, progress };
+    writer.write_zeros()?;
+    writer.write_state(&Journal::begin(state))?;
+    writer.write_twice(ImageFile::Session, &session.encode(superblock.salt), 0)?;
+    // The last byte, so that the file has its length and pages that were never programmed take no space.
+    writer.write(ImageFile::Flash, &[0], layout.flash_bytes() - 1)?;
+    finish(backing, superblock)
+}
+
+/// Syncs everything, and then writes the superblock: at home first, where it makes the image one.
+fn finish(backing: &mut impl Backing, superblock: &Superblock) -> Result<(), ImageError> {
+    sync(backing, &ImageFile::ALL)?;
+    write_superblock(backing, superblock, ImageFile::Superblock)?;
+    write_superblock(backing, superblock, ImageFile::Mirror)
+}
+
+/// The same where only the mirror is complete: the superblock's copy comes first.
+pub(super) fn finish_copy(backing: &mut impl Backing, superblock: &Superblock) -> Result<(), ImageError> {
+    sync(backing, &[ImageFile::Mirror])?;
+    write_superblock(backing, superblock, ImageFile::Mirror)?;
+    write_superblock(backing, superblock, ImageFile::Superblock)
+}
+
+fn sync(backing: &mut impl Backing, files: &[ImageFile]) -> Result<(), ImageError> {
+    let synced = backing.sync_all(files);
+    synced.map_err(|(file, source)| io_error(backing, "sync", file)(source))
+}
+
+fn write_superblock(
+    backing: &mut impl Backing,
+    superblock: &Superblock,
+    file: ImageFile,
+) -> Result<(), ImageError> {
+    let written = backing.write(file, &superblock.encode(), 0);
+    written.map_err(io_error(backing, "write", file))?;
+    sync(backing, &[file])
 }
 
 /// Metadata is written in the pieces in which it is used. A page cache builds large folios from large writes, and a file system
 /// that walks all blocks of a folio then makes every later write of 64 bytes several times as dear.
 const PIECE_BYTES: usize = 4096;
 
-fn write_flash(backing: &mut impl Backing, layout: &Layout, progress: &mut dyn FnMut(u64)) -> io::Result<()> {
-    const TOLD_EVERY_PIECES: u64 = 1 << 12;
-    // Both regions are whole pieces.
-    for piece in 0..layout.metadata_bytes() / PIECE_BYTES as u64 {
-        backing.write(ImageFile::Flash, &[0; PIECE_BYTES], piece * PIECE_BYTES as u64)?;
-        if piece % TOLD_EVERY_PIECES == 0 {
-            progress(piece * PIECE_BYTES as u64);
-        }
-    }
-    let fresh = BlockRecord { health: BlockHealth::Good, erases: 0 };
-    let blocks = (0..layout.geometry.blocks()).map(BlockId);
-    let records: Vec<u8> = blocks.flat_map(|block| layout.encode_block(block, fresh)).collect();
-    for (at, piece) in (0..).step_by(PIECE_BYTES).zip(records.chunks(PIECE_BYTES)) {
-        backing.write(ImageFile::Flash, piece, layout.block_at(BlockId(0)) + at)?;
-    }
-    debug_assert_eq!(layout.oob_at(Ppn(1)) - layout.oob_at(Ppn(0)), RECORD_BYTES as u64);
-    // The last byte, so that the file has its length and pages that were never programmed take no space.
-    backing.write(ImageFile::Flash, &[0], layout.flash_bytes() - 1)
+/// Writes metadata of a new image at both sides.
+struct Writer<'a, B> {
+    backing: &'a mut B,
+    layout: &'a Layout,
+    /// Bytes of metadata that were written.
+    done: u64,
+    /// Is told those bytes, and how many there will be.
+    progress: &'a mut dyn FnMut(u64, u64),
 }
 
-fn write_nvram(backing: &mut impl Backing, layout: &Layout) -> io::Result<()> {
-    const AT_ONCE: usize = PIECE_BYTES / WORD_BYTES;
-    for from in (0..layout.nvram_words).step_by(AT_ONCE) {
-        let words = from..layout.nvram_words.min(from + AT_ONCE as u64);
-        let bytes: Vec<u8> = words.flat_map(|index| layout.encode_word(index, 0)).collect();
-        backing.write(ImageFile::Nvram, &bytes, from * WORD_BYTES as u64)?;
+impl<B: Backing> Writer<'_, B> {
+    fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), ImageError> {
+        self.backing.write(file, bytes, offset).map_err(io_error(self.backing, "write", file))
     }
-    Ok(())
+
+    fn write_twice(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), ImageError> {
+        const TOLD_EVERY_PIECES: u64 = 1 << 12;
+        for side in SIDES {
+            let (file, offset) = side.place(self.layout, file, offset);
+            self.write(file, bytes, offset)?;
+        }
+        let before = self.done / PIECE_BYTES as u64;
+        self.done += bytes.len() as u64;
+        if self.done / PIECE_BYTES as u64 / TOLD_EVERY_PIECES != before / TOLD_EVERY_PIECES {
+            let all = self.layout.metadata_bytes() + self.layout.nvram_bytes() + self.layout.journal_bytes();
+            (self.progress)(self.done, all);
+        }
+        Ok(())
+    }
+
+    /// Blank OOB, and an empty journal.
+    fn write_zeros(&mut self) -> Result<(), ImageError> {
+        let regions = [
+            (ImageFile::Flash, self.layout.metadata_bytes()),
+            (ImageFile::Journal, self.layout.journal_bytes()),
+        ];
+        for (file, len) in regions {
+            // All regions are whole pieces.
+            for at in (0..len).step_by(PIECE_BYTES) {
+                self.write_twice(file, &[0; PIECE_BYTES], at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All sectors, and the first record of the journal.
+    fn write_state(&mut self, journal: &Journal) -> Result<(), ImageError> {
+        const AT_ONCE: usize = PIECE_BYTES / SECTOR_BYTES;
+        for from in (0..self.layout.sectors()).step_by(AT_ONCE) {
+            let to = self.layout.sectors().min(from + AT_ONCE as u64);
+            let bytes = journal.encode_sectors(self.layout, from, to);
+            self.write_twice(ImageFile::Nvram, &bytes, from * SECTOR_BYTES as u64)?;
+        }
+        self.write_twice(ImageFile::Journal, &Journal::first_record(self.layout), 0)
+    }
 }

@@ -1,12 +1,14 @@
 //! Operations of flash and NVRAM that wait to be written: one epoch of them.
 //!
-//! Within an epoch all programs come first, then the NVRAM words in the order in which they were stored, then what the epoch
-//! ends with. Pages that follow each other in the file are one [`Run`], so that a run is one write of data and one of records.
+//! Within an epoch all programs come first, then one record of the journal with every state word that it changes: words of the
+//! NVRAM, erases and marks of blocks. Pages that follow each other in the file are one [`Run`], so that a run is one write of data and one of OOB.
 //! Epochs are written one after the other, whole.
+
+use std::collections::BTreeMap;
 
 use wearwell::address::{BlockId, Ppn};
 
-use super::layout::{BlockRecord, RECORD_BYTES};
+use super::layout::RECORD_BYTES;
 
 /// Programs of pages that follow each other in the file.
 #[derive(Debug, Default)]
@@ -14,6 +16,8 @@ pub(super) struct Run {
     first: u32,
     /// Whether any page has spare bytes.
     has_spare: bool,
+    /// Whether the pages are metadata, whose data has a copy.
+    pub(super) is_metadata: bool,
     /// A page each.
     pub(super) data: Vec<u8>,
     /// A whole spare area each.
@@ -52,8 +56,8 @@ impl Room {
     /// Runs that are kept.
     const RUNS_MAX: usize = 32;
 
-    fn take(&mut self, first: Ppn) -> Run {
-        Run { first: first.0, ..self.0.pop().unwrap_or_default() }
+    fn take(&mut self, first: Ppn, is_metadata: bool) -> Run {
+        Run { first: first.0, is_metadata, ..self.0.pop().unwrap_or_default() }
     }
 
     fn give_back(&mut self, mut run: Run) {
@@ -73,35 +77,48 @@ pub(super) struct Page<'a> {
     /// Bytes of a whole spare area in the file.
     pub(super) spare_stride: usize,
     pub(super) record: [u8; RECORD_BYTES],
-    pub(super) sequence: u64,
+    pub(super) is_metadata: bool,
 }
 
 /// See the module's head.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Epoch {
+    /// Number of the journal's record that will say that all of it holds.
+    pub(super) number: u64,
     pub(super) runs: Vec<Run>,
-    /// Index and word of NVRAM, in the order of the stores.
-    pub(super) words: Vec<(u64, u64)>,
-    /// Erased blocks with their erases so far.
-    pub(super) erases: Vec<(BlockId, u32)>,
-    /// Those of them whose room is given back to the host.
+    /// Index and newest value of state words.
+    pub(super) words: BTreeMap<u64, u64>,
+    /// Erased blocks whose room is given back to the host.
     pub(super) holes: Vec<BlockId>,
-    /// Blocks that were marked.
-    pub(super) marks: Vec<(BlockId, BlockRecord)>,
-    /// Largest sequence number of a program in it.
-    pub(super) sequence: u64,
-    /// The journal holds words and erases.
-    pub(super) is_committed: bool,
+    /// Erased blocks that held metadata: the room of the copies is given back.
+    pub(super) metadata_holes: Vec<BlockId>,
     /// Bytes of its pages.
     pub(super) bytes: usize,
 }
 
 impl Epoch {
+    pub(super) fn new(number: u64) -> Self {
+        Self {
+            number,
+            runs: Vec::new(),
+            words: BTreeMap::new(),
+            holes: Vec::new(),
+            metadata_holes: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Whether there is nothing to be written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.words.is_empty()
+    }
+
     /// Adds the program of a page.
     pub(super) fn program(&mut self, ppn: Ppn, page: &Page<'_>, room: &mut Room) {
-        let continued = self.runs.iter().rposition(|run| run.first + run.pages() == ppn.0);
+        let continues = |run: &Run| run.first + run.pages() == ppn.0 && run.is_metadata == page.is_metadata;
+        let continued = self.runs.iter().rposition(continues);
         let at = continued.unwrap_or_else(|| {
-            self.runs.push(room.take(ppn));
+            self.runs.push(room.take(ppn, page.is_metadata));
             self.runs.len() - 1
         });
         let run = &mut self.runs[at];
@@ -111,7 +128,6 @@ impl Epoch {
         run.spare.resize(end, 0);
         run.has_spare |= !page.spare.is_empty();
         run.records.extend_from_slice(&page.record);
-        self.sequence = self.sequence.max(page.sequence);
         self.bytes += page.data.len();
     }
 
@@ -126,7 +142,6 @@ impl Epoch {
     /// The programs are written.
     pub(super) fn forget_programs(&mut self, room: &mut Room) {
         self.runs.drain(..).for_each(|run| room.give_back(run));
-        self.marks.clear();
         self.bytes = 0;
     }
 }

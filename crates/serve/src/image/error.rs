@@ -41,7 +41,7 @@ pub enum ImageError {
         file: ImageFile,
     },
     /// The format is another one.
-    #[error("the image has format version {found}; this program reads version {known}")]
+    #[error("the image has format version {found}; this program reads version {known}{}", if *.found == 1 { ": bring it up with `wearwell upgrade`" } else { "" })]
     Version {
         /// The version found.
         found: u32,
@@ -53,16 +53,6 @@ pub enum ImageError {
     Locked {
         /// The directory.
         path: String,
-    },
-    /// A file is shorter or longer than its image needs.
-    #[error("file `{}` of the image has {found} bytes instead of {expected}: it was cut off or replaced; restore from a copy", file.name())]
-    Length {
-        /// The file.
-        file: ImageFile,
-        /// Bytes it must have.
-        expected: u64,
-        /// Bytes it has.
-        found: u64,
     },
     /// What was read is not what was written.
     #[error("the image is damaged: {}; nothing of it is served, restore from a copy", summary(.findings))]

@@ -1,9 +1,13 @@
 //! Every byte of an image: where it lies and what it means. `docs/FORMAT.md` says the same in prose, and a test reads an
 //! image by that document.
 //!
+//! Metadata is stored twice: at its place and, the same bytes, in the file `mirror`. Data of the host is stored once, under a
+//! checksum that its metadata holds.
+//!
 //! Numbers are little-endian. Every record carries a CRC-32C that is seeded with the image's salt and the record's own
-//! address, so that a record in the wrong place, or of another image, is as wrong as a flipped bit. Records are 16 or 64
-//! bytes and never straddle a sector of 512 bytes or a page of the page cache: a write of one is done or not done.
+//! address, so that a record in the wrong place, or of another image, is as wrong as a flipped bit. What tells an older version
+//! of a record from the newest one is in the record too: the epoch of the block, or a number of the journal.
+//! No OOB record or sector straddles a sector of 512 bytes or a page of the page cache: a write of one is done or not done.
 //!
 //! Nothing here panics on what it reads: a record that is none decodes to `None`.
 
@@ -11,18 +15,29 @@ use wearwell::address::{BlockId, Ppn};
 use wearwell::content::Fingerprint;
 use wearwell::nand::{Geometry, Oob, PageKind};
 
+use super::backing::ImageFile;
+
 /// First bytes of a superblock.
 pub const MAGIC: [u8; 8] = *b"WEARWELL";
 /// The version of the format that this code reads and writes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of the superblock before the configuration's text.
 pub const SUPERBLOCK_BYTES: usize = 4096;
 /// Longest configuration text.
 pub const MAX_CONFIG_BYTES: u32 = 1 << 20;
-/// Bytes of the record of a block, of a page's OOB, of the session and of the journal's head.
+/// Bytes of a page's OOB record, of the session and of the head of a record of the journal.
 pub const RECORD_BYTES: usize = 64;
-/// Bytes of an NVRAM word with its check, and of an entry of the journal.
-pub const WORD_BYTES: usize = 16;
+/// Bytes of a sector of state words.
+pub const SECTOR_BYTES: usize = 512;
+/// State words of a sector.
+pub const SECTOR_WORDS: usize = (SECTOR_BYTES - SECTOR_HEAD_BYTES) / 8;
+const SECTOR_HEAD_BYTES: usize = 24;
+/// Bytes of an entry of the journal.
+pub const ENTRY_BYTES: usize = 16;
+/// State words that an epoch changes at the most, before it is ended; a few more may follow.
+pub const EPOCH_WORDS_MAX: u64 = 1 << 14;
+/// State words that may follow.
+const EPOCH_WORDS_MORE: u64 = 1 << 11;
 /// Longest name of a design.
 const NAME_BYTES: usize = 32;
 /// Regions of the flash file begin at multiples of this.
@@ -58,24 +73,24 @@ pub enum NoSuperblock {
     Damaged,
 }
 
-fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
+pub(super) fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
 }
 
-fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
+pub(super) fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
     bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
 /// CRC-32C of `salt`, `address` and the bytes, in this order.
-fn checksum(salt: u64, address: u64, bytes: &[u8]) -> u32 {
+pub(super) fn checksum(salt: u64, address: u64, bytes: &[u8]) -> u32 {
     let seed = crc32c::crc32c_append(crc32c::crc32c(&salt.to_le_bytes()), &address.to_le_bytes());
     crc32c::crc32c_append(seed, bytes)
 }
@@ -86,7 +101,7 @@ fn seal(record: &mut [u8; RECORD_BYTES], salt: u64, address: u64) {
     put_u32(record, 0, crc);
 }
 
-fn is_sealed(record: &[u8; RECORD_BYTES], salt: u64, address: u64) -> bool {
+pub(super) fn is_sealed(record: &[u8; RECORD_BYTES], salt: u64, address: u64) -> bool {
     u32_at(record, 0) == checksum(salt, address, &record[4..])
 }
 
@@ -96,10 +111,15 @@ impl Superblock {
     /// # Panics
     /// If the design's name is longer than 32 bytes or the configuration longer than [`MAX_CONFIG_BYTES`].
     pub fn encode(&self) -> Vec<u8> {
+        self.encode_as(VERSION)
+    }
+
+    /// The file under another version, of which this is the same but for the number.
+    pub(super) fn encode_as(&self, version: u32) -> Vec<u8> {
         assert!(self.design.len() <= NAME_BYTES && self.config.len() <= MAX_CONFIG_BYTES as usize);
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
-        put_u32(&mut bytes, 8, VERSION);
+        put_u32(&mut bytes, 8, version);
         put_u32(&mut bytes, 16, self.config.len() as u32);
         put_u32(&mut bytes, 20, self.logical_pages);
         let Geometry {
@@ -122,25 +142,40 @@ impl Superblock {
         bytes[72..72 + self.design.len()].copy_from_slice(self.design.as_bytes());
         bytes[104] = self.durability.code();
         bytes.extend_from_slice(self.config.as_bytes());
-        let crc = crc32c::crc32c(&bytes[16..]);
+        let crc = Self::crc(version, &bytes);
         put_u32(&mut bytes, 12, crc);
         bytes
     }
 
-    /// Reads a whole file.
+    /// Version 1 left its number out.
+    fn crc(version: u32, bytes: &[u8]) -> u32 {
+        let of_version = if version == 1 { 0 } else { crc32c::crc32c(&bytes[8..12]) };
+        crc32c::crc32c_append(of_version, &bytes[16..])
+    }
+
+    /// Reads a whole file, or its copy, which other bytes may follow.
     ///
     /// # Errors
     /// [`NoSuperblock`] says what is wrong.
     pub fn decode(bytes: &[u8]) -> Result<Self, NoSuperblock> {
+        Self::decode_as(VERSION, bytes)
+    }
+
+    /// As [`Superblock::decode`], of the version that is asked for.
+    pub(super) fn decode_as(version: u32, bytes: &[u8]) -> Result<Self, NoSuperblock> {
         if bytes.len() < 12 || bytes[..8] != MAGIC {
             return Err(NoSuperblock::Magic);
         }
-        match u32_at(bytes, 8) {
-            VERSION => {}
-            other => return Err(NoSuperblock::Version(other)),
-        }
-        if bytes.len() < SUPERBLOCK_BYTES || u32_at(bytes, 12) != crc32c::crc32c(&bytes[16..]) {
+        if bytes.len() < SUPERBLOCK_BYTES {
             return Err(NoSuperblock::Damaged);
+        }
+        // Of a copy the text says how long it is.
+        let len = SUPERBLOCK_BYTES + u32_at(bytes, 16).min(MAX_CONFIG_BYTES) as usize;
+        let bytes = &bytes[..len.min(bytes.len())];
+        match u32_at(bytes, 8) {
+            found if found != version => return Err(NoSuperblock::Version(found)),
+            _ if u32_at(bytes, 12) != Self::crc(version, bytes) => return Err(NoSuperblock::Damaged),
+            _ => {}
         }
         Self::decode_fields(bytes).ok_or(NoSuperblock::Damaged)
     }
@@ -176,7 +211,7 @@ impl Superblock {
     }
 }
 
-/// Where things lie in the flash file.
+/// Where things lie in the files.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// Layout of the flash.
@@ -188,6 +223,11 @@ pub struct Layout {
     oob_at: u64,
     spare_at: u64,
     data_at: u64,
+    /// Where the copies of the files begin in the mirror.
+    session_copy_at: u64,
+    nvram_copy_at: u64,
+    journal_copy_at: u64,
+    flash_copy_at: u64,
 }
 
 /// Whether a block can be used.
@@ -203,13 +243,51 @@ pub enum BlockHealth {
     Condemned,
 }
 
-/// The record of a block.
+/// What the state word of a block says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockRecord {
     /// State.
     pub health: BlockHealth,
     /// Erases so far, which is also its epoch: pages of another epoch are erased.
     pub erases: u32,
+    /// Pages programmed since the last erase: so many from its first one on have an OOB record of this epoch.
+    pub programmed: u32,
+}
+
+impl BlockRecord {
+    /// The word.
+    pub fn encode(self) -> u64 {
+        let health = match self.health {
+            BlockHealth::Good => 0,
+            BlockHealth::HalfErased => 1,
+            BlockHealth::Bad => 2,
+            BlockHealth::Condemned => 3,
+        };
+        u64::from(self.erases) | u64::from(self.programmed) << 32 | health << 56
+    }
+
+    /// Reads a word.
+    pub fn decode(word: u64) -> Option<Self> {
+        let health = match word >> 56 {
+            0 => BlockHealth::Good,
+            1 => BlockHealth::HalfErased,
+            2 => BlockHealth::Bad,
+            3 => BlockHealth::Condemned,
+            _ => return None,
+        };
+        Some(Self { health, erases: word as u32, programmed: (word >> 32) as u32 & 0xff_ffff })
+    }
+}
+
+/// State words that lie side by side.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sector {
+    /// Generation of the journal in which it was written.
+    pub generation: u64,
+    /// Number of the last record of the journal whose words it has.
+    pub number: u64,
+    /// The words; of the last sector those that do not exist are 0.
+    pub words: [u64; SECTOR_WORDS],
 }
 
 /// The OOB of a page with what guards its data.
@@ -228,12 +306,14 @@ pub struct OobRecord {
     pub spare_crc: u32,
     /// The data were lost before this program, which only says whose they were.
     pub is_lost: bool,
+    /// Number of the record of the journal that says that the page is programmed; 0 in pages that version 1 wrote.
+    pub number: u64,
 }
 
 impl OobRecord {
     /// A page that is consumed and unreadable.
-    pub fn torn(epoch: u32) -> Self {
-        Self { epoch, oob: None, spare_bytes: 0, data_crc: 0, spare_crc: 0, is_lost: false }
+    pub fn torn(epoch: u32, number: u64) -> Self {
+        Self { epoch, oob: None, spare_bytes: 0, data_crc: 0, spare_crc: 0, is_lost: false, number }
     }
 }
 
@@ -253,17 +333,27 @@ impl Layout {
     pub fn new(superblock: &Superblock) -> Self {
         let geometry = superblock.geometry.clone();
         let (blocks, pages) = (u64::from(geometry.blocks()), geometry.pages());
+        // Version 1 had its block records before the OOB, and their room stays.
         let oob_at = (blocks * RECORD_BYTES as u64).next_multiple_of(ALIGNMENT);
         let spare_at = oob_at + (pages * RECORD_BYTES as u64).next_multiple_of(ALIGNMENT);
         let data_at = spare_at + (pages * spare_stride(&geometry)).next_multiple_of(ALIGNMENT);
-        Self {
+        let text_bytes = (SUPERBLOCK_BYTES + superblock.config.len()) as u64;
+        let session_copy_at = text_bytes.next_multiple_of(ALIGNMENT);
+        let mut layout = Self {
             salt: superblock.salt,
             nvram_words: superblock.nvram_words,
             geometry,
             oob_at,
             spare_at,
             data_at,
-        }
+            session_copy_at,
+            nvram_copy_at: session_copy_at + ALIGNMENT,
+            journal_copy_at: 0,
+            flash_copy_at: 0,
+        };
+        layout.journal_copy_at = layout.nvram_copy_at + layout.nvram_bytes().next_multiple_of(ALIGNMENT);
+        layout.flash_copy_at = layout.journal_copy_at + layout.journal_bytes();
+        layout
     }
 
     /// Bytes of the flash file.
@@ -271,9 +361,54 @@ impl Layout {
         self.data_at + self.geometry.bytes()
     }
 
+    /// State words: those of the NVRAM, then one of each block.
+    pub fn state_words(&self) -> u64 {
+        self.nvram_words + u64::from(self.geometry.blocks())
+    }
+
+    /// Index of the state word of a block.
+    pub fn block_word(&self, block: BlockId) -> u64 {
+        self.nvram_words + u64::from(block.0)
+    }
+
+    /// Sectors of state words.
+    pub fn sectors(&self) -> u64 {
+        self.state_words().div_ceil(SECTOR_WORDS as u64)
+    }
+
     /// Bytes of the NVRAM file.
     pub fn nvram_bytes(&self) -> u64 {
-        self.nvram_words * WORD_BYTES as u64
+        self.sectors() * SECTOR_BYTES as u64
+    }
+
+    /// Bytes of each of the two areas of the journal: twice the longest record, and half of what all sectors take, so that the
+    /// sectors that are written between two turns are not many more than the records.
+    pub fn area_bytes(&self) -> u64 {
+        let words = self.state_words().min(EPOCH_WORDS_MAX + EPOCH_WORDS_MORE);
+        let longest_bytes = RECORD_BYTES as u64 + words * ENTRY_BYTES as u64;
+        (2 * longest_bytes).max(self.nvram_bytes() / 2).next_multiple_of(ALIGNMENT)
+    }
+
+    /// Bytes of the journal file.
+    pub fn journal_bytes(&self) -> u64 {
+        2 * self.area_bytes()
+    }
+
+    /// Where the copy of a superblock, a session, or of metadata on flash or in NVRAM lies in the mirror. (Data of the host has
+    /// no copy.)
+    ///
+    /// # Panics
+    /// For the mirror itself.
+    pub fn mirror_at(&self, file: ImageFile, offset: u64) -> u64 {
+        offset
+            + match file {
+                ImageFile::Superblock => 0,
+                ImageFile::Session => self.session_copy_at,
+                ImageFile::Nvram => self.nvram_copy_at,
+                ImageFile::Journal => self.journal_copy_at,
+                ImageFile::Flash => self.flash_copy_at,
+                ImageFile::Mirror => panic!("the mirror has no copy"),
+            }
     }
 
     /// Bytes of a page's spare area in the file.
@@ -281,14 +416,9 @@ impl Layout {
         spare_stride(&self.geometry) as usize
     }
 
-    /// Bytes at the beginning of the flash file that hold block records and OOB.
+    /// Bytes at the beginning of the flash file that hold metadata in place.
     pub fn metadata_bytes(&self) -> u64 {
         self.spare_at
-    }
-
-    /// Place of a block's record.
-    pub fn block_at(&self, block: BlockId) -> u64 {
-        u64::from(block.0) * RECORD_BYTES as u64
     }
 
     /// Place of a page's OOB record.
@@ -306,34 +436,6 @@ impl Layout {
         self.data_at + u64::from(ppn.0) * u64::from(self.geometry.page_bytes)
     }
 
-    /// The record of `block` in bytes.
-    pub fn encode_block(&self, block: BlockId, record: BlockRecord) -> [u8; RECORD_BYTES] {
-        let mut bytes = [0; RECORD_BYTES];
-        bytes[4] = match record.health {
-            BlockHealth::Good => 0,
-            BlockHealth::HalfErased => 1,
-            BlockHealth::Bad => 2,
-            BlockHealth::Condemned => 3,
-        };
-        put_u32(&mut bytes, 8, block.0);
-        put_u32(&mut bytes, 12, record.erases);
-        seal(&mut bytes, self.salt, self.block_at(block));
-        bytes
-    }
-
-    /// Reads the record of `block`.
-    pub fn decode_block(&self, block: BlockId, bytes: &[u8; RECORD_BYTES]) -> Option<BlockRecord> {
-        let health = match bytes[4] {
-            0 => BlockHealth::Good,
-            1 => BlockHealth::HalfErased,
-            2 => BlockHealth::Bad,
-            3 => BlockHealth::Condemned,
-            _ => return None,
-        };
-        let is_whole = is_sealed(bytes, self.salt, self.block_at(block)) && u32_at(bytes, 8) == block.0;
-        is_whole.then(|| BlockRecord { health, erases: u32_at(bytes, 12) })
-    }
-
     /// The OOB record of `ppn` in bytes.
     pub fn encode_oob(&self, ppn: Ppn, record: &OobRecord) -> [u8; RECORD_BYTES] {
         let mut bytes = [0; RECORD_BYTES];
@@ -344,6 +446,7 @@ impl Layout {
         put_u32(&mut bytes, 20, record.data_crc);
         put_u32(&mut bytes, 48, record.spare_crc);
         bytes[52] = u8::from(record.is_lost);
+        put_u64(&mut bytes, 56, record.number);
         if let Some(oob) = record.oob {
             bytes[4] = 1;
             bytes[5] = code_of(oob.kind);
@@ -388,6 +491,7 @@ impl Layout {
             data_crc: u32_at(bytes, 20),
             spare_crc: u32_at(bytes, 48),
             is_lost: bytes[52] == 1,
+            number: u64_at(bytes, 56),
         })
     }
 
@@ -407,19 +511,28 @@ impl Layout {
         spare.is_empty() || self.spare_crc(ppn, record.epoch, spare) == record.spare_crc
     }
 
-    /// A word of NVRAM with its check.
-    pub fn encode_word(&self, index: u64, word: u64) -> [u8; WORD_BYTES] {
-        let mut bytes = [0; WORD_BYTES];
-        put_u64(&mut bytes, 0, word);
-        let crc = checksum(self.salt, index, &bytes[..8]);
-        put_u64(&mut bytes, 8, u64::from(crc) | u64::from(!crc) << 32);
+    /// A sector of state words in bytes.
+    pub fn encode_sector(&self, index: u64, sector: &Sector) -> [u8; SECTOR_BYTES] {
+        let mut bytes = [0; SECTOR_BYTES];
+        put_u64(&mut bytes, 8, sector.generation);
+        put_u64(&mut bytes, 16, sector.number);
+        for (k, &word) in sector.words.iter().enumerate() {
+            put_u64(&mut bytes, SECTOR_HEAD_BYTES + 8 * k, word);
+        }
+        let crc = checksum(self.salt, index, &bytes[4..]);
+        put_u32(&mut bytes, 0, crc);
         bytes
     }
 
-    /// Reads a word of NVRAM.
-    pub fn decode_word(&self, index: u64, bytes: &[u8; WORD_BYTES]) -> Option<u64> {
-        let word = u64_at(bytes, 0);
-        (self.encode_word(index, word) == *bytes).then_some(word)
+    /// Reads a sector of state words.
+    pub fn decode_sector(&self, index: u64, bytes: &[u8; SECTOR_BYTES]) -> Option<Sector> {
+        let is_whole = u32_at(bytes, 0) == checksum(self.salt, index, &bytes[4..]) && u32_at(bytes, 4) == 0;
+        let word = |k| u64_at(bytes, SECTOR_HEAD_BYTES + 8 * k);
+        is_whole.then(|| Sector {
+            generation: u64_at(bytes, 8),
+            number: u64_at(bytes, 16),
+            words: std::array::from_fn(word),
+        })
     }
 }
 
@@ -490,6 +603,8 @@ pub struct Session {
     pub unsafe_shutdowns: u64,
     /// Sessions in the life of the image, this one counted.
     pub sessions: u64,
+    /// Of a closed image, the number of the last record of its journal.
+    pub number: u64,
 }
 
 impl Session {
@@ -501,6 +616,7 @@ impl Session {
         put_u64(&mut bytes, 8, self.unsafe_shutdowns);
         bytes[16..32].copy_from_slice(&self.boot);
         put_u64(&mut bytes, 32, self.sessions);
+        put_u64(&mut bytes, 40, self.number);
         seal(&mut bytes, salt, 0);
         bytes
     }
@@ -514,68 +630,7 @@ impl Session {
             boot: bytes[16..32].try_into().expect("sixteen bytes"),
             unsafe_shutdowns: u64_at(bytes, 8),
             sessions: u64_at(bytes, 32),
+            number: u64_at(bytes, 40),
         })
-    }
-}
-
-/// The last batch of a `host` session, NVRAM words and erases: either all of them hold, or none.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Journal {
-    /// Every page up to this sequence number was on the disk when the batch was written.
-    pub synced_sequence: u64,
-    /// Index and word.
-    pub words: Vec<(u64, u64)>,
-    /// Block and its erases so far, with the one that was committed.
-    pub erases: Vec<(BlockId, u32)>,
-}
-
-impl Journal {
-    /// Longest file.
-    pub fn most_bytes(layout: &Layout) -> u64 {
-        let entries = layout.nvram_words + u64::from(layout.geometry.blocks());
-        RECORD_BYTES as u64 + entries * WORD_BYTES as u64
-    }
-
-    /// The file. An erase is an entry too, numbered behind the words.
-    pub fn encode(&self, layout: &Layout) -> Vec<u8> {
-        let mut bytes = vec![0; RECORD_BYTES];
-        let number = |block: BlockId| layout.nvram_words + u64::from(block.0);
-        let erases = self.erases.iter().map(|&(block, erases)| (number(block), u64::from(erases)));
-        for (index, word) in self.words.iter().copied().chain(erases) {
-            bytes.extend_from_slice(&index.to_le_bytes());
-            bytes.extend_from_slice(&word.to_le_bytes());
-        }
-        let mut head = [0; RECORD_BYTES];
-        put_u64(&mut head, 8, (self.words.len() + self.erases.len()) as u64);
-        put_u64(&mut head, 16, self.synced_sequence);
-        put_u32(&mut head, 24, checksum(layout.salt, 0, &bytes[RECORD_BYTES..]));
-        seal(&mut head, layout.salt, 1);
-        bytes[..RECORD_BYTES].copy_from_slice(&head);
-        bytes
-    }
-
-    /// Reads the file, which may be longer than the journal; `None` if its write was cut short.
-    pub fn decode(bytes: &[u8], layout: &Layout) -> Option<Self> {
-        let head: &[u8; RECORD_BYTES] = bytes.first_chunk()?;
-        if !is_sealed(head, layout.salt, 1) {
-            return None;
-        }
-        let count = usize::try_from(u64_at(head, 8)).ok()?;
-        let entries = bytes[RECORD_BYTES..].get(..count.checked_mul(WORD_BYTES)?)?;
-        if u32_at(head, 24) != checksum(layout.salt, 0, entries) {
-            return None;
-        }
-        let mut journal = Self { synced_sequence: u64_at(head, 16), ..Self::default() };
-        for entry in entries.chunks_exact(WORD_BYTES) {
-            let (index, word) = (u64_at(entry, 0), u64_at(entry, 8));
-            match index.checked_sub(layout.nvram_words) {
-                None => journal.words.push((index, word)),
-                Some(block) if block < u64::from(layout.geometry.blocks()) => {
-                    journal.erases.push((BlockId(block as u32), u32::try_from(word).ok()?));
-                }
-                Some(_) => return None,
-            }
-        }
-        Some(journal)
     }
 }

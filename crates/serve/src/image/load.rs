@@ -1,11 +1,16 @@
 //! From files to the state of the flash: what every page and word is, what the end of a session left half done, and what
 //! is damaged.
 //!
+//! The journal says what holds: the words of the NVRAM, and of each block its erases and how many of its pages are programmed.
+//! A page that it counts has an OOB record of the block's epoch at one side at least. Pages beyond that were programmed for a
+//! record that was not written any more: they were acknowledged to nobody, and are taken over as they are found.
+//!
 //! Only a session that the host ended may leave something half done: its writes reach the disk in any order since the last
-//! sync. Then a page may be missing under later pages of its block, or its data may be older than its OOB. Such pages lie
-//! above the last synced sequence number; they become consumed and unreadable, as a torn program leaves them, and the files
-//! are repaired so that they stay so. Everything else that is not as it was written is damage. Of data it is found when they
-//! are read, and costs the logical pages that they held; of a record it is reported, and the image is not used.
+//! sync. Then a page may be missing under later pages of its block, or its data may be older than its OOB. Such pages become
+//! consumed and unreadable, as a torn program leaves them, and the files
+//! are repaired so that they stay so. Everything else that is not as it was written is damage. Of metadata it is repaired from
+//! the other side. Of data it is found when they are read, and costs the logical pages that they held. What is damaged at both
+//! sides is reported, and the image is not used.
 
 use std::io;
 
@@ -14,12 +19,19 @@ use wearwell::content::{Content, Descriptor};
 use wearwell::nand::{Fragile, Nand, Oob, PageKind, Retain, SimNand};
 
 use super::backing::{Backing, ImageFile};
-use super::layout::{BlockHealth, BlockRecord, Layout, OobRecord, OobSlot, RECORD_BYTES, WORD_BYTES};
+use super::journal::{self, Journal};
+use super::layout::{
+    BlockHealth, BlockRecord, Layout, OobRecord, OobSlot, RECORD_BYTES, SECTOR_BYTES, SECTOR_WORDS, Sector,
+};
+use super::sides::{Guarded, SIDES, Side, read_page};
+
+/// Sectors that are read at once.
+const SECTORS_AT_ONCE: u64 = 256;
 
 /// What must be whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Expectation {
-    /// Everything up to this sequence number was on the disk for sure; `u64::MAX` if nothing can be half done.
+    /// Everything up to the journal's record of this number was on the disk for sure; `u64::MAX` if nothing can be half done.
     pub(super) whole_up_to: u64,
     /// Whether the data of every page is read and compared with its checksum.
     pub(super) verifies_all: bool,
@@ -38,71 +50,74 @@ pub(super) struct Guard {
 pub(super) struct Loaded {
     pub(super) model: SimNand,
     pub(super) guards: Vec<Guard>,
-    /// Largest sequence number of a page.
-    pub(super) sequence: u64,
+    pub(super) journal: Journal,
     /// Pages to be marked unreadable.
     pub(super) torn: Vec<(Ppn, u32)>,
     /// Pages whose data was compared with its checksum and is damaged.
     pub(super) damaged: Vec<Ppn>,
-    /// Damage, one sentence per place.
+    /// Damage that no copy makes good, one sentence per place.
     pub(super) findings: Vec<String>,
     /// Pages whose data was compared with its checksum.
     pub(super) verified_pages: u64,
+    /// Records and sectors that one side lacked and the other had.
+    pub(super) repaired: u64,
 }
 
-/// A block as its records tell.
+/// A block as its word and the OOB of its pages tell.
 struct FoundBlock {
     id: BlockId,
     record: BlockRecord,
-    slots: Vec<OobSlot>,
+    /// Those of the block's epoch.
+    pages: Vec<Option<OobRecord>>,
 }
 
 impl FoundBlock {
-    /// The record of page `k`, if it was programmed since the last erase.
-    fn current(&self, k: usize) -> Option<&OobRecord> {
-        match &self.slots[k] {
-            OobSlot::Record(record) if record.epoch == self.record.erases => Some(record),
-            _ => None,
-        }
-    }
-
-    /// Pages up to the last one programmed.
-    fn programmed(&self) -> usize {
-        (0..self.slots.len()).rev().find(|&k| self.current(k).is_some()).map_or(0, |last| last + 1)
+    /// Pages up to the last one that is programmed or counted as such.
+    fn used(&self) -> usize {
+        let last = (0..self.pages.len()).rev().find(|&k| self.pages[k].is_some());
+        last.map_or(0, |last| last + 1).max(self.record.programmed as usize)
     }
 }
 
-/// Reads everything. Damage is found, not failed upon; only the host's refusal to read is an error.
-pub(super) fn load(backing: &impl Backing, layout: &Layout, expectation: Expectation) -> io::Result<Loaded> {
+/// Reads everything, and repairs what one of two sides has. Damage is found, not failed upon; only the host's refusal to read
+/// is an error.
+pub(super) fn load(
+    backing: &mut impl Backing,
+    layout: &Layout,
+    journal: journal::Found,
+    expectation: Expectation,
+) -> io::Result<Loaded> {
     let geometry = layout.geometry.clone();
     let retain = Retain { bytes: false, ..Retain::ALL };
     let mut loader = Loader {
         expectation,
         layout,
         backing,
+        last_number: journal.number(),
         loaded: Loaded {
             model: SimNand::new(geometry.clone(), retain).with_nvram(layout.nvram_words * 8),
             guards: vec![Guard::default(); geometry.pages() as usize],
-            sequence: 0,
+            journal: Journal::default(),
             torn: Vec::new(),
             damaged: Vec::new(),
             findings: Vec::new(),
             verified_pages: 0,
+            repaired: journal.repaired,
         },
     };
-    let mut records = vec![0; geometry.blocks() as usize * RECORD_BYTES];
-    backing.read(ImageFile::Flash, &mut records, layout.block_at(BlockId(0)))?;
-    for (id, record) in (0..).map(BlockId).zip(records.as_chunks().0) {
-        loader.load_block(id, record)?;
+    loader.load_state(journal);
+    if loader.loaded.findings.is_empty() {
+        (0..geometry.blocks()).map(BlockId).try_for_each(|id| loader.load_block(id))?;
     }
-    loader.load_nvram()?;
     Ok(loader.loaded)
 }
 
 struct Loader<'a, B> {
     expectation: Expectation,
     layout: &'a Layout,
-    backing: &'a B,
+    backing: &'a mut B,
+    /// Number of the journal's last record.
+    last_number: u64,
     loaded: Loaded,
 }
 
@@ -111,28 +126,93 @@ impl<B: Backing> Loader<'_, B> {
         self.loaded.findings.push(sentence);
     }
 
-    /// Whether a session that the host ended may have left a page of this number half done.
-    fn may_be_half_done(&self, sequence: u64) -> bool {
-        sequence > self.expectation.whole_up_to
+    /// Whether a session that the host ended may have left a page half done that belongs to the journal's record of this number.
+    fn may_be_half_done(&self, number: u64) -> bool {
+        number > self.expectation.whole_up_to
     }
 
-    fn load_block(&mut self, id: BlockId, record: &[u8; RECORD_BYTES]) -> io::Result<()> {
-        let Some(record) = self.layout.decode_block(id, record) else {
-            self.find(format!("the record of block {id} is damaged"));
+    /// All state words: those of the sectors, with what the journal changed.
+    fn load_state(&mut self, journal: journal::Found) {
+        let (mut state, mut generations) = (Vec::new(), Vec::new());
+        for from in (0..self.layout.sectors()).step_by(SECTORS_AT_ONCE as usize) {
+            let (count, at) = (SECTORS_AT_ONCE.min(self.layout.sectors() - from), from * SECTOR_BYTES as u64);
+            let sides = SIDES.map(|side| self.read_side(side, ImageFile::Nvram, at, count as usize));
+            for k in 0..count {
+                let copies = sides.each_ref().map(|side| side[k as usize]);
+                let sector = self.choose_sector(from + k, &copies, &journal);
+                state.extend_from_slice(sector.as_ref().map_or(&[0; SECTOR_WORDS], |sector| &sector.words));
+                generations.push(sector.map_or(0, |sector| sector.generation));
+            }
+        }
+        state.truncate(self.layout.state_words() as usize);
+        self.loaded.journal = journal.over(state, &generations);
+        let words = &self.loaded.journal.state()[..self.layout.nvram_words as usize];
+        for (index, &word) in words.iter().enumerate() {
+            self.loaded.model.store_word(index, word).expect("a model has power");
+        }
+    }
+
+    /// Entries at one side from byte `at` of a file on. One that cannot be read is no record, nor blank.
+    fn read_side<const BYTES: usize>(
+        &self,
+        side: Side,
+        file: ImageFile,
+        at: u64,
+        count: usize,
+    ) -> Vec<[u8; BYTES]> {
+        let mut entries = vec![[0; BYTES]; count];
+        if !side.read(self.backing, self.layout, file, entries.as_flattened_mut(), at) {
+            // One by one, since a disk may have lost some of them, and a file its end.
+            for (at, entry) in (at..).step_by(BYTES).zip(&mut entries) {
+                if !side.read(self.backing, self.layout, file, entry, at) {
+                    entry.fill(0xff);
+                }
+            }
+        }
+        entries
+    }
+
+    /// The newer one of those copies of a sector that the journal makes right.
+    fn choose_sector(
+        &mut self,
+        index: u64,
+        copies: &[[u8; SECTOR_BYTES]; 2],
+        journal: &journal::Found,
+    ) -> Option<Sector> {
+        let accepted = copies
+            .each_ref()
+            .map(|bytes| self.layout.decode_sector(index, bytes).filter(|sector| journal.accepts(sector)));
+        let newest =
+            accepted.iter().flatten().max_by_key(|sector| (sector.generation, sector.number)).cloned();
+        let Some(sector) = &newest else {
+            self.find(format!("both copies of sector {index} of the NVRAM are damaged"));
+            return None;
+        };
+        let bytes = self.layout.encode_sector(index, sector);
+        for (side, copy) in SIDES.into_iter().zip(copies) {
+            if *copy != bytes {
+                let at = index * SECTOR_BYTES as u64;
+                side.repair(self.backing, self.layout, ImageFile::Nvram, &bytes, at);
+                self.loaded.repaired += 1;
+            }
+        }
+        newest
+    }
+
+    fn load_block(&mut self, id: BlockId) -> io::Result<()> {
+        let word = self.loaded.journal.state()[self.layout.block_word(id) as usize];
+        let pages = self.layout.geometry.block_pages();
+        let record = BlockRecord::decode(word).filter(|record| record.programmed <= pages);
+        let Some(record) = record else {
+            self.find(format!("the state of block {id} is none: {word:#x}"));
             return Ok(());
         };
-        let first = self.layout.geometry.first_page(id);
-        let pages = self.layout.geometry.block_pages();
-        let mut bytes = vec![0; pages as usize * RECORD_BYTES];
-        self.backing.read(ImageFile::Flash, &mut bytes, self.layout.oob_at(first))?;
-        let slot = |(k, bytes): (u32, &[u8; RECORD_BYTES])| self.layout.decode_oob(Ppn(first.0 + k), bytes);
-        let slots = (0..).zip(bytes.as_chunks().0).map(slot).collect();
-        let block = FoundBlock { id, record, slots };
         if record.health == BlockHealth::Bad {
             self.loaded.model.restore_wear(id, record.erases);
             self.loaded.model.mark_bad(id);
             return Ok(());
         }
+        let block = self.read_block(id, record);
         self.find_damage(&block);
         if self.loaded.findings.is_empty() {
             self.adopt(&block)?;
@@ -140,22 +220,87 @@ impl<B: Backing> Loader<'_, B> {
         Ok(())
     }
 
+    /// The OOB records of a block's epoch, from the sides that have them.
+    fn read_block(&mut self, id: BlockId, record: BlockRecord) -> FoundBlock {
+        let (first, count) = (self.layout.geometry.first_page(id), self.layout.geometry.block_pages());
+        let at = self.layout.oob_at(first);
+        let sides = SIDES.map(|side| self.read_side(side, ImageFile::Flash, at, count as usize));
+        let page = |k: u32| {
+            let ppn = Ppn(first.0 + k);
+            let copies = sides.each_ref().map(|side| side[k as usize]);
+            self.choose_oob(ppn, &copies, record)
+        };
+        let pages = (0..count).map(page).collect();
+        FoundBlock { id, record, pages }
+    }
+
+    /// The record of the block's epoch. A page that was found half done is consumed at one side first.
+    fn choose_oob(
+        &mut self,
+        ppn: Ppn,
+        copies: &[[u8; RECORD_BYTES]; 2],
+        block: BlockRecord,
+    ) -> Option<OobRecord> {
+        let slots = copies.each_ref().map(|bytes| self.layout.decode_oob(ppn, bytes));
+        let next_number = self.last_number + 1;
+        let is_known = |record: &OobRecord| record.number <= next_number;
+        let current = |slot: &OobSlot| match slot {
+            OobSlot::Record(record) if record.epoch == block.erases && is_known(record) => Some(*record),
+            _ => None,
+        };
+        let found = slots.each_ref().map(current);
+        let chosen = found.iter().flatten().min_by_key(|record| record.oob.is_some()).copied();
+        let k = ppn.0 % self.layout.geometry.block_pages();
+        let is_beyond = |slot: &OobSlot| matches!(slot, OobSlot::Record(record) if !is_known(record));
+        if chosen.is_none() && k >= block.programmed && slots.iter().all(is_beyond) {
+            self.find(format!(
+                "page {ppn} was programmed after record {} of the journal, which is its last one",
+                self.last_number
+            ));
+        }
+        let is_wrong = |slot: &OobSlot| match slot {
+            OobSlot::Blank => false,
+            OobSlot::Damaged => true,
+            OobSlot::Record(record) => record.epoch > block.erases || !is_known(record),
+        };
+        let bytes = match &chosen {
+            Some(record) => self.layout.encode_oob(ppn, record),
+            // Erased: a side that says so, if one does.
+            None => {
+                slots.iter().position(|slot| !is_wrong(slot)).map_or([0; RECORD_BYTES], |side| copies[side])
+            }
+        };
+        for ((side, copy), slot) in SIDES.into_iter().zip(copies).zip(&slots) {
+            if *copy != bytes && (chosen.is_some() || is_wrong(slot)) {
+                side.repair(self.backing, self.layout, ImageFile::Flash, &bytes, self.layout.oob_at(ppn));
+                self.loaded.repaired += 1;
+            }
+        }
+        chosen
+    }
+
     fn find_damage(&mut self, block: &FoundBlock) {
         let first = self.layout.geometry.first_page(block.id).0;
         let mut kind = None;
-        for (k, slot) in block.slots.iter().enumerate() {
+        for (k, page) in block.pages.iter().enumerate() {
             let ppn = Ppn(first + k as u32);
-            match slot {
-                OobSlot::Damaged => {
-                    self.find(format!("the OOB of page {ppn} in block {} is damaged", block.id));
+            let is_counted = k < block.record.programmed as usize;
+            let Some(record) = page else {
+                if is_counted {
+                    self.find(format!(
+                        "both copies of the OOB of page {ppn} in block {} are damaged",
+                        block.id
+                    ));
                 }
-                OobSlot::Record(record) if record.epoch > block.record.erases => self.find(format!(
-                    "page {ppn} was programmed after erase {} of block {}, whose record knows {}",
-                    record.epoch, block.id, block.record.erases
-                )),
-                _ => {}
+                continue;
+            };
+            if !is_counted && record.number <= self.last_number {
+                self.find(format!(
+                    "page {ppn} was programmed for record {} of the journal, which does not count it",
+                    record.number
+                ));
             }
-            let Some(OobRecord { oob: Some(oob), .. }) = block.current(k) else { continue };
+            let Some(oob) = record.oob else { continue };
             if !oob.kind.describes_block() && *kind.get_or_insert(oob.kind) != oob.kind {
                 self.find(format!("page {ppn} is of another kind than its block {}", block.id));
             }
@@ -163,22 +308,15 @@ impl<B: Backing> Loader<'_, B> {
                 self.find(format!("page {ppn} belongs to logical page {}, which does not exist", oob.owner));
             }
         }
-        let missing = (0..block.programmed()).find(|&k| {
-            let later = (k..block.programmed()).filter_map(|k| block.current(k)?.oob);
-            block.current(k).is_none() && later.into_iter().any(|oob| !self.may_be_half_done(oob.sequence))
-        });
-        if let Some(k) = missing {
-            self.find(format!("page {} is missing among the pages of block {}", first + k as u32, block.id));
-        }
     }
 
     /// Brings the model into the state of the block.
     fn adopt(&mut self, block: &FoundBlock) -> io::Result<()> {
         let first = self.layout.geometry.first_page(block.id).0;
         self.loaded.model.restore_wear(block.id, block.record.erases);
-        for k in 0..block.programmed() {
+        for k in 0..block.used() {
             let ppn = Ppn(first + k as u32);
-            match block.current(k) {
+            match &block.pages[k] {
                 Some(OobRecord { oob: None, .. }) => self.loaded.model.tear_program(ppn),
                 Some(record @ OobRecord { oob: Some(oob), .. }) => self.adopt_page(ppn, record, *oob)?,
                 None => self.tear(ppn, block.record.erases),
@@ -199,7 +337,6 @@ impl<B: Backing> Loader<'_, B> {
         }
         let OobRecord { data_crc, spare_bytes, is_lost, .. } = *record;
         self.loaded.guards[ppn.index()] = Guard { data_crc, spare_bytes };
-        self.loaded.sequence = self.loaded.sequence.max(oob.sequence);
         if is_lost {
             self.loaded.model.program_lost(ppn, oob, &[]).expect("the model takes what a block holds");
             return Ok(());
@@ -218,69 +355,46 @@ impl<B: Backing> Loader<'_, B> {
     /// Whether a page is to be taken over. One whose data is not what its OOB says, as far as that is asked, is torn if it can
     /// be, else it is damaged and its data is lost alone.
     fn is_whole(&mut self, ppn: Ppn, record: &OobRecord, oob: &Oob) -> io::Result<bool> {
-        let may_be_torn = self.may_be_half_done(oob.sequence);
+        let may_be_torn = self.may_be_half_done(record.number);
         if !may_be_torn && !self.expectation.verifies_all {
             return Ok(true);
         }
         if record.is_lost {
-            let spare = read_spare(self.backing, self.layout, ppn, record.spare_bytes)?;
-            return Ok(!may_be_torn || self.layout.is_spare_whole(ppn, record, &spare));
+            let spare = read_spare(self.backing, self.layout, ppn, record);
+            return Ok(!may_be_torn || spare.is_some());
         }
         self.loaded.verified_pages += 1;
-        let bytes = read_page(self.backing, self.layout, ppn, record.spare_bytes)?;
-        let is_whole = self.layout.page_crc(ppn, record.epoch, &bytes, &[]) == record.data_crc;
+        let page = Guarded {
+            ppn,
+            epoch: record.epoch,
+            data_crc: record.data_crc,
+            spare_bytes: record.spare_bytes,
+            is_metadata: !oob.kind.is_host_data(),
+        };
+        let is_whole = read_page(self.backing, self.layout, page)?.is_some();
         if !is_whole && !may_be_torn {
             self.loaded.damaged.push(ppn);
         }
         Ok(is_whole || !may_be_torn)
     }
-
-    fn load_nvram(&mut self) -> io::Result<()> {
-        const AT_ONCE: usize = 1 << 16;
-        let words = self.layout.nvram_words as usize;
-        let mut bytes = vec![0; AT_ONCE.min(words) * WORD_BYTES];
-        for from in (0..words).step_by(AT_ONCE) {
-            let count = AT_ONCE.min(words - from);
-            let part = &mut bytes[..count * WORD_BYTES];
-            self.backing.read(ImageFile::Nvram, part, (from * WORD_BYTES) as u64)?;
-            for (index, bytes) in (from..).zip(part.as_chunks().0) {
-                match self.layout.decode_word(index as u64, bytes) {
-                    Some(word) => self.loaded.model.store_word(index, word).expect("a model has power"),
-                    None => self.loaded.findings.push(format!("word {index} of the NVRAM is damaged")),
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
-/// Spare bytes of a page.
+/// Spare bytes of a page from a side that agrees with their checksum.
 pub(super) fn read_spare(
     backing: &impl Backing,
     layout: &Layout,
     ppn: Ppn,
-    spare_bytes: u16,
-) -> io::Result<Vec<u8>> {
-    let mut spare = vec![0; usize::from(spare_bytes)];
-    if !spare.is_empty() {
-        backing.read(ImageFile::Flash, &mut spare, layout.spare_at(ppn))?;
+    record: &OobRecord,
+) -> Option<Vec<u8>> {
+    let mut spare = vec![0; usize::from(record.spare_bytes)];
+    if spare.is_empty() {
+        return Some(spare);
     }
-    Ok(spare)
-}
-
-/// Data and spare bytes of a page.
-pub(super) fn read_page(
-    backing: &impl Backing,
-    layout: &Layout,
-    ppn: Ppn,
-    spare_bytes: u16,
-) -> io::Result<Vec<u8>> {
-    let page_bytes = layout.geometry.page_bytes as usize;
-    let mut bytes = vec![0; page_bytes + usize::from(spare_bytes)];
-    let (data, spare) = bytes.split_at_mut(page_bytes);
-    backing.read(ImageFile::Flash, data, layout.data_at(ppn))?;
-    if !spare.is_empty() {
-        backing.read(ImageFile::Flash, spare, layout.spare_at(ppn))?;
-    }
-    Ok(bytes)
+    let at = layout.spare_at(ppn);
+    let mut sides = SIDES.into_iter();
+    let is_found = sides.any(|side| {
+        side.read(backing, layout, ImageFile::Flash, &mut spare, at)
+            && layout.is_spare_whole(ppn, record, &spare)
+    });
+    is_found.then_some(spare)
 }

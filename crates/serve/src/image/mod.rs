@@ -1,7 +1,7 @@
 //! Images: a device's flash and NVRAM in a directory of files.
 //!
 //! [`create`] makes one for a design and a geometry, [`Image::open`] locks it, repairs what the end of the last session left
-//! half done, and recovers the device by the engine's own recovery, as after a cut of power; [`audit`] does the same on a
+//! half done and what is damaged in one of two places, and recovers the device by the engine's own recovery, as after a cut of power; [`audit`] does the same on a
 //! view that changes nothing and proves every conservation law. Format: `docs/FORMAT.md` and `layout`.
 //!
 //! RAM is volatile here: designs that assume a battery run with their map in NVRAM
@@ -18,9 +18,13 @@ mod backing;
 mod create;
 mod epoch;
 mod error;
+pub mod journal;
 pub mod layout;
 mod load;
 mod nand;
+mod sides;
+mod upgrade;
+mod version1;
 
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
@@ -31,14 +35,14 @@ pub use create::{Specification, create, create_on, create_watched};
 pub use error::ImageError;
 pub use layout::Durability;
 pub use nand::FileNand;
+pub use upgrade::{upgrade, upgrade_on};
 
-use backing::read_all;
+use backing::read_front;
 use layout::{
-    BlockHealth, BlockRecord, Journal, Layout, MAX_CONFIG_BYTES, NoSuperblock, RECORD_BYTES,
-    SUPERBLOCK_BYTES, Session, Superblock, VERSION,
+    Layout, MAX_CONFIG_BYTES, NoSuperblock, RECORD_BYTES, SUPERBLOCK_BYTES, Session, Superblock, VERSION,
 };
 use load::{Expectation, Loaded, load};
-use wearwell::address::BlockId;
+use sides::{SIDES, Side};
 use wearwell::design::Parts;
 use wearwell::gc::RESERVE_BLOCKS;
 use wearwell::recovery::RecoveryReport;
@@ -64,6 +68,9 @@ pub struct OpenReport {
     pub host_restarted: bool,
     /// Pages that the end of the host left half done.
     pub torn_pages: u64,
+    /// Records and sectors of metadata that one of their two places lacked, and that were written there again. After a session
+    /// that did not end cleanly the mirror may have lagged; else they were damaged.
+    pub repaired: u64,
     /// Sessions that did not end cleanly, in the life of the image.
     pub unsafe_shutdowns: u64,
     /// Sessions in the life of the image, this one counted.
@@ -106,26 +113,32 @@ impl<B: Backing> Image<B> {
     }
 
     fn recover_on(mut backing: B, options: OpenOptions) -> Result<Self, ImageError> {
-        let found = Found::read(&backing, false)?;
+        let found = Found::read(&mut backing)?;
         let mut report = found.report();
-        replay_journal(&mut backing, &found)?;
-        let loaded = found.load(&backing)?;
+        let superblock = found.superblock.clone();
+        let layout = found.layout.clone();
+        let loaded = found.load(&mut backing, false)?;
+        if !loaded.findings.is_empty() {
+            return Err(ImageError::Damaged { findings: loaded.findings });
+        }
         let torn = loaded.torn.clone();
         report.torn_pages = torn.len() as u64;
+        report.repaired += loaded.repaired;
         let session = Session {
             is_clean: false,
-            durability: options.durability.unwrap_or(found.superblock.durability),
+            durability: options.durability.unwrap_or(superblock.durability),
             boot: this_boot(),
             unsafe_shutdowns: report.unsafe_shutdowns,
             sessions: report.sessions,
+            number: 0,
         };
-        let mut nand = FileNand::new(backing, found.layout, loaded, session);
+        let mut nand = FileNand::new(backing, layout, loaded, session);
         // The pages that are half done are sealed before the session begins under which nobody would look for them.
         let repaired = torn.into_iter().try_for_each(|(ppn, epoch)| nand.seal_torn(ppn, epoch));
         repaired.and_then(|()| nand.begin_session()).map_err(|_| stopped(&nand))?;
-        let Recovered { device, recovery, config, endurance_cycles } = recover(nand, &found.superblock)?;
+        let Recovered { device, recovery, config, endurance_cycles } = recover(nand, &superblock)?;
         report.recovery = recovery;
-        Ok(Self { device, superblock: found.superblock, report, config, endurance_cycles })
+        Ok(Self { device, superblock, report, config, endurance_cycles })
     }
 
     /// Writes everything out and notes that the image was closed.
@@ -247,35 +260,38 @@ fn this_boot() -> [u8; 16] {
     u128::from_str_radix(&digits, 16).unwrap_or_default().to_be_bytes()
 }
 
-/// An image's small files, and what follows from them.
+/// What an image's small files and its journal say.
 struct Found {
     superblock: Superblock,
     layout: Layout,
     session: Session,
-    /// Of a `host` session that did not end cleanly; `None` if its last write was cut short.
-    journal: Option<Journal>,
+    journal: journal::Found,
     host_restarted: bool,
-    expectation: Expectation,
+    repaired: u64,
 }
 
 impl Found {
-    fn read(backing: &impl Backing, verifies_all: bool) -> Result<Self, ImageError> {
-        let superblock = read_superblock(backing)?;
+    fn read(backing: &mut impl Backing) -> Result<Self, ImageError> {
+        let (superblock, of_superblock) = read_superblock(backing)?;
         let layout = Layout::new(&superblock);
-        require_lengths(backing, &layout)?;
-        let session = read_session(backing, &superblock)?;
-        let is_host = !session.is_clean && session.durability == Durability::Host;
-        let journal = if is_host { read_journal(backing, &layout)? } else { None };
+        complete_flash(backing, &layout)?;
+        let (mut session, of_session) = read_session(backing, &layout);
+        let damaged = |finding| ImageError::Damaged { findings: vec![finding] };
+        let journal = journal::read(backing, &layout).map_err(damaged)?;
+        if session.is_clean && session.number > journal.number() {
+            return Err(damaged(format!(
+                "both copies of the journal end with record {}, and the image was closed after record {}",
+                journal.number(),
+                session.number
+            )));
+        }
+        // A session that began since left no record of itself.
+        session.is_clean &= session.number == journal.number();
         let boot = this_boot();
         let is_other_boot = session.boot != boot && session.boot != [0; 16] && boot != [0; 16];
-        let host_restarted = !session.is_clean && !is_host && is_other_boot;
-        let whole_up_to = match &journal {
-            Some(journal) => journal.synced_sequence,
-            None if is_host || host_restarted => 0,
-            None => u64::MAX,
-        };
-        let expectation = Expectation { whole_up_to, verifies_all, logical_pages: superblock.logical_pages };
-        Ok(Self { superblock, layout, session, journal, host_restarted, expectation })
+        let host_restarted = !session.is_clean && session.durability == Durability::Process && is_other_boot;
+        let repaired = of_superblock + of_session;
+        Ok(Self { superblock, layout, session, journal, host_restarted, repaired })
     }
 
     fn report(&self) -> OpenReport {
@@ -284,97 +300,99 @@ impl Found {
             host_restarted: self.host_restarted,
             unsafe_shutdowns: self.session.unsafe_shutdowns + u64::from(!self.session.is_clean),
             sessions: self.session.sessions + 1,
+            repaired: self.repaired,
             ..OpenReport::default()
         }
     }
 
-    /// The state of the flash.
-    fn load(&self, backing: &impl Backing) -> Result<Loaded, ImageError> {
-        let loaded = self.load_any(backing)?;
-        if loaded.findings.is_empty() {
-            Ok(loaded)
-        } else {
-            Err(ImageError::Damaged { findings: loaded.findings })
+    /// The state of the flash, with what is damaged beyond repair.
+    fn load(self, backing: &mut impl Backing, verifies_all: bool) -> Result<Loaded, ImageError> {
+        let Self { superblock, layout, session, journal, host_restarted, .. } = self;
+        let is_host = !session.is_clean && session.durability == Durability::Host;
+        let whole_up_to = if is_host || host_restarted { journal.synced() } else { u64::MAX };
+        let expectation = Expectation { whole_up_to, verifies_all, logical_pages: superblock.logical_pages };
+        let loaded = load(backing, &layout, journal, expectation);
+        let mut loaded = loaded.map_err(io_error(backing, "read", ImageFile::Flash))?;
+        if session.is_clean {
+            loaded.journal.note_synced();
         }
-    }
-
-    fn load_any(&self, backing: &impl Backing) -> Result<Loaded, ImageError> {
-        load(backing, &self.layout, self.expectation).map_err(io_error(backing, "read", ImageFile::Flash))
+        Ok(loaded)
     }
 }
 
-fn read_superblock(backing: &impl Backing) -> Result<Superblock, ImageError> {
-    let file = ImageFile::Superblock;
+/// The superblock from the side that has it, and how many sides had to be repaired. An image that version 1 wrote is not
+/// opened, whatever the mirror says: an interrupted upgrade has not changed anything yet.
+fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), ImageError> {
     let most = SUPERBLOCK_BYTES as u64 + u64::from(MAX_CONFIG_BYTES);
-    let bytes = read_all(backing, file, most).map_err(io_error(backing, "read", file))?;
-    Superblock::decode(&bytes).map_err(|wrong| match wrong {
-        NoSuperblock::Magic if bytes.is_empty() => ImageError::NoImage { path: backing.place(file) },
-        NoSuperblock::Magic | NoSuperblock::Damaged => {
-            ImageError::Damaged { findings: vec!["its superblock is damaged".into()] }
+    let home = read_front(backing, ImageFile::Superblock, most);
+    let home = home.map_err(io_error(backing, "read", ImageFile::Superblock))?;
+    let mirror = read_front(backing, ImageFile::Mirror, most).unwrap_or_default();
+    if Superblock::decode_as(1, &home).is_ok() {
+        return Err(ImageError::Version { found: 1, known: VERSION });
+    }
+    let found = [Superblock::decode(&home), Superblock::decode(&mirror)];
+    let superblock = match &found {
+        // The superblock of another image is whole, too.
+        [Ok(home), Ok(mirror)] if home != mirror && !is_of_this_image(backing, home) => mirror.clone(),
+        [Ok(superblock), _] | [Err(_), Ok(superblock)] => superblock.clone(),
+        [Err(NoSuperblock::Version(found)), _] => {
+            return Err(ImageError::Version { found: *found, known: VERSION });
         }
-        NoSuperblock::Version(found) => ImageError::Version { found, known: VERSION },
-    })
+        [Err(NoSuperblock::Magic), _] if home.is_empty() && mirror.is_empty() => {
+            return Err(ImageError::NoImage { path: backing.place(ImageFile::Superblock) });
+        }
+        [Err(_), Err(_)] => {
+            return Err(ImageError::Damaged {
+                findings: vec!["both copies of its superblock are damaged".into()],
+            });
+        }
+    };
+    let (bytes, layout) = (superblock.encode(), Layout::new(&superblock));
+    let mut repaired = 0;
+    for (side, found) in SIDES.into_iter().zip(found) {
+        if found.as_ref() != Ok(&superblock) {
+            side.repair(backing, &layout, ImageFile::Superblock, &bytes, 0);
+            repaired += 1;
+        }
+    }
+    Ok((superblock, repaired))
 }
 
-fn require_lengths(backing: &impl Backing, layout: &Layout) -> Result<(), ImageError> {
-    let expected = [
-        (ImageFile::Session, RECORD_BYTES as u64),
-        (ImageFile::Flash, layout.flash_bytes()),
-        (ImageFile::Nvram, layout.nvram_bytes()),
-    ];
-    for (file, expected) in expected {
-        let found = backing.len(file).map_err(io_error(backing, "measure", file))?;
-        if found != expected {
-            return Err(ImageError::Length { file, expected, found });
-        }
+/// Whether any copy of the session has the salt of a superblock.
+fn is_of_this_image(backing: &impl Backing, superblock: &Superblock) -> bool {
+    let layout = Layout::new(superblock);
+    SIDES.into_iter().any(|side| read_session_of(backing, &layout, side).is_some())
+}
+
+fn read_session_of(backing: &impl Backing, layout: &Layout, side: Side) -> Option<Session> {
+    let mut bytes = [0; RECORD_BYTES];
+    let is_read = side.read(backing, layout, ImageFile::Session, &mut bytes, 0);
+    is_read.then(|| Session::decode(&bytes, layout.salt)).flatten()
+}
+
+/// A flash file that was cut short gets its length: the data that were cut off are lost, each page alone.
+fn complete_flash(backing: &mut impl Backing, layout: &Layout) -> Result<(), ImageError> {
+    let file = ImageFile::Flash;
+    let (len, needed) = (backing.len(file), layout.flash_bytes());
+    if len.map_err(io_error(backing, "measure", file))? < needed {
+        backing.write(file, &[0], needed - 1).map_err(io_error(backing, "write", file))?;
     }
     Ok(())
 }
 
-fn read_session(backing: &impl Backing, superblock: &Superblock) -> Result<Session, ImageError> {
-    let mut bytes = [0; RECORD_BYTES];
+/// The newer copy of the session, and how many sides had to be repaired. Where there is none, the last session counts as one that
+/// the host ended: a session is a statistic, but for that.
+fn read_session(backing: &mut impl Backing, layout: &Layout) -> (Session, u64) {
     let file = ImageFile::Session;
-    backing.read(file, &mut bytes, 0).map_err(io_error(backing, "read", file))?;
-    let damaged = || ImageError::Damaged { findings: vec!["its session record is damaged".into()] };
-    Session::decode(&bytes, superblock.salt).ok_or_else(damaged)
-}
-
-fn read_journal(backing: &impl Backing, layout: &Layout) -> Result<Option<Journal>, ImageError> {
-    let file = ImageFile::Journal;
-    let bytes =
-        read_all(backing, file, Journal::most_bytes(layout)).map_err(io_error(backing, "read", file))?;
-    Ok(Journal::decode(&bytes, layout))
-}
-
-/// Repeats the last batch of NVRAM words and erases, which may have been written in part.
-fn replay_journal(backing: &mut impl Backing, found: &Found) -> Result<(), ImageError> {
-    let Some(journal) = &found.journal else { return Ok(()) };
-    let layout = &found.layout;
-    for &(index, word) in &journal.words {
-        let record = layout.encode_word(index, word);
-        let written = backing.write(ImageFile::Nvram, &record, index * layout::WORD_BYTES as u64);
-        written.map_err(io_error(backing, "write", ImageFile::Nvram))?;
+    let found = SIDES.map(|side| read_session_of(backing, layout, side));
+    let newest = found.into_iter().flatten().max_by_key(|session| (session.sessions, session.number));
+    let session = newest.unwrap_or(Session { durability: Durability::Host, ..Session::default() });
+    let mut repaired = 0;
+    for (side, found) in SIDES.into_iter().zip(found) {
+        if found != Some(session) {
+            side.repair(backing, layout, file, &session.encode(layout.salt), 0);
+            repaired += 1;
+        }
     }
-    for &(block, erases) in &journal.erases {
-        let repeated = repeat_erase(backing, layout, block, erases);
-        repeated.map_err(io_error(backing, "write", ImageFile::Flash))?;
-    }
-    let synced = backing.sync_all(&[ImageFile::Flash, ImageFile::Nvram]);
-    synced.map_err(|(file, source)| io_error(backing, "sync", file)(source))
-}
-
-/// Writes the record of an erased block, unless it knows the erase already. One that is damaged stays so.
-fn repeat_erase(
-    backing: &mut impl Backing,
-    layout: &Layout,
-    block: BlockId,
-    erases: u32,
-) -> std::io::Result<()> {
-    let mut bytes = [0; RECORD_BYTES];
-    backing.read(ImageFile::Flash, &mut bytes, layout.block_at(block))?;
-    if layout.decode_block(block, &bytes).is_some_and(|record| record.erases < erases) {
-        let record = layout.encode_block(block, BlockRecord { health: BlockHealth::Good, erases });
-        backing.write(ImageFile::Flash, &record, layout.block_at(block))?;
-    }
-    Ok(())
+    (session, repaired)
 }

@@ -1,29 +1,32 @@
 //! Flash and NVRAM in files, under the rules of the strict model.
 //!
 //! The rules are [`SimNand`]'s: it judges every operation and holds OOB and wear of all pages in RAM (28 bytes a page, with
-//! 8 more here to guard the data). The files hold what survives. A program writes the spare area, then the data, then the
-//! OOB record, whose arrival is the program; an erase writes the block's record with the next epoch, which makes all pages
-//! of the block erased at once; a store of NVRAM writes one record. Each of the three commits by one write that cannot be
-//! torn, so the end of the process leaves the operation not begun or done.
+//! 16 more here, to guard the data and for the journal). The files hold what survives. A program writes the spare area, then the
+//! data, then the OOB record, whose arrival is the program; an erase is the state word of its block with the next epoch, which
+//! makes all pages of the block erased at once; a store of NVRAM is a state word too. Each of the three commits by one write that
+//! cannot be torn, so the end of the process leaves the operation not begun or done. All metadata is written twice
+//! ([`sides`](super::sides)).
 //!
 //! Operations are not written one by one. They wait in an [`Epoch`] until [`FileNand::settle`], which whoever acknowledges
-//! calls before: programs of pages that follow each other in a block become one write of data and one of records, all data
-//! before all records, all records before the NVRAM words that name them. An erase ends the epoch, because what comes after
+//! calls before: programs of pages that follow each other in a block become one write of data and one of OOB, all data
+//! before all OOB, and all of that before the one record of the [`Journal`] that makes it hold, together with the NVRAM words and
+//! erases that came with it. An erase ends the epoch, because what comes after
 //! it may rely on it. The price is a copy of every page in RAM, and that the order among programs of one epoch is not kept; a
 //! recovery of a `host` session has to bear that anyway.
 //!
-//! In a `host` session an epoch ends with a sync: first the flash reaches the disk, then words *and erases* as one batch
-//! through the journal, so that NVRAM never knows more than the flash and nothing that an erase destroys is needed by
+//! In a `host` session the flash is synced before the record is written, and the journal after it, so that nothing that an erase
+//! destroys is needed by
 //! anything on the disk. An erase does not ask for a sync. Its block is not programmed before one, and one is made when more
 //! blocks wait than [`FileNand::group_erases`] allows, or a page of metadata is programmed, which may rely on the erase. What
-//! the host may leave of programs since the last sync is told in `load`.
+//! the host may leave of programs since the last sync is told in `load`. The mirror is synced when the journal turns and when the
+//! image is closed: after the end of the host it may lag, and is brought up when the image is opened.
 //!
 //! A write that the host refuses (disk full, for example) is never seen by the engine: the epochs wait, and [`FileNand::settle`]
 //! says why and tries again when it is called again. A sync that failed cannot be repeated, since the host may have dropped
 //! what it should have written: from then on nothing is written until the image is opened again ([`FileNand::failure`]), and
 //! what is read is still what was written, or an error.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, IoSliceMut};
 
 use wearwell::address::{BlockId, Ppn};
@@ -32,11 +35,12 @@ use wearwell::nand::{CopyRun, Fragile, Geometry, Nand, NandError, Oob, SimNand};
 
 use super::backing::{Backing, Files, ImageFile};
 use super::epoch::{Epoch, Page, Room};
+use super::journal::Journal;
 use super::layout::{
-    BlockHealth, BlockRecord, Durability, Journal, Layout, OobRecord, OobSlot, RECORD_BYTES, Session,
-    WORD_BYTES,
+    BlockHealth, BlockRecord, Durability, EPOCH_WORDS_MAX, Layout, OobRecord, OobSlot, RECORD_BYTES, Session,
 };
-use super::load::{Guard, Loaded, read_page, read_spare};
+use super::load::{Guard, Loaded, read_spare};
+use super::sides::{Guarded, SIDES, is_of_the_disk, read_page};
 use crate::device::{Medium, Refused};
 
 /// Pages that are read at once at the most.
@@ -47,10 +51,6 @@ const WAITING_MAX_BYTES: usize = 2 << 20;
 const EPOCHS_MAX: usize = 8;
 /// Bytes of pages after which the disk begins to write, in a `host` session.
 const BEGUN_BYTES: usize = 1 << 20;
-/// Words of NVRAM that a `host` session holds back at the most.
-const WORDS_MAX: usize = 1 << 16;
-/// An error of the host's disk: `EIO`.
-const INPUT_OUTPUT_ERROR: i32 = 5;
 
 /// Flash and NVRAM of an open image.
 #[derive(Debug)]
@@ -68,10 +68,9 @@ pub struct FileNand<B = Files> {
     waiting_bytes: usize,
     /// Blocks whose erase is not durable yet, of a `host` session: they are not programmed before the epoch ends.
     unsynced_erases: UnsyncedErases,
-    /// Largest sequence number programmed, written, and covered by a sync.
-    sequence: u64,
-    written_sequence: u64,
-    synced_sequence: u64,
+    journal: Journal,
+    /// Blocks that hold metadata, whose data has a copy.
+    metadata_blocks: BTreeSet<u32>,
     /// Whether anything was written to a file since it was synced.
     unsynced: [bool; ImageFile::ALL.len()],
     refused: Option<Refused>,
@@ -113,28 +112,59 @@ impl UnsyncedErases {
 
 impl<B: Backing> FileNand<B> {
     pub(super) fn new(backing: B, layout: Layout, loaded: Loaded, session: Session) -> Self {
-        let Loaded { model, guards, sequence, .. } = loaded;
+        let Loaded { model, guards, journal, .. } = loaded;
         let of_pool = vec![0; layout.geometry.pools() as usize];
-        Self {
+        let mut nand = Self {
             backing,
             layout,
             model,
             guards,
             session,
-            epochs: VecDeque::from([Epoch::default()]),
+            epochs: VecDeque::from([Epoch::new(journal.number() + 1)]),
             room: Room::default(),
             waiting_bytes: 0,
             unsynced_erases: UnsyncedErases { of_pool, ..UnsyncedErases::default() },
-            sequence,
-            written_sequence: sequence,
-            synced_sequence: sequence,
+            journal,
+            metadata_blocks: BTreeSet::new(),
             unsynced: [true; ImageFile::ALL.len()],
             refused: None,
             damaged: BTreeSet::new(),
             gives_back_erased: false,
             unbegun_bytes: 0,
             scratch: Vec::new(),
+        };
+        nand.take_blocks();
+        nand
+    }
+
+    /// Notes which blocks hold metadata. Pages that were programmed for a record that was never written are counted from the
+    /// next record on.
+    fn take_blocks(&mut self) {
+        for block in (0..self.layout.geometry.blocks()).map(BlockId) {
+            let (record, first) = (self.block_record(block), self.layout.geometry.first_page(block));
+            let index = self.layout.block_word(block);
+            let counted = BlockRecord::decode(self.journal.state()[index as usize]);
+            if counted.is_some_and(|counted| counted.programmed < record.programmed) {
+                self.last_epoch().words.insert(index, record.encode());
+            }
+            let mut pages = (first.0..first.0 + record.programmed).map(Ppn);
+            let is_metadata =
+                |ppn| matches!(self.model.probe(ppn), Ok(Some(oob)) if !oob.kind.is_host_data());
+            if record.health != BlockHealth::Bad && pages.any(is_metadata) {
+                self.metadata_blocks.insert(block.0);
+            }
         }
+    }
+
+    /// The state of a block that is not half erased.
+    fn block_record(&self, block: BlockId) -> BlockRecord {
+        let health = match () {
+            () if self.model.is_bad(block) => BlockHealth::Bad,
+            () if self.model.is_condemned(block) => BlockHealth::Condemned,
+            () => BlockHealth::Good,
+        };
+        let programmed = self.model.programmed_pages(block);
+        BlockRecord { health, erases: self.model.erase_count(block), programmed }
     }
 
     /// What the session survives.
@@ -148,7 +178,7 @@ impl<B: Backing> FileNand<B> {
     }
 
     /// Bytes of RAM that the medium needs per page of flash.
-    pub const RAM_BYTES_PER_PAGE: u64 = 28 + size_of::<Guard>() as u64;
+    pub const RAM_BYTES_PER_PAGE: u64 = 28 + size_of::<Guard>() as u64 + 8;
 
     /// In a `host` session: lets erases of so many blocks of a pool wait for one sync. The engine has to keep more free
     /// blocks than that in each pool, since those that wait cannot be programmed.
@@ -156,13 +186,16 @@ impl<B: Backing> FileNand<B> {
         self.unsynced_erases.most = blocks_of_a_pool;
     }
 
-    /// Begins the session: in a `host` session everything found reaches the disk first, and the journal knows how far that
-    /// is.
+    /// Begins the session: in a `host` session everything found reaches the disk first.
     pub(super) fn begin_session(&mut self) -> Result<(), NandError> {
         self.do_now(|nand| {
             if nand.durability() == Durability::Host {
-                nand.sync_files(&[ImageFile::Flash, ImageFile::Nvram])?;
-                nand.commit(&[], &[])?;
+                nand.sync_files(&[
+                    ImageFile::Flash,
+                    ImageFile::Nvram,
+                    ImageFile::Journal,
+                    ImageFile::Mirror,
+                ])?;
             }
             nand.write_session()
         })
@@ -172,16 +205,17 @@ impl<B: Backing> FileNand<B> {
     pub(super) fn end_session(&mut self) -> Result<(), NandError> {
         self.sync()?;
         self.do_now(|nand| {
-            nand.sync_files(&[ImageFile::Flash, ImageFile::Nvram])?;
+            nand.sync_files(&[ImageFile::Flash, ImageFile::Nvram, ImageFile::Journal, ImageFile::Mirror])?;
             nand.session.is_clean = true;
+            nand.session.number = nand.journal.number();
             nand.write_session()
         })
     }
 
     fn write_session(&mut self) -> Result<(), Refused> {
         let bytes = self.session.encode(self.layout.salt);
-        self.write(ImageFile::Session, &bytes, 0)?;
-        self.sync_files(&[ImageFile::Session])
+        self.write_twice(ImageFile::Session, &bytes, 0)?;
+        self.sync_files(&[ImageFile::Session, ImageFile::Mirror])
     }
 
     /// Marks a page unreadable that the end of the host left half done.
@@ -240,6 +274,14 @@ impl<B: Backing> FileNand<B> {
         self.backing.write(file, bytes, offset).map_err(|error| self.refused("write", file, &error))
     }
 
+    /// Writes metadata, at home and in the mirror.
+    fn write_twice(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), Refused> {
+        SIDES.into_iter().try_for_each(|side| {
+            let (file, offset) = side.place(&self.layout, file, offset);
+            self.write(file, bytes, offset)
+        })
+    }
+
     /// Syncs those of the files that were written to since.
     fn sync_files(&mut self, files: &[ImageFile]) -> Result<(), Refused> {
         let written: Vec<_> = files.iter().copied().filter(|&file| self.unsynced[file as usize]).collect();
@@ -254,15 +296,11 @@ impl<B: Backing> FileNand<B> {
         BlockId(ppn.0 / self.layout.geometry.block_pages())
     }
 
-    fn write_record(&mut self, block: BlockId, record: BlockRecord) -> Result<(), Refused> {
-        let bytes = self.layout.encode_block(block, record);
-        self.write(ImageFile::Flash, &bytes, self.layout.block_at(block))
-    }
-
     /// Consumes a page in the files as a torn program does.
     fn write_torn(&mut self, ppn: Ppn, epoch: u32) -> Result<(), Refused> {
-        let bytes = self.layout.encode_oob(ppn, &OobRecord::torn(epoch));
-        self.write(ImageFile::Flash, &bytes, self.layout.oob_at(ppn))
+        let record = OobRecord::torn(epoch, self.journal.number() + 1);
+        let bytes = self.layout.encode_oob(ppn, &record);
+        self.write_twice(ImageFile::Flash, &bytes, self.layout.oob_at(ppn))
     }
 
     fn last_epoch(&mut self) -> &mut Epoch {
@@ -271,7 +309,11 @@ impl<B: Backing> FileNand<B> {
 
     /// What comes now is written after everything so far; in a `host` session, a sync lies between.
     fn end_epoch(&mut self) {
-        self.epochs.push_back(Epoch::default());
+        let last = self.last_epoch();
+        if !last.is_empty() {
+            let next = Epoch::new(last.number + 1);
+            self.epochs.push_back(next);
+        }
         self.unsynced_erases.clear();
     }
 
@@ -296,16 +338,15 @@ impl<B: Backing> FileNand<B> {
         if written.is_ok() {
             self.waiting_bytes -= epoch.bytes;
             self.note_written(epoch.bytes);
-            self.written_sequence = self.written_sequence.max(epoch.sequence);
             epoch.forget_programs(&mut self.room);
-            if is_whole {
-                written = self.write_rest(&mut epoch);
+            if is_whole && !epoch.is_empty() {
+                written = self.write_rest(&epoch);
+                if written.is_ok() {
+                    epoch = Epoch::new(epoch.number + 1);
+                }
             }
         }
-        if written.is_err() || !is_whole || self.epochs.is_empty() {
-            if written.is_ok() && is_whole {
-                epoch = Epoch::default();
-            }
+        if self.epochs.is_empty() || !epoch.is_empty() {
             self.epochs.push_front(epoch);
         }
         written
@@ -320,78 +361,65 @@ impl<B: Backing> FileNand<B> {
         }
     }
 
-    /// All data, then all records.
+    /// All data, then all OOB.
     fn write_programs(&mut self, epoch: &Epoch) -> Result<(), Refused> {
         for run in &epoch.runs {
             if let Some(spare) = run.spare() {
-                self.write(ImageFile::Flash, spare, self.layout.spare_at(run.first()))?;
+                self.write_twice(ImageFile::Flash, spare, self.layout.spare_at(run.first()))?;
             }
-            self.write(ImageFile::Flash, &run.data, self.layout.data_at(run.first()))?;
+            let at = self.layout.data_at(run.first());
+            if run.is_metadata {
+                self.write_twice(ImageFile::Flash, &run.data, at)?;
+            } else {
+                self.write(ImageFile::Flash, &run.data, at)?;
+            }
         }
-        for run in &epoch.runs {
-            self.write(ImageFile::Flash, &run.records, self.layout.oob_at(run.first()))?;
-        }
-        epoch.marks.iter().try_for_each(|&(block, record)| self.write_record(block, record))
+        epoch.runs.iter().try_for_each(|run| {
+            self.write_twice(ImageFile::Flash, &run.records, self.layout.oob_at(run.first()))
+        })
     }
 
-    /// Words and erases: in a `host` session after a sync and through the journal.
-    fn write_rest(&mut self, epoch: &mut Epoch) -> Result<(), Refused> {
-        if self.durability() == Durability::Host && !epoch.is_committed {
-            self.sync_files(&[ImageFile::Flash, ImageFile::Nvram])?;
-            let words: BTreeMap<_, _> = epoch.words.iter().copied().collect();
-            epoch.words = words.into_iter().collect();
-            let is_news = self.synced_sequence != self.written_sequence;
-            if is_news || !epoch.words.is_empty() || !epoch.erases.is_empty() {
-                self.commit(&epoch.words, &epoch.erases)?;
-            }
-            epoch.is_committed = true;
+    /// The record that makes an epoch hold whose programs are written; in a `host` session after a sync of theirs, and with one of
+    /// its own.
+    fn write_rest(&mut self, epoch: &Epoch) -> Result<(), Refused> {
+        let syncs = self.durability() == Durability::Host;
+        let words: Vec<_> = epoch.words.iter().map(|(&index, &word)| (index, word)).collect();
+        let append = self.journal.prepare(&self.layout, &words, syncs);
+        if let Some((offset, sectors)) = &append.sectors {
+            self.write_twice(ImageFile::Nvram, sectors, *offset)?;
         }
-        self.write_words(&epoch.words)?;
-        let erased = |&(block, erases)| (block, BlockRecord { health: BlockHealth::Good, erases });
-        epoch.erases.iter().map(erased).try_for_each(|(block, record)| self.write_record(block, record))?;
-        for &block in &epoch.holes {
+        if syncs && append.turns {
+            self.sync_files(&[ImageFile::Flash, ImageFile::Nvram, ImageFile::Mirror])?;
+        } else if syncs {
+            self.sync_files(&[ImageFile::Flash])?;
+        }
+        let (offset, record) = &append.record;
+        self.write_twice(ImageFile::Journal, record, *offset)?;
+        if syncs {
+            self.sync_files(&[ImageFile::Journal])?;
+        }
+        self.journal.note(&append, &words);
+        self.punch(epoch);
+        Ok(())
+    }
+
+    /// Gives the room of erased blocks back.
+    fn punch(&mut self, epoch: &Epoch) {
+        let homes = epoch.holes.iter().map(|&block| (SIDES[0], block));
+        let copies = epoch.metadata_holes.iter().map(|&block| (SIDES[1], block));
+        for (side, block) in homes.chain(copies) {
             let first = self.layout.geometry.first_page(block);
-            let bytes = self.layout.data_at(Ppn(first.0 + self.layout.geometry.block_pages()))
-                - self.layout.data_at(first);
+            let end = self.layout.data_at(Ppn(first.0 + self.layout.geometry.block_pages()));
+            let from = self.layout.data_at(first);
+            let (file, at) = side.place(&self.layout, ImageFile::Flash, from);
             // A file system that cannot do it keeps the room.
-            let _ = self.backing.punch(ImageFile::Flash, self.layout.data_at(first), bytes);
+            let _ = self.backing.punch(file, at, end - from);
         }
-        Ok(())
-    }
-
-    /// Words that follow each other are one write.
-    fn write_words(&mut self, words: &[(u64, u64)]) -> Result<(), Refused> {
-        let mut bytes = Vec::new();
-        for group in words.chunk_by(|before, after| before.0 + 1 == after.0) {
-            bytes.clear();
-            for &(index, word) in group {
-                bytes.extend(self.layout.encode_word(index, word));
-            }
-            self.write(ImageFile::Nvram, &bytes, group[0].0 * WORD_BYTES as u64)?;
-        }
-        Ok(())
-    }
-
-    /// Words and erases become durable together. Flash and NVRAM are on the disk already, which the journal's last batch was
-    /// needed for.
-    fn commit(&mut self, words: &[(u64, u64)], erases: &[(BlockId, u32)]) -> Result<(), Refused> {
-        let journal = Journal {
-            synced_sequence: self.written_sequence,
-            words: words.to_vec(),
-            erases: erases.to_vec(),
-        };
-        let bytes = journal.encode(&self.layout);
-        self.write(ImageFile::Journal, &bytes, 0)?;
-        self.sync_files(&[ImageFile::Journal])?;
-        self.synced_sequence = self.written_sequence;
-        Ok(())
     }
 
     /// Lets the operation that was just added wait, unless too much does.
     fn let_wait(&mut self) {
-        let epoch = self.epochs.back().expect("there is always one");
-        let holds_back = self.durability() == Durability::Host;
-        if holds_back && epoch.words.len() > WORDS_MAX {
+        if self.last_epoch().words.len() as u64 > EPOCH_WORDS_MAX {
             self.end_epoch();
         }
         let is_too_much = self.waiting_bytes > WAITING_MAX_BYTES || self.epochs.len() > EPOCHS_MAX;
@@ -403,25 +431,30 @@ impl<B: Backing> FileNand<B> {
     }
 
     /// A page is programmed that the model has taken.
-    fn stage(&mut self, ppn: Ppn, record: &OobRecord, data: &[u8], spare: &[u8]) {
+    fn stage(&mut self, ppn: Ppn, mut record: OobRecord, data: &[u8], spare: &[u8]) {
         let oob = record.oob.expect("a page that is programmed says whose it is");
-        let must_follow_erase =
-            self.unsynced_erases.blocks.contains(&self.block_of(ppn).0) || !oob.kind.is_host_data();
+        let (block, is_metadata) = (self.block_of(ppn), !oob.kind.is_host_data());
+        let must_follow_erase = self.unsynced_erases.blocks.contains(&block.0) || is_metadata;
         if must_follow_erase && !self.unsynced_erases.blocks.is_empty() {
             self.end_epoch();
         }
+        if is_metadata {
+            self.metadata_blocks.insert(block.0);
+        }
+        record.number = self.last_epoch().number;
         let page = Page {
             data,
             spare,
             spare_stride: self.layout.spare_stride(),
-            record: self.layout.encode_oob(ppn, record),
-            sequence: oob.sequence,
+            record: self.layout.encode_oob(ppn, &record),
+            is_metadata,
         };
+        let word = (self.layout.block_word(block), self.block_record(block).encode());
         let (epoch, room) = (self.epochs.back_mut().expect("there is always one"), &mut self.room);
         epoch.program(ppn, &page, room);
+        epoch.words.extend([word]);
         self.waiting_bytes += data.len();
         self.guards[ppn.index()] = Guard { data_crc: record.data_crc, spare_bytes: record.spare_bytes };
-        self.sequence = self.sequence.max(oob.sequence);
     }
 
     /// Programs a page with its data and the spare bytes that are kept.
@@ -435,8 +468,9 @@ impl<B: Backing> FileNand<B> {
             data_crc: self.layout.page_crc(ppn, epoch, data, spare),
             spare_crc: if spare.is_empty() { 0 } else { self.layout.spare_crc(ppn, epoch, spare) },
             is_lost: false,
+            number: 0,
         };
-        self.stage(ppn, &record, data, spare);
+        self.stage(ppn, record, data, spare);
         Ok(())
     }
 
@@ -450,7 +484,7 @@ impl<B: Backing> FileNand<B> {
     /// A page that the host's disk cannot read is a page that is lost; anything else that it has against a read stops the
     /// device.
     fn read_refused(&mut self, ppn: Ppn, error: &io::Error) -> NandError {
-        if error.raw_os_error() == Some(INPUT_OUTPUT_ERROR) {
+        if is_of_the_disk(error) {
             self.damaged.insert(ppn.0);
             return NandError::Uncorrectable(ppn);
         }
@@ -458,15 +492,18 @@ impl<B: Backing> FileNand<B> {
         NandError::PowerLost
     }
 
-    /// The OOB record of a programmed page, from the file.
-    fn load_record(&mut self, ppn: Ppn) -> Result<Option<OobRecord>, NandError> {
-        let mut bytes = [0; RECORD_BYTES];
-        let at = self.layout.oob_at(ppn);
-        let read = self.backing.read(ImageFile::Flash, &mut bytes, at);
-        read.map_err(|error| self.read_refused(ppn, &error))?;
-        Ok(match self.layout.decode_oob(ppn, &bytes) {
-            OobSlot::Record(record) => Some(record),
-            OobSlot::Blank | OobSlot::Damaged => None,
+    /// The OOB record of a programmed page, from the side that has it.
+    fn load_record(&self, ppn: Ppn) -> Option<OobRecord> {
+        let epoch = self.model.erase_count(self.block_of(ppn));
+        SIDES.into_iter().find_map(|side| {
+            let (mut bytes, at) = ([0; RECORD_BYTES], self.layout.oob_at(ppn));
+            if !side.read(&self.backing, &self.layout, ImageFile::Flash, &mut bytes, at) {
+                return None;
+            }
+            match self.layout.decode_oob(ppn, &bytes) {
+                OobSlot::Record(record) if record.epoch == epoch => Some(record),
+                OobSlot::Record(_) | OobSlot::Blank | OobSlot::Damaged => None,
+            }
         })
     }
 
@@ -480,27 +517,35 @@ impl<B: Backing> FileNand<B> {
         if let Some((_, spare)) = self.find_waiting(ppn) {
             return Ok(spare[..usize::from(spare_bytes)].to_vec());
         }
-        let Some(record) = self.load_record(ppn)? else { return Err(NandError::Uncorrectable(ppn)) };
+        let Some(record) = self.load_record(ppn) else { return Err(NandError::Uncorrectable(ppn)) };
         if record.spare_crc == 0 {
             return Ok(self.load_page(ppn)?.split_off(self.layout.geometry.page_bytes as usize));
         }
-        let spare = read_spare(&self.backing, &self.layout, ppn, spare_bytes)
-            .map_err(|error| self.read_refused(ppn, &error))?;
-        let is_whole = self.layout.is_spare_whole(ppn, &record, &spare);
-        if is_whole { Ok(spare) } else { Err(NandError::Uncorrectable(ppn)) }
+        read_spare(&self.backing, &self.layout, ppn, &record).ok_or(NandError::Uncorrectable(ppn))
     }
 
     /// Data and spare bytes of a programmed page, compared with their checksum.
     fn load_page(&mut self, ppn: Ppn) -> Result<Vec<u8>, NandError> {
-        let Guard { spare_bytes, .. } = self.guards[ppn.index()];
+        let Guard { data_crc, spare_bytes } = self.guards[ppn.index()];
         if let Some((data, spare)) = self.find_waiting(ppn) {
             return Ok([data, &spare[..usize::from(spare_bytes)]].concat());
         }
-        let bytes = read_page(&self.backing, &self.layout, ppn, spare_bytes)
-            .map_err(|error| self.read_refused(ppn, &error))?;
-        let (data, spare) = bytes.split_at(self.layout.geometry.page_bytes as usize);
-        self.verify(ppn, data, spare)?;
-        Ok(bytes)
+        let block = self.block_of(ppn);
+        let page = Guarded {
+            ppn,
+            epoch: self.model.erase_count(block),
+            data_crc,
+            spare_bytes,
+            is_metadata: self.metadata_blocks.contains(&block.0),
+        };
+        match read_page(&mut self.backing, &self.layout, page) {
+            Ok(Some(bytes)) => Ok(bytes),
+            Ok(None) => {
+                self.damaged.insert(ppn.0);
+                Err(NandError::Uncorrectable(ppn))
+            }
+            Err(error) => Err(self.read_refused(ppn, &error)),
+        }
     }
 
     /// Compares what was read of a page with its checksum.
@@ -513,9 +558,12 @@ impl<B: Backing> FileNand<B> {
         Err(NandError::Uncorrectable(ppn))
     }
 
-    /// Whether the data of a page can be read together with that of its neighbours: it is in the file and has no spare bytes.
+    /// Whether the data of a page can be read together with that of its neighbours: it is in the file, and has neither spare bytes
+    /// nor a copy.
     fn is_plain(&self, ppn: Ppn) -> bool {
-        self.guards[ppn.index()].spare_bytes == 0 && self.find_waiting(ppn).is_none()
+        self.guards[ppn.index()].spare_bytes == 0
+            && self.find_waiting(ppn).is_none()
+            && !self.metadata_blocks.contains(&self.block_of(ppn).0)
     }
 
     /// How many pages from the front of `pages` follow each other in the file and can be read at once.
@@ -567,11 +615,10 @@ impl<B: Backing> FileNand<B> {
         Ok(())
     }
 
-    /// Marks a block in its record. In a `host` session what waits comes first, an erase of the same block above all.
-    fn mark(&mut self, block: BlockId, health: BlockHealth) {
-        let record = BlockRecord { health, erases: self.model.erase_count(block) };
-        self.end_epoch();
-        self.last_epoch().marks.push((block, record));
+    /// Notes the state of a block that was marked.
+    fn mark(&mut self, block: BlockId) {
+        let (index, record) = (self.layout.block_word(block), self.block_record(block));
+        self.last_epoch().words.insert(index, record.encode());
         self.let_wait();
     }
 }
@@ -613,8 +660,9 @@ impl<B: Backing> Nand for FileNand<B> {
         let (epoch, spare_bytes) = (self.model.erase_count(self.block_of(ppn)), spare.len() as u16);
         let data_crc = !self.layout.page_crc(ppn, epoch, &data, spare);
         let spare_crc = if spare.is_empty() { 0 } else { self.layout.spare_crc(ppn, epoch, spare) };
-        let record = OobRecord { epoch, oob: Some(oob), spare_bytes, data_crc, spare_crc, is_lost: true };
-        self.stage(ppn, &record, &data, spare);
+        let record =
+            OobRecord { epoch, oob: Some(oob), spare_bytes, data_crc, spare_crc, is_lost: true, number: 0 };
+        self.stage(ppn, record, &data, spare);
         self.let_wait();
         Ok(())
     }
@@ -717,13 +765,12 @@ impl<B: Backing> Nand for FileNand<B> {
 
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
         self.model.erase(block)?;
-        let erases = self.model.erase_count(block);
-        let gives_back = self.gives_back_erased;
+        let word = (self.layout.block_word(block), self.block_record(block).encode());
+        let (gives_back, had_copies) = (self.gives_back_erased, self.metadata_blocks.remove(&block.0));
         let epoch = self.last_epoch();
-        epoch.erases.push((block, erases));
-        if gives_back {
-            epoch.holes.push(block);
-        }
+        epoch.words.extend([word]);
+        epoch.holes.extend(gives_back.then_some(block));
+        epoch.metadata_holes.extend(had_copies.then_some(block));
         match self.durability() {
             Durability::Process => self.end_epoch(),
             Durability::Host => {
@@ -739,7 +786,7 @@ impl<B: Backing> Nand for FileNand<B> {
 
     fn condemn(&mut self, block: BlockId) {
         self.model.condemn(block);
-        self.mark(block, BlockHealth::Condemned);
+        self.mark(block);
     }
 
     fn is_condemned(&self, block: BlockId) -> bool {
@@ -748,7 +795,7 @@ impl<B: Backing> Nand for FileNand<B> {
 
     fn mark_bad(&mut self, block: BlockId) {
         self.model.mark_bad(block);
-        self.mark(block, BlockHealth::Bad);
+        self.mark(block);
     }
 
     fn is_bad(&self, block: BlockId) -> bool {
@@ -776,7 +823,7 @@ impl<B: Backing> Nand for FileNand<B> {
     }
 
     fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
-        self.last_epoch().words.push((index as u64, word));
+        self.last_epoch().words.insert(index as u64, word);
         self.let_wait();
         self.model.store_word(index, word)
     }
@@ -814,10 +861,13 @@ impl<B: Backing> Fragile for FileNand<B> {
 
     fn tear_erase(&mut self, block: BlockId) {
         self.model.tear_erase(block);
-        let erases = self.model.erase_count(block);
+        let record = BlockRecord { health: BlockHealth::HalfErased, ..self.block_record(block) };
+        let index = self.layout.block_word(block);
         let _ = self.do_now(|nand| {
-            nand.write_waiting()?;
-            nand.write_record(block, BlockRecord { health: BlockHealth::HalfErased, erases })
+            nand.end_epoch();
+            nand.last_epoch().words.insert(index, record.encode());
+            nand.end_epoch();
+            nand.write_waiting()
         });
     }
 

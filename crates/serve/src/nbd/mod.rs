@@ -41,6 +41,8 @@ pub struct Export {
     pub capacity_bytes: u64,
     /// Block that is written without a read.
     pub block_bytes: u32,
+    /// Whether it can only be read.
+    pub is_read_only: bool,
 }
 
 impl Export {
@@ -51,21 +53,23 @@ impl Export {
             description: description.to_owned(),
             capacity_bytes: device.capacity_bytes(),
             block_bytes: device.block_bytes(),
+            is_read_only: device.is_read_only(),
         }
+    }
+
+    /// What it can do, as transmission flags.
+    fn flags(&self, is_structured: bool) -> u16 {
+        use wire::transmission_flag::{
+            CACHE, CAN_MULTI_CONN, DF, FAST_ZERO, FLUSH, FUA, HAS_FLAGS, READ_ONLY, TRIM, WRITE_ZEROES,
+        };
+        let always = HAS_FLAGS | FLUSH | CACHE | CAN_MULTI_CONN;
+        let writes = if self.is_read_only { READ_ONLY } else { FUA | TRIM | WRITE_ZEROES | FAST_ZERO };
+        always | writes | if is_structured { DF } else { 0 }
     }
 
     fn is_called(&self, name: &[u8]) -> bool {
         name.is_empty() || name == self.name.as_bytes()
     }
-}
-
-/// What every export can do, as transmission flags.
-fn flags(is_structured: bool) -> u16 {
-    use wire::transmission_flag::{
-        CACHE, CAN_MULTI_CONN, DF, FAST_ZERO, FLUSH, FUA, HAS_FLAGS, TRIM, WRITE_ZEROES,
-    };
-    let always = HAS_FLAGS | FLUSH | FUA | TRIM | WRITE_ZEROES | FAST_ZERO | CACHE | CAN_MULTI_CONN;
-    if is_structured { always | DF } else { always }
 }
 
 /// Numbers of the contexts in block-status replies.

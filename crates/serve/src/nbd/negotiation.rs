@@ -5,7 +5,6 @@ use super::wire::{
 };
 use super::{
     ALLOCATION_CONTEXT, Export, OPTION_MAX_BYTES, PAYLOAD_MAX_BYTES, SECTOR_BYTES, STATE_CONTEXT, context,
-    flags,
 };
 
 /// Data of an option that is longer than this is not even skipped: the connection ends.
@@ -142,7 +141,7 @@ impl<'a> Negotiation<'a> {
             return Outcome::Ended;
         }
         reply.extend(self.export.capacity_bytes.to_be_bytes());
-        reply.extend(flags(self.agreed.is_structured).to_be_bytes());
+        reply.extend(self.export.flags(self.agreed.is_structured).to_be_bytes());
         if !self.no_zeroes {
             reply.extend([0; 124]);
         }
@@ -174,7 +173,7 @@ impl<'a> Negotiation<'a> {
             return Outcome::Continues;
         }
         let export = self.export;
-        let flags = flags(self.agreed.is_structured);
+        let flags = export.flags(self.agreed.is_structured);
         let size = [&export.capacity_bytes.to_be_bytes()[..], &flags.to_be_bytes()].concat();
         put_info(reply, number, info::EXPORT, &size);
         let wants = |kind: u16| wanted.chunks_exact(2).any(|pair| pair == kind.to_be_bytes());

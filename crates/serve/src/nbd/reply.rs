@@ -319,6 +319,7 @@ impl From<DeviceError> for Refusal {
 impl From<&DeviceError> for Refusal {
     fn from(error: &DeviceError) -> Self {
         let errno = match error {
+            DeviceError::ReadOnly => errno::EPERM,
             DeviceError::Full(_) => errno::ENOSPC,
             DeviceError::OutOfRange { .. } | DeviceError::Invalid(_) => errno::EINVAL,
             DeviceError::Failed(_) => errno::EIO,

@@ -85,6 +85,7 @@ pub mod chunk {
 /// Transmission flags.
 pub mod transmission_flag {
     pub const HAS_FLAGS: u16 = 1 << 0;
+    pub const READ_ONLY: u16 = 1 << 1;
     pub const FLUSH: u16 = 1 << 2;
     pub const FUA: u16 = 1 << 3;
     pub const TRIM: u16 = 1 << 5;
@@ -97,6 +98,7 @@ pub mod transmission_flag {
 
 /// Error numbers of replies.
 pub mod errno {
+    pub const EPERM: u32 = 1;
     pub const EIO: u32 = 5;
     pub const EINVAL: u32 = 22;
     pub const ENOSPC: u32 = 28;

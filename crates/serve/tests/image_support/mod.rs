@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::{Arc, Mutex};
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -79,7 +80,7 @@ pub enum Refusal {
 /// Files in memory. The host may end ([`MemoryFiles::lose_host`]), and may refuse a write.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryFiles {
-    pub files: [MemoryFile; 5],
+    pub files: [MemoryFile; 6],
     /// Writes so far.
     pub writes: u64,
     /// From the write of this number on, writes to the flash file's data fail.
@@ -88,6 +89,8 @@ pub struct MemoryFiles {
     pub syncs: u64,
     /// Every write in order, if they are recorded.
     pub log: Option<Vec<(ImageFile, u64, Vec<u8>)>>,
+    /// Where the files are copied to with every sync, for somebody who closes them.
+    pub on_last_sync: Option<Arc<Mutex<MemoryFiles>>>,
 }
 
 impl MemoryFiles {
@@ -164,6 +167,9 @@ impl Backing for MemoryFiles {
         let file = &mut self.files[file as usize];
         file.pending.clear();
         file.disk.clone_from(&file.cached);
+        if let Some(kept) = &self.on_last_sync {
+            *kept.lock().expect("nobody fails with it") = Self { on_last_sync: None, ..self.clone() };
+        }
         Ok(())
     }
 }

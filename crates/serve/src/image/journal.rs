@@ -1,0 +1,333 @@
+//! The journal: what changed in the state words, epoch by epoch.
+//!
+//! State words are those of the NVRAM and one of each block. They lie in the sectors of the file `nvram`, but no change is made
+//! there: an epoch's changes are appended to the journal as one record, in one write, so all of them hold or none. Beside
+//! that the sectors are written again, a few after each record, each with all that the records so far say. When an area of the
+//! journal is full, every sector has been written since the area was begun, and the records of the area before are not needed
+//! any more: the journal *turns* to that area, with the next *generation*. So a sector is one of this generation or of the one
+//! before, and is right once the records of both are applied to it; an older one is damage.
+//!
+//! Records are numbered without a gap. What is written with a record (OOB of its pages) or after it (sectors) has its number, so
+//! a journal that lost its end is recognised by what it does not know.
+//!
+//! The price is the state once more in RAM, 8 bytes a page, and a sector written for about every thirty words that change.
+
+use super::backing::{Backing, ImageFile};
+use super::layout::{
+    ENTRY_BYTES, Layout, RECORD_BYTES, SECTOR_WORDS, Sector, checksum, put_u32, put_u64, u32_at, u64_at,
+};
+use super::sides::{SIDES, Side};
+
+/// Sectors that are written at once, unless the journal turns.
+const SECTORS_AT_ONCE: u64 = 16;
+/// What each record begins at a multiple of.
+const STEP_BYTES: usize = RECORD_BYTES;
+
+/// One record: the changes of an epoch.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Record {
+    /// Generation of the journal.
+    pub generation: u64,
+    /// Number of the record; the next one has the next number.
+    pub number: u64,
+    /// Everything up to the record of this number was on the host's disk when this one was written.
+    pub synced: u64,
+    /// Index and new value of state words, in the order in which they changed.
+    pub words: Vec<(u64, u64)>,
+}
+
+impl Record {
+    /// The bytes of the record that begins at byte `at` of the journal.
+    pub fn encode(&self, layout: &Layout, at: u64) -> Vec<u8> {
+        let len = RECORD_BYTES + self.words.len() * ENTRY_BYTES;
+        let mut bytes = Vec::with_capacity(len.next_multiple_of(STEP_BYTES));
+        bytes.resize(RECORD_BYTES, 0);
+        put_u64(&mut bytes, 8, self.words.len() as u64);
+        put_u64(&mut bytes, 16, self.generation);
+        put_u64(&mut bytes, 24, self.number);
+        put_u64(&mut bytes, 32, self.synced);
+        for (index, word) in &self.words {
+            bytes.extend_from_slice(&index.to_le_bytes());
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        bytes.resize(len.next_multiple_of(STEP_BYTES), 0);
+        let crc = checksum(layout.salt, at, &bytes[4..len]);
+        put_u32(&mut bytes, 0, crc);
+        bytes
+    }
+
+    /// Reads the record at byte `at` of the journal from bytes that begin with it; `None` if there is no whole one.
+    pub fn decode(layout: &Layout, at: u64, bytes: &[u8]) -> Option<Self> {
+        let len = Self::len_of(bytes)?;
+        let bytes = bytes.get(..len)?;
+        if u32_at(bytes, 0) != checksum(layout.salt, at, &bytes[4..]) || u32_at(bytes, 4) != 0 {
+            return None;
+        }
+        let entries = bytes[RECORD_BYTES..].chunks_exact(ENTRY_BYTES);
+        let words: Vec<_> = entries.map(|entry| (u64_at(entry, 0), u64_at(entry, 8))).collect();
+        let is_possible = words.iter().all(|&(index, _)| index < layout.state_words());
+        is_possible.then(|| Self {
+            generation: u64_at(bytes, 16),
+            number: u64_at(bytes, 24),
+            synced: u64_at(bytes, 32),
+            words,
+        })
+    }
+
+    /// Bytes of a record without what fills it up, as its head says.
+    fn len_of(head: &[u8]) -> Option<usize> {
+        let count = usize::try_from(u64_at(head.get(..RECORD_BYTES)?, 8)).ok()?;
+        count.checked_mul(ENTRY_BYTES)?.checked_add(RECORD_BYTES)
+    }
+}
+
+/// The journal of an open image, and the state that its records make.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Journal {
+    /// State words as the records so far say.
+    state: Vec<u64>,
+    generation: u64,
+    number: u64,
+    synced: u64,
+    /// Where in its area the next record begins.
+    at: u64,
+    /// Sectors from the first one on that were written in this generation.
+    swept: u64,
+}
+
+/// What has to be written for a record, in this order.
+pub(super) struct Append {
+    /// Sectors, and their place in the file `nvram`.
+    pub(super) sectors: Option<(u64, Vec<u8>)>,
+    /// Whether the record is the first of a generation, and overwrites what the sectors on the disk may have needed so far.
+    pub(super) turns: bool,
+    /// The record, and its place in the file `journal`.
+    pub(super) record: (u64, Vec<u8>),
+    next: Next,
+}
+
+struct Next {
+    generation: u64,
+    at: u64,
+    swept: u64,
+    synced: u64,
+}
+
+impl Journal {
+    /// The number of the last record.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Everything so far is on the host's disk.
+    pub(super) fn note_synced(&mut self) {
+        self.synced = self.number;
+    }
+
+    /// The state words, as the records say.
+    pub(super) fn state(&self) -> &[u64] {
+        &self.state
+    }
+
+    /// The journal of a new image over its state words, of which nothing is written yet.
+    pub(super) fn begin(state: Vec<u64>) -> Self {
+        Self { state, ..Self::default() }
+    }
+
+    /// The first record of a new journal, which changes nothing.
+    pub(super) fn first_record(layout: &Layout) -> Vec<u8> {
+        Record::default().encode(layout, 0)
+    }
+
+    /// What has to be written so that `words` hold; nothing of it is noted before [`Journal::note`].
+    pub(super) fn prepare(&self, layout: &Layout, words: &[(u64, u64)], syncs: bool) -> Append {
+        let number = self.number + 1;
+        let synced = if syncs { number } else { self.synced };
+        let len = (RECORD_BYTES + words.len() * ENTRY_BYTES).next_multiple_of(STEP_BYTES) as u64;
+        let turns = self.at + len > layout.area_bytes();
+        let generation = self.generation + u64::from(turns);
+        let at = if turns { 0 } else { self.at };
+        let due = if turns { layout.sectors() } else { self.due(layout) };
+        let sectors = (due > self.swept).then(|| {
+            let offset = self.swept * super::layout::SECTOR_BYTES as u64;
+            (offset, self.encode_sectors(layout, self.swept, due))
+        });
+        let record = Record { generation, number, synced, words: words.to_vec() };
+        let place = (generation % 2) * layout.area_bytes() + at;
+        let swept = if turns { 0 } else { due.max(self.swept) };
+        let next = Next { generation, at: at + len, swept, synced };
+        Append { sectors, turns, record: (place, record.encode(layout, place)), next }
+    }
+
+    /// The record was written.
+    pub(super) fn note(&mut self, append: &Append, words: &[(u64, u64)]) {
+        for &(index, word) in words {
+            self.state[index as usize] = word;
+        }
+        let Next { generation, at, swept, synced } = append.next;
+        (self.generation, self.at, self.swept, self.synced) = (generation, at, swept, synced);
+        self.number += 1;
+    }
+
+    /// Up to which sector they have to be written by now, so that all are when the area is half full.
+    fn due(&self, layout: &Layout) -> u64 {
+        let due = (layout.sectors() * 2 * self.at / layout.area_bytes()).min(layout.sectors());
+        if due >= self.swept + SECTORS_AT_ONCE { due } else { self.swept }
+    }
+
+    /// The sectors `from..to`.
+    pub(super) fn encode_sectors(&self, layout: &Layout, from: u64, to: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for index in from..to {
+            let mut words = [0; SECTOR_WORDS];
+            let first = index as usize * SECTOR_WORDS;
+            let present = &self.state[first..self.state.len().min(first + SECTOR_WORDS)];
+            words[..present.len()].copy_from_slice(present);
+            let sector = Sector { generation: self.generation, number: self.number, words };
+            bytes.extend_from_slice(&layout.encode_sector(index, &sector));
+        }
+        bytes
+    }
+}
+
+/// A journal as it was found.
+pub(super) struct Found {
+    journal: Journal,
+    /// The changes of all its records, in order.
+    words: Vec<(u64, u64)>,
+    /// Records that one of the two copies lacked.
+    pub(super) repaired: u64,
+}
+
+impl Found {
+    /// Number of the last record.
+    pub(super) fn number(&self) -> u64 {
+        self.journal.number
+    }
+
+    /// Everything up to the record of this number was on the host's disk when the last record was written.
+    pub(super) fn synced(&self) -> u64 {
+        self.journal.synced
+    }
+
+    /// Whether a sector can be right: it is of this generation or the one before, and knows no record that is not there.
+    pub(super) fn accepts(&self, sector: &Sector) -> bool {
+        let Journal { generation, number, .. } = self.journal;
+        sector.number <= number && sector.generation <= generation && sector.generation + 1 >= generation
+    }
+
+    /// The journal, over the words of the sectors; `is_swept` says of the first ones that they are of this generation.
+    pub(super) fn over(self, mut state: Vec<u64>, generations: &[u64]) -> Journal {
+        for (index, word) in self.words {
+            state[index as usize] = word;
+        }
+        let is_swept = |generation: &&u64| **generation == self.journal.generation;
+        let swept = generations.iter().take_while(is_swept).count() as u64;
+        Journal { state, swept, ..self.journal }
+    }
+}
+
+/// Records of one area that follow each other.
+#[derive(Default)]
+struct Area {
+    records: Vec<Record>,
+    /// Bytes that they take.
+    len: u64,
+    repaired: u64,
+}
+
+/// Reads both areas, of each record the copy that is whole, and writes it over the other one.
+///
+/// # Errors
+/// A sentence, where records are missing.
+pub(super) fn read(backing: &mut impl Backing, layout: &Layout) -> Result<Found, String> {
+    let [first, second] = [read_area(backing, layout, 0)?, read_area(backing, layout, 1)?];
+    let generation_of = |area: &Area| area.records.first().map(|record| record.generation);
+    let (before, now) =
+        if generation_of(&second) > generation_of(&first) { (first, second) } else { (second, first) };
+    let (Some(begin), Some(last)) = (now.records.first(), now.records.last()) else {
+        return Err("both copies of the journal are damaged".into());
+    };
+    let follows = before
+        .records
+        .last()
+        .is_some_and(|record| record.number + 1 == begin.number && record.generation + 1 == begin.generation);
+    if begin.generation > 0 && !follows {
+        return Err(format!(
+            "both copies of the journal are damaged: record {} has none before it",
+            begin.number
+        ));
+    }
+    let journal = Journal {
+        state: Vec::new(),
+        generation: last.generation,
+        number: last.number,
+        synced: last.synced,
+        at: now.len,
+        swept: 0,
+    };
+    let repaired = before.repaired + now.repaired;
+    let older = if begin.generation > 0 { before.records } else { Vec::new() };
+    let words = older.into_iter().chain(now.records).flat_map(|record| record.words).collect();
+    Ok(Found { journal, words, repaired })
+}
+
+fn read_area(backing: &mut impl Backing, layout: &Layout, number: u64) -> Result<Area, String> {
+    let (begin, end) = (number * layout.area_bytes(), (number + 1) * layout.area_bytes());
+    let mut area = Area::default();
+    loop {
+        let at = begin + area.len;
+        let expected = area.records.last().map(|record| (record.generation, record.number + 1));
+        let is_next = |record: &Record| match expected {
+            None => record.generation % 2 == number,
+            Some(expected) => (record.generation, record.number) == expected,
+        };
+        let copies = SIDES.map(|side| read_record(backing, layout, side, at, end).filter(is_next));
+        let Some(record) = copies.iter().flatten().max_by_key(|record| record.generation).cloned() else {
+            break;
+        };
+        let bytes = record.encode(layout, at);
+        for (side, copy) in SIDES.into_iter().zip(&copies) {
+            if copy.as_ref() != Some(&record) {
+                side.repair(backing, layout, ImageFile::Journal, &bytes, at);
+                area.repaired += 1;
+            }
+        }
+        area.len += bytes.len() as u64;
+        area.records.push(record);
+    }
+    match area.records.last() {
+        Some(last) if has_later(backing, layout, begin + area.len..end, last) => Err(format!(
+            "both copies of the journal are damaged: there are records after number {}, and not the next one",
+            last.number
+        )),
+        _ => Ok(area),
+    }
+}
+
+fn read_record(backing: &impl Backing, layout: &Layout, side: Side, at: u64, end: u64) -> Option<Record> {
+    let mut bytes = vec![0; RECORD_BYTES];
+    if at + bytes.len() as u64 > end || !side.read(backing, layout, ImageFile::Journal, &mut bytes, at) {
+        return None;
+    }
+    let len = Record::len_of(&bytes)?;
+    if len as u64 > end - at {
+        return None;
+    }
+    bytes.resize(len, 0);
+    let is_read = side.read(backing, layout, ImageFile::Journal, &mut bytes, at);
+    is_read.then(|| Record::decode(layout, at, &bytes)).flatten()
+}
+
+/// Whether a record of the same generation lies anywhere behind the last one that could be read.
+fn has_later(backing: &impl Backing, layout: &Layout, rest: std::ops::Range<u64>, last: &Record) -> bool {
+    let mut bytes = vec![0; (rest.end - rest.start) as usize];
+    SIDES.into_iter().any(|side| {
+        side.read(backing, layout, ImageFile::Journal, &mut bytes, rest.start)
+            && (0..bytes.len()).step_by(STEP_BYTES).any(|from| {
+                let bytes = &bytes[from..];
+                let could_be = u64_at(bytes, 16) == last.generation && u64_at(bytes, 24) > last.number;
+                could_be && Record::decode(layout, rest.start + from as u64, bytes).is_some()
+            })
+    })
+}

@@ -1,0 +1,119 @@
+//! The upgrade of an image from version 1 of the format.
+//!
+//! Pages, spare areas and their OOB stay where they are. All metadata of version 2 is first written to the mirror, which version 1
+//! does not know; then the superblock says version 2, and that is the upgrade: from then on what version 1 had in `nvram`
+//! and `journal` is a damaged copy, which opening repairs from the mirror. An interruption before leaves an image of version 1, one
+//! after it an image of version 2. The whole is tried on a view that changes nothing before a byte is written.
+
+use std::path::Path;
+
+use wearwell::address::Ppn;
+
+use super::backing::{Access, Backing, CopyOnWrite, Files, ImageFile, read_front};
+use super::create::finish_copy;
+use super::error::ImageError;
+use super::journal::Journal;
+use super::layout::{
+    Layout, MAX_CONFIG_BYTES, NoSuperblock, OobRecord, RECORD_BYTES, SECTOR_BYTES, SUPERBLOCK_BYTES, Session,
+    Superblock, VERSION,
+};
+use super::sides::Side;
+use super::{Image, OpenOptions, close, io_error, version1};
+
+/// Brings the image in a directory from version 1 of the format up to version 2. O(metadata).
+///
+/// # Errors
+/// [`ImageError`]: no image of version 1, in use, damaged, files that cannot be written. The image is as before then.
+pub fn upgrade(directory: &Path) -> Result<Superblock, ImageError> {
+    upgrade_on(Files::open(directory, Access::Write)?)
+}
+
+/// As [`upgrade`], over any files.
+///
+/// # Errors
+/// As [`upgrade`].
+pub fn upgrade_on(backing: impl Backing + Send + 'static) -> Result<Superblock, ImageError> {
+    let mut view = CopyOnWrite::new(backing);
+    convert(&mut view)?;
+    let image = Image::open_on(view, OpenOptions::default())?;
+    let mut backing = image.into_backing().into_below();
+    let superblock = convert(&mut backing)?;
+    // Opening repairs the files that version 1 left.
+    close(Image::open_on(backing, OpenOptions::default())?.device)?;
+    Ok(superblock)
+}
+
+fn convert(backing: &mut impl Backing) -> Result<Superblock, ImageError> {
+    let superblock = read_superblock(backing)?;
+    let layout = Layout::new(&superblock);
+    let image = version1::read(backing, &layout).map_err(io_error(backing, "read", ImageFile::Flash))?;
+    if !image.findings.is_empty() {
+        return Err(ImageError::Damaged { findings: image.findings });
+    }
+    for (ppn, page) in (0..).map(Ppn).zip(&image.pages) {
+        copy_page(backing, &layout, ppn, page.as_ref())?;
+    }
+    let journal = Journal::begin(image.state);
+    let sectors = journal.encode_sectors(&layout, 0, layout.sectors());
+    debug_assert_eq!(sectors.len() as u64, layout.sectors() * SECTOR_BYTES as u64);
+    let unclean = u64::from(!image.session.is_clean);
+    let unsafe_shutdowns = image.session.unsafe_shutdowns + unclean;
+    let session = Session { is_clean: true, unsafe_shutdowns, number: 0, ..image.session };
+    for (file, bytes) in [
+        (ImageFile::Nvram, sectors),
+        (ImageFile::Journal, Journal::first_record(&layout)),
+        (ImageFile::Session, session.encode(layout.salt).to_vec()),
+    ] {
+        write_copy(backing, &layout, file, &bytes, 0)?;
+    }
+    finish_copy(backing, &superblock)?;
+    Ok(superblock)
+}
+
+fn read_superblock(backing: &impl Backing) -> Result<Superblock, ImageError> {
+    let file = ImageFile::Superblock;
+    let most = SUPERBLOCK_BYTES as u64 + u64::from(MAX_CONFIG_BYTES);
+    let bytes = read_front(backing, file, most).map_err(io_error(backing, "read", file))?;
+    Superblock::decode_as(1, &bytes).map_err(|wrong| match wrong {
+        NoSuperblock::Version(VERSION) => {
+            ImageError::Setting(format!("the image has format version {VERSION} already"))
+        }
+        NoSuperblock::Version(found) => ImageError::Version { found, known: VERSION },
+        NoSuperblock::Magic | NoSuperblock::Damaged => {
+            ImageError::Damaged { findings: vec!["its superblock is damaged".into()] }
+        }
+    })
+}
+
+fn write_copy(
+    backing: &mut impl Backing,
+    layout: &Layout,
+    file: ImageFile,
+    bytes: &[u8],
+    offset: u64,
+) -> Result<(), ImageError> {
+    let (mirror, at) = Side::Mirror.place(layout, file, offset);
+    backing.write(mirror, bytes, at).map_err(io_error(backing, "write", mirror))
+}
+
+/// The OOB of a page, its spare bytes, and its data if that is metadata.
+fn copy_page(
+    backing: &mut impl Backing,
+    layout: &Layout,
+    ppn: Ppn,
+    page: Option<&OobRecord>,
+) -> Result<(), ImageError> {
+    let oob = page.map_or([0; RECORD_BYTES], |page| layout.encode_oob(ppn, page));
+    write_copy(backing, layout, ImageFile::Flash, &oob, layout.oob_at(ppn))?;
+    let Some(page) = page else { return Ok(()) };
+    let is_metadata = page.oob.is_some_and(|oob| !oob.kind.is_host_data());
+    let data_bytes = if is_metadata { layout.geometry.page_bytes as usize } else { 0 };
+    let parts = [(layout.spare_at(ppn), usize::from(page.spare_bytes)), (layout.data_at(ppn), data_bytes)];
+    for (at, len) in parts.into_iter().filter(|&(_, len)| len > 0) {
+        let mut bytes = vec![0; len];
+        let read = backing.read(ImageFile::Flash, &mut bytes, at);
+        read.map_err(io_error(backing, "read", ImageFile::Flash))?;
+        write_copy(backing, layout, ImageFile::Flash, &bytes, at)?;
+    }
+    Ok(())
+}

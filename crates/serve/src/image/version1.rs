@@ -1,0 +1,196 @@
+//! What version 1 of the format says otherwise: block records in the flash file, an NVRAM whose words carry their checks one by
+//! one, a journal of one batch. Read only, for the upgrade.
+
+use std::io;
+
+use wearwell::address::{BlockId, Ppn};
+
+use super::backing::{Backing, ImageFile, read_front};
+use super::layout::{
+    BlockHealth, BlockRecord, Durability, Layout, OobRecord, OobSlot, RECORD_BYTES, Session, checksum,
+    is_sealed, u32_at, u64_at,
+};
+
+/// Bytes of a word with its check, and of an entry of the journal.
+const WORD_BYTES: usize = 16;
+
+/// What the files of an image say, and what the end of its last session left half done.
+pub(super) struct Image {
+    pub(super) session: Session,
+    /// Words of the NVRAM, then one of each block.
+    pub(super) state: Vec<u64>,
+    /// OOB of the pages that are programmed, by page; `None` for erased ones.
+    pub(super) pages: Vec<Option<OobRecord>>,
+    /// Damage, one sentence per place.
+    pub(super) findings: Vec<String>,
+}
+
+/// The last batch of a `host` session.
+#[derive(Default)]
+struct Batch {
+    synced_sequence: u64,
+    /// State words. Of a block, its erases.
+    words: Vec<(u64, u64)>,
+}
+
+/// Reads an image.
+///
+/// # Errors
+/// Those of the host.
+pub(super) fn read(backing: &impl Backing, layout: &Layout) -> io::Result<Image> {
+    let mut bytes = [0; RECORD_BYTES];
+    backing.read(ImageFile::Session, &mut bytes, 0)?;
+    let mut image =
+        Image { session: Session::default(), state: Vec::new(), pages: Vec::new(), findings: Vec::new() };
+    match Session::decode(&bytes, layout.salt) {
+        Some(session) => image.session = session,
+        None => image.findings.push("its session record is damaged".into()),
+    }
+    let is_host = !image.session.is_clean && image.session.durability == Durability::Host;
+    let batch = if is_host { read_batch(backing, layout)? } else { None };
+    let whole_up_to = match &batch {
+        Some(batch) => batch.synced_sequence,
+        None if is_host || (!image.session.is_clean && image.session.boot != super::this_boot()) => 0,
+        None => u64::MAX,
+    };
+    image.read_words(backing, layout)?;
+    for (index, word) in batch.unwrap_or_default().words {
+        match BlockRecord::decode(image.state[index as usize]) {
+            Some(record) if index >= layout.nvram_words => {
+                if u64::from(record.erases) < word {
+                    let erased =
+                        BlockRecord { health: BlockHealth::Good, erases: word as u32, programmed: 0 };
+                    image.state[index as usize] = erased.encode();
+                }
+            }
+            _ => image.state[index as usize] = word,
+        }
+    }
+    for block in (0..layout.geometry.blocks()).map(BlockId) {
+        image.read_block(backing, layout, block, whole_up_to)?;
+    }
+    Ok(image)
+}
+
+fn read_batch(backing: &impl Backing, layout: &Layout) -> io::Result<Option<Batch>> {
+    let most = RECORD_BYTES as u64 + layout.state_words() * WORD_BYTES as u64;
+    let bytes = read_front(backing, ImageFile::Journal, most)?;
+    Ok(decode_batch(&bytes, layout))
+}
+
+fn decode_batch(bytes: &[u8], layout: &Layout) -> Option<Batch> {
+    let head: &[u8; RECORD_BYTES] = bytes.first_chunk()?;
+    let count = usize::try_from(u64_at(head, 8)).ok()?;
+    let entries = bytes[RECORD_BYTES..].get(..count.checked_mul(WORD_BYTES)?)?;
+    if !is_sealed(head, layout.salt, 1) || u32_at(head, 24) != checksum(layout.salt, 0, entries) {
+        return None;
+    }
+    let words: Vec<_> =
+        entries.chunks_exact(WORD_BYTES).map(|entry| (u64_at(entry, 0), u64_at(entry, 8))).collect();
+    let is_possible = words.iter().all(|&(index, _)| index < layout.state_words());
+    is_possible.then(|| Batch { synced_sequence: u64_at(head, 16), words })
+}
+
+impl Image {
+    fn read_words(&mut self, backing: &impl Backing, layout: &Layout) -> io::Result<()> {
+        let mut bytes = vec![0; layout.nvram_words as usize * WORD_BYTES];
+        backing.read(ImageFile::Nvram, &mut bytes, 0)?;
+        for (index, bytes) in (0..).zip(bytes.chunks_exact(WORD_BYTES)) {
+            let crc = checksum(layout.salt, index, &bytes[..8]);
+            if (u32_at(bytes, 8), u32_at(bytes, 12)) != (crc, !crc) {
+                self.findings.push(format!("word {index} of the NVRAM is damaged"));
+            }
+            self.state.push(u64_at(bytes, 0));
+        }
+        let blocks = layout.geometry.blocks();
+        let mut bytes = vec![0; blocks as usize * RECORD_BYTES];
+        backing.read(ImageFile::Flash, &mut bytes, 0)?;
+        for (block, bytes) in (0..blocks).zip(bytes.as_chunks().0) {
+            let record = decode_block(layout, block, bytes);
+            if record.is_none() {
+                self.findings.push(format!("the record of block {block} is damaged"));
+            }
+            self.state.push(record.map_or(0, BlockRecord::encode));
+        }
+        Ok(())
+    }
+
+    /// The OOB of a block's pages. Those that the host left half done become consumed.
+    fn read_block(
+        &mut self,
+        backing: &impl Backing,
+        layout: &Layout,
+        block: BlockId,
+        whole_up_to: u64,
+    ) -> io::Result<()> {
+        let index = layout.block_word(block) as usize;
+        let first = layout.geometry.first_page(block);
+        let mut bytes = vec![0; layout.geometry.block_pages() as usize * RECORD_BYTES];
+        backing.read(ImageFile::Flash, &mut bytes, layout.oob_at(first))?;
+        let Some(record) = BlockRecord::decode(self.state[index]) else { return Ok(()) };
+        let mut pages = Vec::new();
+        for (k, bytes) in (0..).zip(bytes.as_chunks().0) {
+            let ppn = Ppn(first.0 + k);
+            pages.push(match layout.decode_oob(ppn, bytes) {
+                OobSlot::Record(page) if page.epoch == record.erases => Some(page),
+                OobSlot::Record(page) if page.epoch < record.erases => None,
+                OobSlot::Blank => None,
+                OobSlot::Damaged | OobSlot::Record(_) => {
+                    self.findings.push(format!("the OOB of page {ppn} in block {block} is damaged"));
+                    None
+                }
+            });
+        }
+        let programmed = pages.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        for k in 0..programmed {
+            let ppn = Ppn(first.0 + k as u32);
+            let is_half_done = match &pages[k] {
+                None => true,
+                Some(page) => {
+                    page.oob.is_some_and(|oob| oob.sequence > whole_up_to)
+                        && !is_whole(backing, layout, ppn, page)?
+                }
+            };
+            if is_half_done {
+                let is_possible = pages[k..programmed]
+                    .iter()
+                    .flatten()
+                    .all(|page| page.oob.is_none_or(|oob| oob.sequence > whole_up_to));
+                if pages[k].is_none() && !is_possible {
+                    self.findings.push(format!("page {ppn} is missing among the pages of block {block}"));
+                }
+                pages[k] = Some(OobRecord::torn(record.erases, 0));
+            }
+        }
+        self.state[index] = BlockRecord { programmed: programmed as u32, ..record }.encode();
+        self.pages.append(&mut pages);
+        Ok(())
+    }
+}
+
+/// Whether the data of a page is what its OOB says.
+fn is_whole(backing: &impl Backing, layout: &Layout, ppn: Ppn, page: &OobRecord) -> io::Result<bool> {
+    let mut data = vec![0; layout.geometry.page_bytes as usize];
+    let mut spare = vec![0; usize::from(page.spare_bytes)];
+    backing.read(ImageFile::Flash, &mut data, layout.data_at(ppn))?;
+    if !spare.is_empty() {
+        backing.read(ImageFile::Flash, &mut spare, layout.spare_at(ppn))?;
+    }
+    if page.is_lost {
+        return Ok(layout.is_spare_whole(ppn, page, &spare));
+    }
+    Ok(layout.page_crc(ppn, page.epoch, &data, &spare) == page.data_crc)
+}
+
+fn decode_block(layout: &Layout, block: u32, bytes: &[u8; RECORD_BYTES]) -> Option<BlockRecord> {
+    let health = match bytes[4] {
+        0 => BlockHealth::Good,
+        1 => BlockHealth::HalfErased,
+        2 => BlockHealth::Bad,
+        3 => BlockHealth::Condemned,
+        _ => return None,
+    };
+    let is_whole =
+        is_sealed(bytes, layout.salt, u64::from(block) * RECORD_BYTES as u64) && u32_at(bytes, 8) == block;
+    is_whole.then(|| BlockRecord { health, erases: u32_at(bytes, 12), programmed: 0 })
+}

@@ -1,0 +1,151 @@
+//! Images that version 1 of the format wrote, by programs of that time: brought up, they hold what was written to them.
+//!
+//! Each of the archives in `version1/` is an image and a text with a line for each page that was written: its number, and two
+//! numbers that its content is made of.
+
+use crate::image_support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use image_support::{MemoryFiles, PROCESS};
+use wearwell_serve::image::{
+    Backing as _, Files, Image, ImageError, ImageFile, Verdict, audit, upgrade, upgrade_on,
+};
+
+const PAGE_BYTES: usize = 4096;
+const PAGES: u64 = 128;
+/// A `process` session that was killed, a `host` session that was killed, one that closed its image, and a map on flash.
+const DESIGNS: [&str; 4] = ["page-map", "remap", "integrated", "wearwell"];
+
+struct Archive {
+    _directory: tempfile::TempDir,
+    image: PathBuf,
+    pages: BTreeMap<u64, (u64, u64)>,
+}
+
+fn unpacked(design: &str) -> Archive {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let name = format!("v1-{design}");
+    let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/version1/{name}.tar.xz"));
+    let status = Command::new("tar").arg("-xJf").arg(&archive).arg("-C").arg(directory.path()).status();
+    assert!(status.expect("tar and xz are installed").success(), "{}", archive.display());
+    let text =
+        fs::read_to_string(directory.path().join(format!("{name}.txt"))).expect("it is in the archive");
+    let line = |line: &str| {
+        let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().expect("a number")).collect();
+        (numbers[0], (numbers[1], numbers[2]))
+    };
+    Archive {
+        image: directory.path().join(name),
+        pages: text.lines().map(line).collect(),
+        _directory: directory,
+    }
+}
+
+fn content(page: u64, version: u64) -> Vec<u8> {
+    let mut bytes = format!("page {page} version {version}\n").repeat(300).into_bytes();
+    bytes.truncate(PAGE_BYTES);
+    bytes
+}
+
+impl Archive {
+    /// Every page of the opened image.
+    fn compare<B: wearwell_serve::image::Backing>(&self, image: &mut Image<B>, what: &str) {
+        let mut bytes = vec![0; PAGE_BYTES];
+        for page in 0..PAGES {
+            image
+                .device
+                .read(page * PAGE_BYTES as u64, PAGE_BYTES as u64, &mut bytes)
+                .expect("nothing is lost");
+            let expected =
+                self.pages.get(&page).map_or(vec![0; PAGE_BYTES], |&(page, version)| content(page, version));
+            assert!(bytes == expected, "{what}: page {page}");
+        }
+        image.device.ftl_mut().check().expect("the laws hold");
+    }
+
+    /// The files in memory.
+    fn files(&self) -> MemoryFiles {
+        let mut files = MemoryFiles::default();
+        for file in ImageFile::ALL {
+            if let Ok(bytes) = fs::read(self.image.join(file.name())) {
+                files.write(file, &bytes, 0).expect("memory takes everything");
+            }
+        }
+        files
+    }
+}
+
+#[test]
+fn an_image_of_version_1_is_refused_until_it_is_brought_up_and_holds_everything_then() {
+    for design in DESIGNS {
+        let archive = unpacked(design);
+        let refused = Image::open(&archive.image, PROCESS).map(drop).expect_err("it is of version 1");
+        assert!(matches!(refused, ImageError::Version { found: 1, .. }), "{refused}");
+        assert!(refused.to_string().ends_with("bring it up with `wearwell upgrade`"), "{refused}");
+        let superblock = upgrade(&archive.image).expect("it is whole");
+        assert_eq!(superblock.design, design);
+        let report = audit(&archive.image).expect("an image");
+        assert_eq!((report.verdict, report.findings), (Verdict::Clean, vec![]), "{design}");
+        let mut image = Image::open(&archive.image, PROCESS).expect("it was brought up");
+        archive.compare(&mut image, design);
+        image.close().expect("the disk takes it");
+        let again = upgrade(&archive.image).map(drop).expect_err("there is nothing to do");
+        assert_eq!(again.to_string(), "the image has format version 2 already");
+    }
+}
+
+/// Ended between any two writes, the upgrade leaves an image of version 1 that can be brought up, or one of version 2.
+#[test]
+fn an_upgrade_may_end_between_any_two_writes() {
+    for design in DESIGNS {
+        let archive = unpacked(design);
+        let mut files = archive.files();
+        files.log = Some(Vec::new());
+        let kept = std::sync::Arc::new(std::sync::Mutex::new(MemoryFiles::default()));
+        files.on_last_sync = Some(kept.clone());
+        upgrade_on(files).expect("it is whole");
+        let log = kept.lock().expect("nobody failed").log.clone().expect("it was recorded");
+        let (mut old, mut new) = (0, 0);
+        let mut ended = archive.files();
+        for (k, (file, offset, bytes)) in log.iter().enumerate() {
+            // Most writes are OOB and come one after the other.
+            if k % 7 == 0 || k + 100 > log.len() {
+                let what = format!("{design} ended before write {k}");
+                match Image::open_on(ended.clone(), PROCESS) {
+                    Ok(mut image) => {
+                        archive.compare(&mut image, &what);
+                        new += 1;
+                    }
+                    Err(error) => {
+                        assert!(matches!(error, ImageError::Version { found: 1, .. }), "{what}: {error}");
+                        if old % 10 == 0 {
+                            upgrade_on(ended.clone()).unwrap_or_else(|error| panic!("{what}: {error}"));
+                        }
+                        old += 1;
+                    }
+                }
+            }
+            ended.write(*file, bytes, *offset).expect("memory takes everything");
+        }
+        assert!(old > 20 && new > 5, "{design}: {old} of version 1, {new} of version 2");
+    }
+}
+
+/// What is damaged stays an image of version 1, as it was.
+#[test]
+fn a_damaged_image_of_version_1_is_not_touched() {
+    let archive = unpacked("page-map");
+    let nvram = archive.image.join("nvram");
+    let mut bytes = fs::read(&nvram).expect("it is in the archive");
+    bytes[20] ^= 1;
+    fs::write(&nvram, &bytes).expect("writable");
+    let error = upgrade(&archive.image).map(drop).expect_err("a word is damaged");
+    assert!(error.to_string().contains("word 1 of the NVRAM is damaged"), "{error}");
+    assert_eq!(fs::read(&nvram).expect("it is there"), bytes);
+    let files = Files::open(&archive.image, wearwell_serve::image::Access::Read).expect("an image");
+    assert_eq!(files.len(ImageFile::Mirror).expect("it was created empty"), 0);
+}

@@ -86,6 +86,21 @@ pub(crate) enum Command {
         /// Directory of the image
         directory: PathBuf,
     },
+    /// Repair an image, or a copy of it: metadata from its second copies; data that is lost is named
+    #[command(after_help = "Example:\n  wearwell repair damaged.image --to repaired.image")]
+    Repair(RepairArgs),
+    /// Make a new image that holds what another one holds: larger, of another design, or with other settings
+    #[command(
+        after_help = "Examples:\n  wearwell copy old.image new.image --size 2GiB\n  wearwell copy old.image new.image --design remap"
+    )]
+    Copy(CopyArgs),
+    /// Copy an image while it is served: the server does nothing else meanwhile
+    Snapshot {
+        /// Control socket of the server
+        control: PathBuf,
+        /// Directory of the copy; must not exist
+        directory: PathBuf,
+    },
     /// Bring an image that an earlier version wrote up to the format of this one. Interrupted, it can be started again
     Upgrade {
         /// Directory of the image
@@ -396,6 +411,39 @@ pub(crate) struct CreateArgs {
     /// What the image survives when it is served
     #[arg(long, value_enum, default_value = "host")]
     pub(crate) durability: Durability,
+}
+
+#[derive(Args)]
+#[command(group(clap::ArgGroup::new("place").required(true).args(["to", "in_place"])))]
+pub(crate) struct RepairArgs {
+    /// Directory of the image
+    pub(crate) directory: PathBuf,
+    /// Copy the image to this directory, which must not exist, and repair the copy
+    #[arg(long, value_name = "DIR")]
+    pub(crate) to: Option<PathBuf>,
+    /// Repair the image itself
+    #[arg(long)]
+    pub(crate) in_place: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct CopyArgs {
+    /// Directory of the image that is copied; it is only read
+    pub(crate) from: PathBuf,
+    /// Directory of the new image; new or empty
+    pub(crate) to: PathBuf,
+    /// Bytes that clients see of the new image, at least those of the old one
+    #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::size_bytes)]
+    pub(crate) size: Option<u64>,
+    /// Design of the new image, if not that of the old one
+    #[arg(long, value_parser = Suggested::DESIGNS, hide_possible_values = true)]
+    pub(crate) design: Option<String>,
+    /// One setting, e.g. gc.policy=fifo; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) settings: Vec<String>,
+    /// Leave pages that are lost out, so that they read as zeros, instead of refusing to copy
+    #[arg(long)]
+    pub(crate) leave_lost_out: bool,
 }
 
 /// What a live device is made of, in memory or in an image.

@@ -1,13 +1,13 @@
-//! `create`, `check` and `upgrade`: images of live devices.
+//! `create`, `check`, `repair`, `copy` and `upgrade`: images of live devices.
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use wearwell_serve::image::{self, AuditReport, ImageError, Specification, Verdict};
+use wearwell_serve::image::{self, AuditReport, Changes, ImageError, Specification, Verdict};
 
-use crate::args::CreateArgs;
+use crate::args::{CopyArgs, CreateArgs, RepairArgs};
 use crate::output::print;
 use crate::run::read_config;
 use crate::{Failure, Outcome};
@@ -79,11 +79,68 @@ fn warn_of_a_small_disk(directory: &Path, flash_bytes: u64) {
     }
 }
 
-pub(crate) fn upgrade(directory: &Path) -> Result<Outcome, Failure> {
-    let superblock = image::upgrade(directory).map_err(|error| match error {
-        ImageError::Io { .. } | ImageError::Damaged { .. } => Failure::of_run(&error),
+fn of_image(error: &ImageError) -> Failure {
+    match error {
+        ImageError::Io { .. } | ImageError::Damaged { .. } | ImageError::Device(_) => Failure::of_run(error),
         _ => Failure::of_usage(error.to_string()),
-    })?;
+    }
+}
+
+/// Exit status 3 where something is lost.
+pub(crate) fn repair(args: &RepairArgs) -> Result<Outcome, Failure> {
+    let report = image::repair(&args.directory, args.to.as_deref()).map_err(|error| of_image(&error))?;
+    let place = args.to.as_deref().unwrap_or(&args.directory).display();
+    let mut text = String::new();
+    for (lpn, ppn) in &report.lost_pages {
+        let first = u64::from(lpn.0) * u64::from(report.page_bytes);
+        let _ = writeln!(
+            text,
+            "{place}: logical page {lpn} ({} bytes from byte {first}) is lost: flash page {ppn} cannot be read",
+            report.page_bytes
+        );
+    }
+    let _ = writeln!(
+        text,
+        "{place}: {} records of metadata were repaired, {} pages were read, {} logical pages are lost",
+        report.repaired,
+        report.read_pages,
+        report.lost_pages.len()
+    );
+    print(&text)?;
+    if report.lost_pages.is_empty() { Ok(Outcome::Done) } else { Ok(Outcome::Partial) }
+}
+
+pub(crate) fn copy(args: &CopyArgs) -> Result<Outcome, Failure> {
+    let changes = Changes {
+        size_bytes: args.size,
+        design: args.design.clone(),
+        settings: args.settings.clone(),
+        leaves_lost_out: args.leave_lost_out,
+    };
+    let mut told = Instant::now();
+    let mut tell = |done: u64, all: u64| {
+        if told.elapsed() >= CreateProgress::EVERY {
+            told = Instant::now();
+            eprintln!("copying: {done} of {all} logical pages");
+        }
+    };
+    let report = image::copy(&args.from, &args.to, &changes, &mut tell).map_err(|error| of_image(&error))?;
+    let lost = match report.lost_pages.len() {
+        0 => String::new(),
+        lost => format!("; {lost} lost pages were left out and read as zeros"),
+    };
+    print(&format!(
+        "{}: {} exports {} bytes; {} logical pages were copied{lost}\n",
+        args.to.display(),
+        report.design,
+        report.size_bytes,
+        report.pages
+    ))?;
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn upgrade(directory: &Path) -> Result<Outcome, Failure> {
+    let superblock = image::upgrade(directory).map_err(|error| of_image(&error))?;
     print(&format!(
         "{}: {} is an image of format version {} now\n",
         directory.display(),

@@ -1,4 +1,4 @@
-//! `top`: what a served device does and how worn it is, again and again.
+//! `top`: what a served device does and how worn it is, again and again; `snapshot`, by the same socket.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
@@ -37,6 +37,19 @@ pub(crate) fn top(args: &TopArgs) -> Result<Outcome, Failure> {
     }
 }
 
+/// Has the server copy its image.
+pub(crate) fn snapshot(control: &Path, directory: &Path) -> Result<Outcome, Failure> {
+    let mut device = Control::connect(control)?;
+    // The server may work elsewhere.
+    let directory = std::path::absolute(directory).map_err(|error| Failure::of_run(&error))?;
+    let command = serde_json::json!({ "command": "snapshot", "directory": directory });
+    let reply = device.exchange(&command)?;
+    match reply["error"].as_str() {
+        Some(error) => Err(Failure::of_run(&std::io::Error::other(error.to_owned()))),
+        None => Ok(Outcome::Done),
+    }
+}
+
 /// Columns and rows of the terminal.
 fn window() -> (usize, usize) {
     match rustix::termios::tcgetwinsize(std::io::stdout()) {
@@ -67,16 +80,23 @@ impl Control {
     }
 
     fn ask(&mut self, command: &str) -> Result<Value, Failure> {
+        let reply = self.exchange(&serde_json::json!({ "command": command }))?;
+        if reply["ok"] == true { Ok(reply) } else { Err(self.ended()) }
+    }
+
+    /// Sends a line and returns the answer, which may be a refusal.
+    fn exchange(&mut self, command: &Value) -> Result<Value, Failure> {
         let mut reply = String::new();
-        let asked = writeln!(self.lines.get_mut(), "{{\"command\": \"{command}\"}}");
+        let asked = writeln!(self.lines.get_mut(), "{command}");
         let answered = asked.and_then(|()| self.lines.read_line(&mut reply));
         match (answered, serde_json::from_str::<Value>(&reply)) {
-            (Ok(_), Ok(reply)) if reply["ok"] == true => Ok(reply),
-            _ => {
-                let error = std::io::Error::other(format!("{}: the server has ended", self.name));
-                Err(Failure::of_run(&error))
-            }
+            (Ok(_), Ok(reply)) => Ok(reply),
+            _ => Err(self.ended()),
         }
+    }
+
+    fn ended(&self) -> Failure {
+        Failure::of_run(&std::io::Error::other(format!("{}: the server has ended", self.name)))
     }
 }
 

@@ -284,3 +284,15 @@ fn what_an_image_fixes_cannot_be_given_again() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("holds no image; make one with `wearwell create`"));
 }
+
+/// The commands of `docs/serve.md`, one after the other, by a script that a user can run as well.
+#[test]
+fn a_day_with_an_image_loses_nothing() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/live/day.sh");
+    for design in ["remap", "wearwell"] {
+        let ran = Command::new(script).arg(design).env("WEARWELL", WEARWELL).output();
+        let Output { status, stdout, stderr } = ran.expect("bash is installed");
+        let printed = format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+        assert!(status.success() && printed.ends_with("done\n"), "{design}: {printed}");
+    }
+}

@@ -9,6 +9,7 @@
 //! Invariant: what is trimmed or zeroed reads as zeros at once, also where a range ends inside a page.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
 
 use wearwell::address::{Lpn, Ppn, RemapMode};
@@ -77,6 +78,14 @@ pub trait Medium: Nand + Send + 'static {
 
     /// Whether the room of blocks that are erased from now on is given back to whoever lent it, until they are programmed.
     fn give_back_erased(&mut self, _: bool) {}
+
+    /// Copies the medium as it is to a new directory, as an image that was closed.
+    ///
+    /// # Errors
+    /// Those of the host; a medium that is no image.
+    fn copy_to(&mut self, _directory: &Path) -> io::Result<()> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "a device in memory has no files"))
+    }
 
     /// What the host refused last, if nothing was written since: what is read is right even so.
     fn refused(&self) -> Option<&Refused> {
@@ -373,6 +382,20 @@ impl<N: Medium> FlashDevice<N> {
     /// [`DeviceError::Failed`] if the file could not be written, now or before.
     pub fn end_recording(&mut self) -> Result<Option<u64>, DeviceError> {
         self.recorder.take().map(Recorder::finish).transpose()
+    }
+
+    /// Copies the image that is served, as it is now, to a new directory: with everything that was acknowledged, as an image that was
+    /// closed. Nothing else is executed meanwhile; where the file system can share room between files, that is a moment, else
+    /// as long as the copy takes.
+    ///
+    /// # Errors
+    /// [`DeviceError::Failed`]: the host refuses, the directory exists, the device is in memory.
+    pub fn snapshot(&mut self, directory: &Path) -> Result<(), DeviceError> {
+        self.flush()?;
+        let copied = self.device.ftl_mut().store_mut().nand_mut().copy_to(directory);
+        copied.map_err(|error| {
+            DeviceError::Failed(format!("cannot copy the image to {}: {error}", directory.display()))
+        })
     }
 
     /// The engine's device.

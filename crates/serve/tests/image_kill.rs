@@ -2,6 +2,8 @@
 //!
 //! The writer is this test's own executable, started again: it opens the image and works until it is killed. It tells over
 //! a pipe what it is about to do and what it has done, so the oracle knows what was issued and what was acknowledged.
+//!
+//! `WEARWELL_KILL_CYCLES=430` kills it so often for each design.
 
 use crate::image_support;
 
@@ -18,7 +20,10 @@ use wearwell_serve::image::{Image, Verdict, audit, create};
 const IMAGE: &str = "WEARWELL_TEST_IMAGE";
 const SEED: &str = "WEARWELL_TEST_SEED";
 const PAGES: u64 = 200;
-const CYCLES: u64 = 12;
+
+fn cycles() -> u64 {
+    std::env::var("WEARWELL_KILL_CYCLES").ok().and_then(|cycles| cycles.parse().ok()).unwrap_or(12)
+}
 
 /// The child: works on the image until it is killed, or to the end of its script.
 #[test]
@@ -78,7 +83,7 @@ fn nothing_that_was_flushed_is_lost_by_kill_9() {
         let path = directory.path().join("image");
         create(&path, &specification(design, 4096)).expect("a new directory");
         let mut oracle = Oracle::new(PAGES);
-        for cycle in 0..CYCLES {
+        for cycle in 0..cycles() {
             let seed = 1 + random.random_range(0..1000) + 1000 * cycle;
             let (issued, acknowledged) =
                 work_and_kill(&path, seed, Duration::from_millis(random.random_range(5..120)));
@@ -103,6 +108,6 @@ fn nothing_that_was_flushed_is_lost_by_kill_9() {
             assert_eq!(audit(&path).expect("an image").verdict, Verdict::Clean);
         }
     }
-    println!("{} kills, {operations} operations, {pages} pages compared", CYCLES * DESIGNS.len() as u64);
+    println!("{} kills, {operations} operations, {pages} pages compared", cycles() * DESIGNS.len() as u64);
     assert!(operations > 10_000, "the writer works: {operations} operations");
 }

@@ -6,6 +6,7 @@ mod common;
 mod control;
 mod hostile;
 mod image;
+mod image_copy;
 mod image_damage;
 mod image_format;
 mod image_host;

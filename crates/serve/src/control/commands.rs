@@ -1,5 +1,7 @@
 //! Commands: one line in, one line out.
 
+use std::path::PathBuf;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 use wearwell::address::{Lpn, Ppn, RemapMode};
@@ -23,6 +25,10 @@ enum Command {
     Health {},
     Wa {},
     Scrub {},
+    Snapshot {
+        /// A directory that does not exist yet.
+        directory: PathBuf,
+    },
 }
 
 #[derive(Deserialize)]
@@ -57,10 +63,8 @@ pub fn answer<N: Medium>(line: &[u8], device: &mut FlashDevice<N>) -> String {
 fn perform<N: Medium>(command: Command, device: &mut FlashDevice<N>) -> Value {
     match command {
         Command::Remap { ranges, mode, durable } => remap(device, &ranges, mode, durable),
-        Command::Flush {} => match device.flush() {
-            Ok(()) => json!({ "ok": true }),
-            Err(error) => refusal(&error.to_string()),
-        },
+        Command::Flush {} => done(device.flush()),
+        Command::Snapshot { directory } => done(device.snapshot(&directory)),
         Command::Stats {} => accepted(report::stats(device)),
         Command::Health {} => accepted(report::health(device)),
         Command::Wa {} => accepted(report::write_amplification(device)),
@@ -132,6 +136,13 @@ impl Scrub {
             "lost_logical_pages": lost.len(),
             "lost": lost.iter().take(Self::LISTED_MAX).map(one).collect::<Vec<_>>(),
         })
+    }
+}
+
+fn done(outcome: Result<(), DeviceError>) -> Value {
+    match outcome {
+        Ok(()) => json!({ "ok": true }),
+        Err(error) => refusal(&error.to_string()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The control socket: what NBD has no words for.
 //!
 //! A client sends one JSON object per line and gets one per line back; `docs/serve.md` lists them. Commands: `remap` (the
-//! primitive of Remap-SSD, ranges at once), `flush`, `stats`, `health` (the words of a drive's health log), `wa`, `scrub`. A command
+//! primitive of Remap-SSD, ranges at once), `flush`, `stats`, `health` (the words of a drive's health log), `wa`, `scrub`, `snapshot`. A command
 //! is executed by the engine between two requests of other clients, ranges of one `remap` without any request among them.
 //!
 //! A line of more than [`LINE_MAX_BYTES`] ends the connection; anything else that is wrong is answered with a sentence.

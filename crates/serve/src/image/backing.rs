@@ -13,6 +13,7 @@ use std::thread;
 
 use rustix::fs::{FallocateFlags, FlockOperation};
 
+use super::copy::copy_files;
 use super::error::ImageError;
 
 /// The files of an image.
@@ -106,6 +107,14 @@ pub trait Backing {
     /// Those of the host, if it cannot do that.
     fn punch(&mut self, _: ImageFile, _offset: u64, _len: u64) -> io::Result<()> {
         Ok(())
+    }
+
+    /// Copies all files to a new directory, and opens the copies; on the host's disk when it returns.
+    ///
+    /// # Errors
+    /// Those of the host; there is something of that name; these are no files.
+    fn copy_to(&self, _directory: &Path) -> io::Result<Files> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "this image is no directory of files"))
     }
 
     /// Where this is, for messages.
@@ -388,6 +397,11 @@ impl Backing for Files {
     fn punch(&mut self, file: ImageFile, offset: u64, len: u64) -> io::Result<()> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         Ok(rustix::fs::fallocate(self.file(file), flags, offset, len)?)
+    }
+
+    fn copy_to(&self, directory: &Path) -> io::Result<Files> {
+        copy_files(&ImageFile::ALL.map(|file| (file, self.file(file))), directory)?;
+        Files::open(directory, Access::Write).map_err(io::Error::other)
     }
 
     fn len(&self, file: ImageFile) -> io::Result<u64> {

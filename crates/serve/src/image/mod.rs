@@ -15,6 +15,7 @@
 
 mod audit;
 mod backing;
+mod copy;
 mod create;
 mod epoch;
 mod error;
@@ -31,6 +32,7 @@ use std::path::Path;
 
 pub use audit::{AuditReport, Verdict, audit, audit_of};
 pub use backing::{Access, Backing, CopyOnWrite, Files, ImageFile};
+pub use copy::{Changes, CopyReport, RepairReport, copy, repair};
 pub use create::{Specification, create, create_on, create_watched};
 pub use error::ImageError;
 pub use layout::Durability;

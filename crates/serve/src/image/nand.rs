@@ -28,6 +28,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, IoSliceMut};
+use std::path::Path;
 
 use wearwell::address::{BlockId, Ppn};
 use wearwell::content::{Content, Descriptor, Fingerprint};
@@ -635,6 +636,20 @@ impl<B: Backing + Send + 'static> Medium for FileNand<B> {
 
     fn give_back_erased(&mut self, gives_back: bool) {
         self.gives_back_erased = gives_back;
+    }
+
+    /// The copy is an image that was closed.
+    fn copy_to(&mut self, directory: &Path) -> io::Result<()> {
+        self.settle().map_err(|refused| io::Error::other(refused.sentence))?;
+        let mut copy = self.backing.copy_to(directory)?;
+        let session = Session { is_clean: true, number: self.journal.number(), ..self.session };
+        let bytes = session.encode(self.layout.salt);
+        for side in SIDES {
+            let (file, offset) = side.place(&self.layout, ImageFile::Session, 0);
+            copy.write(file, &bytes, offset)?;
+            copy.sync(file)?;
+        }
+        Ok(())
     }
 }
 

@@ -1,0 +1,218 @@
+//! Copies of images hold what the originals hold: snapshots of a served one, repaired ones, larger ones, ones of another design,
+//! and views for reading.
+
+use crate::image_support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use image_support::{DESIGNS, PROCESS, SHARED, page_of, with_settings};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde_json::Value as Json;
+use wearwell_serve::control::answer;
+use wearwell_serve::image::layout::{Layout, Superblock};
+use wearwell_serve::image::{
+    Access, Changes, CopyOnWrite, Files, Image, ImageError, ImageFile, Verdict, audit, copy, create, repair,
+};
+use wearwell_serve::{BlockDevice, DeviceError, FlashDevice};
+
+const PAGE_BYTES: u64 = 4096;
+const PAGES: u64 = 200;
+
+/// An image of some hundred pages in a directory of its own, closed, and what it holds.
+struct Written {
+    directory: tempfile::TempDir,
+    image: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl Written {
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+}
+
+fn written(design: &str) -> Written {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let image = directory.path().join("image");
+    create(&image, &with_settings(design, 4096, &[])).expect("a new directory");
+    let mut written = Written { directory, image, bytes: vec![0; (PAGES * PAGE_BYTES) as usize] };
+    let mut device = device(&written.image);
+    work(&mut device, &mut written.bytes, 1);
+    device.flush().expect("the disk takes it");
+    wearwell_serve::image::close(device.into_device()).expect("the disk takes it");
+    written
+}
+
+fn device(image: &Path) -> FlashDevice<wearwell_serve::image::FileNand> {
+    let image = Image::open(image, PROCESS).expect("an image");
+    let identity = image.identity();
+    FlashDevice::new(image.device, identity).expect("it keeps bytes")
+}
+
+/// Writes and trims at random.
+fn work(device: &mut impl BlockDevice, bytes: &mut [u8], seed: u64) {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    for version in 0..900 {
+        let page = random.random_range(0..PAGES);
+        let range = (page * PAGE_BYTES) as usize..((page + 1) * PAGE_BYTES) as usize;
+        match random.random_range(0..10) {
+            0 => {
+                device.trim(page * PAGE_BYTES, PAGE_BYTES).expect("there is room");
+                bytes[range].fill(0);
+            }
+            1..4 => {
+                let content = page_of((SHARED, random.random_range(0..20)), PAGE_BYTES as usize);
+                device.write(page * PAGE_BYTES, &content).expect("there is room");
+                bytes[range].copy_from_slice(&content);
+            }
+            _ => {
+                let content = page_of((1 + page, seed << 32 | version), PAGE_BYTES as usize);
+                device.write(page * PAGE_BYTES, &content).expect("there is room");
+                bytes[range].copy_from_slice(&content);
+            }
+        }
+    }
+}
+
+/// What a device holds from its beginning on.
+fn contents(device: &mut impl BlockDevice) -> Vec<u8> {
+    let mut bytes = vec![0; (PAGES * PAGE_BYTES) as usize];
+    device.read(0, &mut bytes).expect("nothing is lost");
+    bytes
+}
+
+#[test]
+fn a_snapshot_is_a_closed_image_of_its_moment_and_the_original_goes_on() {
+    for design in DESIGNS {
+        let Written { directory, image, mut bytes } = written(design);
+        let mut original = device(&image);
+        work(&mut original, &mut bytes, 2);
+        let at = directory.path().join("snapshot");
+        let line = format!("{{\"command\": \"snapshot\", \"directory\": \"{}\"}}", at.display());
+        let reply: Json = serde_json::from_str(&answer(line.as_bytes(), &mut original)).expect("JSON");
+        assert_eq!(reply["ok"], true, "{design}: {reply}");
+        let then = bytes.clone();
+        work(&mut original, &mut bytes, 3);
+        assert!(contents(&mut original) == bytes, "{design}: the original goes on");
+        let report = audit(&at).expect("an image");
+        assert_eq!((report.verdict, report.findings), (Verdict::Clean, vec![]), "{design}");
+        assert!(contents(&mut device(&at)) == then, "{design}");
+        let again: Json = serde_json::from_str(&answer(line.as_bytes(), &mut original)).expect("JSON");
+        let error = again["error"].as_str().expect("the directory exists");
+        assert!(error.starts_with("cannot copy the image to"), "{error}");
+    }
+}
+
+#[test]
+fn a_copy_is_larger_or_of_another_design_and_holds_the_same() {
+    for (design, changes) in [
+        ("page-map", Changes { size_bytes: Some(8 << 20), ..Changes::default() }),
+        ("remap", Changes { design: Some("wearwell".into()), ..Changes::default() }),
+        ("integrated", Changes { settings: vec!["gc.policy=fifo".into()], ..Changes::default() }),
+    ] {
+        let written = written(design);
+        let to = written.path("copy");
+        let report = copy(&written.image, &to, &changes, &mut |_, _| {}).expect("there is room");
+        let held =
+            written.bytes.chunks(PAGE_BYTES as usize).filter(|page| page.iter().any(|&byte| byte != 0));
+        assert_eq!(
+            (report.pages as usize, report.lost_pages),
+            (held.count(), vec![]),
+            "{design}: {changes:?}"
+        );
+        assert_eq!(report.design, changes.design.clone().unwrap_or_else(|| design.into()));
+        assert_eq!(audit(&to).expect("an image").verdict, Verdict::Clean, "{design}");
+        let mut copied = device(&to);
+        assert_eq!(copied.capacity_bytes(), changes.size_bytes.unwrap_or(PAGES * PAGE_BYTES));
+        assert!(contents(&mut copied) == written.bytes, "{design}");
+        assert!(
+            contents(&mut device(&written.image)) == written.bytes,
+            "{design}: the original is as it was"
+        );
+    }
+    let written = written("page-map");
+    let small = Changes { size_bytes: Some(4096), ..Changes::default() };
+    let refused =
+        copy(&written.image, &written.path("copy"), &small, &mut |_, _| {}).expect_err("it is smaller");
+    assert!(refused.to_string().contains("and 4096 are fewer"), "{refused}");
+    assert!(!written.path("copy").exists());
+}
+
+/// Damages the data of the flash page that holds a logical page.
+fn damage(written: &Written, page: u64) {
+    let superblock = Superblock::decode(&fs::read(written.image.join("superblock")).expect("readable"));
+    let layout = Layout::new(&superblock.expect("it is whole"));
+    let wanted = &written.bytes[(page * PAGE_BYTES) as usize..((page + 1) * PAGE_BYTES) as usize];
+    let mut flash = fs::read(written.image.join("flash")).expect("readable");
+    let mut struck = false;
+    for data in flash[layout.data_at(wearwell::address::Ppn(0)) as usize..].chunks_mut(PAGE_BYTES as usize) {
+        if data == wanted {
+            data[100] ^= 1;
+            struck = true;
+        }
+    }
+    assert!(struck, "page {page} is on the flash");
+    fs::write(written.image.join("flash"), flash).expect("writable");
+}
+
+#[test]
+fn a_repair_makes_metadata_whole_and_names_what_is_lost() {
+    let written = written("page-map");
+    let page = (0..PAGES)
+        .find(|page| written.bytes[(page * PAGE_BYTES) as usize..][..64].iter().any(|&byte| byte != 0))
+        .expect("some page holds data");
+    damage(&written, page);
+    fs::remove_file(written.image.join("nvram")).expect("it exists");
+    let to = written.path("repaired");
+    let report = repair(&written.image, Some(&to)).expect("there is a copy of it");
+    let lost: Vec<u64> = report.lost_pages.iter().map(|(lpn, _)| u64::from(lpn.0)).collect();
+    assert!(report.repaired > 0 && report.read_pages > 50 && lost.contains(&page), "{report:?}");
+    assert!(!written.image.join("nvram").exists(), "the original is as it was");
+    let audited = audit(&to).expect("an image");
+    assert_eq!((audited.verdict, audited.repaired), (Verdict::Corrupt, 0));
+    let again = repair(&to, None).expect("it is whole");
+    assert_eq!((again.repaired, &again.lost_pages), (0, &report.lost_pages));
+    // A copy says what it would lose, or leaves it out.
+    let refused =
+        copy(&to, &written.path("copy"), &Changes::default(), &mut |_, _| {}).expect_err("a page is lost");
+    assert!(refused.to_string().contains("is lost"), "{refused}");
+    assert!(!written.path("copy").exists(), "what was begun is removed");
+    let changes = Changes { leaves_lost_out: true, ..Changes::default() };
+    let copied = copy(&to, &written.path("copy"), &changes, &mut |_, _| {}).expect("there is room");
+    assert_eq!(copied.lost_pages.len(), lost.len());
+    let mut expected = written.bytes.clone();
+    for page in lost {
+        expected[(page * PAGE_BYTES) as usize..][..PAGE_BYTES as usize].fill(0);
+    }
+    assert!(contents(&mut device(&written.path("copy"))) == expected);
+}
+
+#[test]
+fn an_image_that_is_served_for_reading_is_not_changed() {
+    let written = written("remap");
+    let files = || ImageFile::ALL.map(|file| fs::read(written.image.join(file.name())).expect("readable"));
+    let before = files();
+    let view = |image: &Path| {
+        let files = Files::open(image, Access::Read).expect("nobody writes it");
+        let image = Image::open_on(CopyOnWrite::new(files), PROCESS).expect("an image");
+        let identity = image.identity();
+        FlashDevice::new(image.device, identity).expect("it keeps bytes").for_reading()
+    };
+    let (mut one, mut other) = (view(&written.image), view(&written.image));
+    assert!(one.is_read_only());
+    assert!(contents(&mut one) == written.bytes && contents(&mut other) == written.bytes);
+    let refused =
+        [one.write(0, &[1; 4096]), one.trim(0, 4096), one.zero(0, 4096, true), one.write(7, &[1; 9])];
+    for refused in refused {
+        assert!(matches!(refused, Err(DeviceError::ReadOnly)), "{refused:?}");
+    }
+    let remap = br#"{"command": "remap", "ranges": [{"target": 0, "source": 4096, "len": 4096}]}"#;
+    let reply: Json = serde_json::from_str(&answer(remap, &mut one)).expect("JSON");
+    assert_eq!(reply["error"], "the device is served for reading only");
+    one.flush().expect("there is nothing to do");
+    assert!(matches!(Image::open(&written.image, PROCESS), Err(ImageError::Locked { .. })));
+    assert!(contents(&mut one) == written.bytes);
+    assert!(files() == before, "no file is changed");
+}

@@ -20,7 +20,10 @@ pub(crate) fn pin(config: &mut Config, size_bytes: Option<u64>) -> Result<Resolv
     // A live device has no time; what it is recorded as replays with its order of writes.
     config.device.striping = Some(StripingName::PlaneFirst);
     let resolved = match size_bytes {
-        Some(bytes) => sized(config, bytes)?,
+        Some(bytes) => {
+            on_one_plane(config);
+            sized(config, bytes)?
+        }
         None if config.device.preset.is_none() && config.device.logical_pages.is_none() => {
             return Err(ConfigError::Value("how large? give a size, or a preset of a fixed one".into()));
         }
@@ -61,6 +64,17 @@ fn require_meaning(config: &Config) -> Result<(), ConfigError> {
             Err(ConfigError::Value(format!("{name} has no meaning for a live device: leave it out")))
         }
         None => Ok(()),
+    }
+}
+
+/// Pages that follow each other in a block are written at once, and planes would part them: files and memory have no dies that work
+/// at the same time. Whoever names a preset, or any of the counts, has what they name.
+fn on_one_plane(config: &mut Config) {
+    let device = &mut config.device;
+    let is_auto = device.preset.as_deref().is_none_or(|name| name == "auto");
+    let counts = [&mut device.channels, &mut device.dies_per_channel, &mut device.planes_per_die];
+    if is_auto && counts.iter().all(|count| count.is_none()) {
+        counts.into_iter().for_each(|count| *count = Some(1));
     }
 }
 

@@ -241,10 +241,10 @@ fn recover<B: Backing>(mut nand: FileNand<B>, superblock: &Superblock) -> Result
 /// Free blocks of a pool that a `host` session has collected beforehand, so that erases can wait for a sync: an eighth of the
 /// spare blocks, which costs little write amplification, and not more than are worth while.
 fn blocks_for_syncs(superblock: &Superblock) -> u32 {
-    const MOST: u32 = 8;
+    const MOST_OF_ALL_POOLS: u32 = 32;
     let Superblock { geometry, logical_pages, .. } = superblock;
     let spare = geometry.blocks().saturating_sub(logical_pages.div_ceil(geometry.block_pages()));
-    (spare / geometry.pools() / 8).min(MOST)
+    spare.div_ceil(8).min(MOST_OF_ALL_POOLS) / geometry.pools()
 }
 
 fn io_error<'a>(

@@ -379,7 +379,7 @@ pub(crate) struct DiffArgs {
 pub(crate) struct ReportArgs {
     /// Write a page for a browser (HTML), which needs no network and holds the result (`-` = standard output)
     #[arg(long = "report", value_name = "FILE")]
-    pub(crate) file: Option<PathBuf>,
+    pub(crate) page: Option<PathBuf>,
     /// Replace existing files of results
     #[arg(long)]
     pub(crate) force: bool,

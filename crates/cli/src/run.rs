@@ -73,7 +73,7 @@ impl Outputs {
     ) -> Result<Self, Failure> {
         let overwrite = Overwrite { inputs, force: report.force };
         let at = |path: Option<&Path>| path.map(|path| Output::at(path, &overwrite)).transpose();
-        Ok(Self { json: at(json)?, csv: at(csv)?, page: at(report.file.as_deref())? })
+        Ok(Self { json: at(json)?, csv: at(csv)?, page: at(report.page.as_deref())? })
     }
 
     pub(crate) fn take_stdout(&self) -> bool {
@@ -156,7 +156,7 @@ fn map_cells(runs: usize) -> u32 {
 
 /// The setting that records what a page shows, unless the user chose it or wants no page.
 pub(crate) fn timeline_setting(args: &RunArgs, config: &Config, cells: u32) -> Option<String> {
-    let is_wanted = args.report.file.is_some() && config.replay.timeline_cells.is_none();
+    let is_wanted = args.report.page.is_some() && config.replay.timeline_cells.is_none();
     is_wanted.then(|| format!("replay.timeline_cells={cells}"))
 }
 

@@ -534,14 +534,16 @@ pub(crate) fn all_rows(runs: &[&RunRecord]) -> Vec<Vec<String>> {
 
 /// The figures that decide between designs.
 pub(crate) fn answer_rows(runs: &[&RunRecord]) -> Vec<Vec<String>> {
-    rows_with(runs, &[], |column| ANSWERS.contains(&column.title))
+    let is_known = |column: &Column| runs.iter().any(|run| (column.value)(run).is_some());
+    let mut rows = rows_with(runs, &[], |column| ANSWERS.contains(&column.title) && is_known(column));
+    rows[1..].sort_by_key(|row| ANSWERS.iter().position(|title| *title == row[0]));
+    rows
 }
 
-/// Titles of the figures that decide.
+/// Titles of the figures that decide, most of all the first.
 const ANSWERS: [&str; 13] = [
     "write amplification",
     "write amplification, bytes",
-    "block erases",
     "TB written until worn",
     "years at this rate",
     "  on the larger drive",
@@ -552,6 +554,7 @@ const ANSWERS: [&str; 13] = [
     "write latency p99, us",
     "requests answered per second",
     "controller RAM, MiB",
+    "block erases",
 ];
 
 fn rows_with(runs: &[&RunRecord], said: &[&str], is_shown: impl Fn(&Column) -> bool) -> Vec<Vec<String>> {

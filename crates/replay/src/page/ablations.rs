@@ -2,7 +2,7 @@
 
 use super::Report;
 use super::markup::{charts_of, details, element, heading, notes, table};
-use super::runs::{FOUNDATIONS, distinct, foundations, listed};
+use super::runs::{FOUNDATIONS, distinct, foundations, listed, titled};
 use crate::ablate::{Ablation, Ablations};
 use crate::record::RunRecord;
 
@@ -11,8 +11,8 @@ impl Report for Ablations {
 
     fn title(&self) -> String {
         let designs = distinct(self.ablations.iter().map(|ablation| ablation.design.clone()));
-        let inputs = distinct(self.ablations.iter().map(|ablation| ablation.input.clone()));
-        format!("Mechanisms of {} on {}", listed(&designs, "designs"), listed(&inputs, "inputs"))
+        let what = format!("What mechanisms gain on {}", listed(&designs, "designs"));
+        titled(&what, self.ablations.iter().map(|ablation| ablation.input.clone()))
     }
 
     fn sections(&self) -> String {

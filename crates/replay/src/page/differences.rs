@@ -1,7 +1,7 @@
 //! The page of `diff`.
 
 use super::Report;
-use super::markup::{charts_of, element, heading, notes, table};
+use super::markup::{charts_of, details, element, heading, notes, table};
 use crate::diff::{Diff, Difference, Pair};
 
 impl Report for Diff {
@@ -9,7 +9,7 @@ impl Report for Diff {
 
     fn title(&self) -> String {
         match &self.pairs[..] {
-            [pair] => format!("What differs: {}", pair.title),
+            [_] => "What differs between two runs".to_owned(),
             pairs => format!("What differs between {} pairs of runs", pairs.len()),
         }
     }
@@ -35,7 +35,7 @@ fn section(number: usize, pair: &Pair) -> String {
         + &element("p", "lead", &lead)
         + &differences("What was run", &pair.causes)
         + &charts_of(number)
-        + &differences("What came out", &pair.results)
+        + &details("All figures that differ", &differences("What came out", &pair.results))
 }
 
 fn differences(caption: &str, differences: &[Difference]) -> String {

@@ -2,7 +2,7 @@
 
 use super::Report;
 use super::markup::{charts_of_runs, element, heading, notes, table};
-use super::runs::{FOUNDATIONS, distinct, listed};
+use super::runs::{FOUNDATIONS, distinct, listed, titled};
 use crate::life::{Lives, Shown, shown};
 
 impl Report for Lives {
@@ -10,8 +10,8 @@ impl Report for Lives {
 
     fn title(&self) -> String {
         let designs = distinct(self.drives.iter().map(|drive| drive.design.clone()));
-        let inputs = distinct(self.drives.iter().map(|drive| drive.input.clone()));
-        format!("Life of {} under {}", listed(&designs, "designs"), listed(&inputs, "inputs"))
+        let life = format!("Life of {}", listed(&designs, "designs"));
+        titled(&life, self.drives.iter().map(|drive| drive.input.clone()))
     }
 
     fn sections(&self) -> String {

@@ -21,9 +21,9 @@ pub(super) fn element(name: &str, class: &str, text: &str) -> String {
     format!("<{name} class=\"{class}\">{}</{name}>\n", escaped(text))
 }
 
-/// A heading.
+/// A heading, which may be the long description of a generator: it breaks behind commas.
 pub(super) fn heading(text: &str) -> String {
-    format!("<h2>{}</h2>\n", escaped(text))
+    format!("<h2>{}</h2>\n", escaped(text).replace(',', ",<wbr>"))
 }
 
 /// A part that is closed at first.
@@ -34,9 +34,13 @@ pub(super) fn details(summary: &str, html: &str) -> String {
 /// A table whose first row and first column are titles, of which blanks in front say how deep they lie.
 pub(super) fn table(class: &str, caption: &str, rows: &[Vec<String>]) -> String {
     let Some((head, body)) = rows.split_first() else { return String::new() };
-    let titles: String =
-        head.iter().map(|title| format!("<th scope=\"col\">{}</th>", escaped(title))).collect();
-    let lines: String = body.iter().map(|row| line(row, head.len())).collect();
+    let class_of = |title: &String| if title == RATIO { RATIO } else { "figure" };
+    let classes: Vec<&str> = head.iter().map(class_of).collect();
+    let title = |(title, class): (&String, &&str)| {
+        format!("<th scope=\"col\" class=\"{class}\">{}</th>", escaped(title))
+    };
+    let titles: String = head.iter().zip(&classes).map(title).collect();
+    let lines: String = body.iter().map(|row| line(row, &classes)).collect();
     format!(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\"><table class=\"{class}\"><caption>{caption}</caption>\
          <thead><tr>{titles}</tr></thead>\n<tbody>\n{lines}</tbody></table></div>\n",
@@ -44,11 +48,15 @@ pub(super) fn table(class: &str, caption: &str, rows: &[Vec<String>]) -> String 
     )
 }
 
-fn line(row: &[String], columns: usize) -> String {
+/// The title of a column that stands behind its figures.
+const RATIO: &str = "ratio";
+
+fn line(row: &[String], classes: &[&str]) -> String {
     let Some((title, cells)) = row.split_first() else { return String::new() };
     let depth = (title.len() - title.trim_start().len()) / 2;
-    let blank = columns.saturating_sub(row.len());
-    let cells: String = cells.iter().map(|cell| format!("<td>{}</td>", escaped(cell.trim()))).collect();
+    let blank = classes.len().saturating_sub(row.len());
+    let cell = |(cell, class): (&String, &&str)| format!("<td class=\"{class}\">{}</td>", escaped(cell));
+    let cells: String = cells.iter().zip(&classes[1..]).map(cell).collect();
     format!(
         "<tr><th scope=\"row\" class=\"in{depth}\">{}</th>{cells}{}</tr>\n",
         escaped(title.trim_start()),

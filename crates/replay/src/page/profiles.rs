@@ -2,15 +2,14 @@
 
 use super::Report;
 use super::markup::{charts_of, element, heading, notes, table};
-use super::runs::{FOUNDATIONS, distinct, listed};
+use super::runs::{FOUNDATIONS, titled};
 use crate::profile::{Profile, Profiles};
 
 impl Report for Profiles {
     const KIND: &'static str = "profile";
 
     fn title(&self) -> String {
-        let inputs = distinct(self.profiles.iter().map(|profile| profile.input.clone()));
-        format!("Profile of {}", listed(&inputs, "inputs"))
+        titled("Profile", self.profiles.iter().map(|profile| profile.input.clone()))
     }
 
     fn sections(&self) -> String {

@@ -19,8 +19,7 @@ impl Report for Comparison {
 
     fn title(&self) -> String {
         let designs = distinct(self.runs.iter().map(RunRecord::label));
-        let inputs = distinct(self.runs.iter().map(|run| run.trace.path.clone()));
-        format!("{} on {}", listed(&designs, "designs"), listed(&inputs, "inputs"))
+        titled(&listed(&designs, "designs"), self.runs.iter().map(|run| run.trace.path.clone()))
     }
 
     fn sections(&self) -> String {
@@ -43,6 +42,14 @@ pub(super) fn distinct(values: impl Iterator<Item = String>) -> Vec<String> {
 /// Up to three names, or how many there are.
 pub(super) fn listed(names: &[String], what: &str) -> String {
     if names.len() > 3 { format!("{} {what}", names.len()) } else { names.join(", ") }
+}
+
+/// What was run, and on how many inputs where there are several: the name of one is the heading below.
+pub(super) fn titled(what: &str, inputs: impl Iterator<Item = String>) -> String {
+    match distinct(inputs).len() {
+        0 | 1 => what.to_owned(),
+        count => format!("{what} on {count} inputs"),
+    }
 }
 
 /// What a reader came for: a sentence, and the figures that decide, side by side.

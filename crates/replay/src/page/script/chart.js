@@ -95,7 +95,7 @@ class Chart {
   options(on) {
     const [ink, rule] = [colour("faint"), colour("rule")];
     const axis = { stroke: ink, grid: { stroke: rule, width: 1 }, ticks: { stroke: rule, width: 1 }, font: "12px system-ui, sans-serif" };
-    const label = { labelFont: "12px system-ui, sans-serif", labelSize: 18, labelGap: 0 };
+    const label = { labelFont: "12px system-ui, sans-serif", labelSize: 16, labelGap: 0 };
     const ofName = (u, splits) => splits.map((x) => this.names[x] ?? "");
     return {
       width: this.width(), height: CHART_HEIGHT, padding: [10, 12, 0, 0],
@@ -103,8 +103,8 @@ class Chart {
       cursor: { points: { show: this.form !== "bars" }, drag: { x: false, y: false } },
       scales: { x: this.xScale(), y: this.yScale() },
       axes: [
-        { ...axis, ...label, label: this.axes[this.axis], space: 60, ...(this.names ? { values: ofName, incrs: [1, 2, 5, 10, 20, 50, 100] }
-          : { values: (u, splits) => splits.map(short) }) },
+        { ...axis, ...label, label: this.axes[this.axis], space: 60, ...(this.names ? { values: ofName, incrs: [1, 2, 5, 10, 20, 50, 100], space: 14 }
+          : { values: (u, splits) => splits.map(short) }), ...this.nameSize() },
         { ...axis, ...label, label: this.unit, size: 52, values: (u, splits) => splits.map(short) },
       ],
       series: [{}, ...on.map((one) => this.line(one))],
@@ -112,8 +112,15 @@ class Chart {
     };
   }
 
+  /** Long names stand slanted, and need room. */
+  nameSize() {
+    const longest = Math.max(0, ...(this.names ?? []).map((name) => name.length));
+    const isSlanted = longest * 7 > this.width() / Math.max(1, this.names?.length ?? 1);
+    return isSlanted ? { rotate: -40, size: Math.min(110, 24 + longest * 4) } : { size: 30 };
+  }
+
   xScale() {
-    const edge = this.form === "bars" ? (u, low, high) => this.barEdges(low, high) : undefined;
+    const edge = this.form === "bars" || this.names ? (u, low, high) => this.barEdges(low, high) : undefined;
     return { time: false, range: edge };
   }
 
@@ -125,7 +132,7 @@ class Chart {
   }
 
   yScale() {
-    if (this.isLog) return { distr: 3 };
+    if (this.isLog) return { distr: 3, range: (u, low, high) => uPlot.rangeLog(low ?? 1, high ?? 10, 10, false) };
     const range = (u, low, high) => {
       const [bottom, top] = [Math.min(0, low ?? 0), Math.max(0, high ?? 1)];
       const room = (top - bottom || 1) * 0.05;

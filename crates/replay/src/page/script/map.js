@@ -28,7 +28,8 @@ class BlockMap {
     this.output = make("output", {});
     this.readout = make("p", { class: "readout", role: "status" });
     this.key = make("div", { class: "bar", role: "group", "aria-label": "Colours of the map" });
-    const note = `A cell is ${timeline.blocks_per_cell === 1 ? "a block" : `${timeline.blocks_per_cell} consecutive blocks`} of ${shown(timeline.blocks)}; `
+    const { blocks, blocks_per_cell: each } = timeline;
+    const note = `A cell is ${each === 1 ? `one of ${shown(blocks)} blocks` : `${each} consecutive blocks of ${shown(blocks)}`}; `
       + "it is filled from below with valid, then invalid pages. Valid is what the controller counts: with a map on flash an upper bound.";
     place.append(make("figure", { class: "wide" },
       make("figcaption", {}, make("h3", {}, "Blocks over time"), make("p", {}, note)),
@@ -59,8 +60,8 @@ class BlockMap {
   /** Columns, and the side of a cell in pixels of the style sheet. */
   layout(width) {
     const ideal = Math.sqrt((width * 300) / this.cells.length);
-    const columns = Math.max(1, Math.floor(width / Math.max(6, Math.min(18, ideal))));
-    return { columns: Math.min(columns, this.cells.length), side: Math.min(width / columns, 24) };
+    const columns = Math.max(1, Math.floor(width / Math.max(6, Math.min(32, ideal))));
+    return { columns: Math.min(columns, this.cells.length), side: Math.min(width / columns, 36) };
   }
 
   draw() {

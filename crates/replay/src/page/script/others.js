@@ -139,17 +139,19 @@ function showProfile(place, profile) {
   }
 }
 
-const BARS_OF_DIFF = 20;
+const LARGEST_CHANGES = 16;
 
 function showPair(place, pair) {
   const numeric = pair.results.filter((one) => typeof one.a === "number" && typeof one.b === "number" && one.a !== 0);
-  const changes = numeric.map((one) => ({ name: one.field, change: 100 * (one.b / one.a - 1) })).filter((one) => Number.isFinite(one.change));
-  const largest = changes.sort((x, y) => Math.abs(y.change) - Math.abs(x.change)).slice(0, BARS_OF_DIFF).reverse();
+  const ratios = numeric.map((one) => ({ name: one.field, ratio: one.b / one.a })).filter((one) => one.ratio > 0);
+  const change = (one) => Math.abs(Math.log(one.ratio));
+  const largest = ratios.sort((one, other) => change(other) - change(one)).slice(0, LARGEST_CHANGES);
   if (largest.length === 0) return;
   const grid = make("div", { class: "grid" });
   place.append(grid);
-  namedBars(grid, {
-    title: "Largest changes", note: "second over first, % more or less", unit: "%", axes: { x: "field" }, wide: true,
-    names: largest.map((one) => one.name), series: [{ label: "change", ys: largest.map((one) => one.change) }],
+  new Chart(grid, {
+    title: "Largest changes", note: "figure of the second file over that of the first: 1 is no change", unit: "ratio", axes: { x: "" }, wide: true,
+    log: true, form: "points", names: largest.map((one) => one.name),
+    series: [{ label: "ratio", xs: { x: largest.map((_, k) => k) }, ys: largest.map((one) => one.ratio) }],
   });
 }

@@ -127,7 +127,7 @@ def assert_drawn(page: Page) -> None:
         series = chart.evaluate(COUNTED)
         assert series, title
         for one in series:
-            assert not one["isOn"] or one["isEmpty"] or one["pixels"] >= 8, (title, one)
+            assert not one["isOn"] or one["isEmpty"] or one["pixels"] >= 3, (title, one)
         assert any(one["pixels"] >= 8 for one in series), title
 
 

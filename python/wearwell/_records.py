@@ -311,6 +311,9 @@ class ReplayConfig(Section):
     """Seed of everything random (default 1)."""
     time_scale: float | None
     """Trace times are multiplied by this (default 1)."""
+    timeline_cells: int | None
+    """Cells of the block map of a [timeline](crate::timeline), which is recorded with as many; without, none
+    is."""
     zeroes: str
     """What a write-zeroes request is."""
 
@@ -703,6 +706,98 @@ class Steadiness(Section):
     """Rise of a straight line through the windows, as a share of the mean; likewise."""
 
 
+class WearHistogram(Section):
+    """How many blocks were erased how often since the drive was new; retired blocks are left out."""
+
+    blocks: list[int]
+    """Blocks in each bin, at most 40 bins."""
+    erases_per_bin: int
+    """Width of a bin."""
+    first_erases: int
+    """Erases of the least worn block, where the first bin begins."""
+
+
+class TimelineFrame(Section):
+    """The blocks at one moment."""
+
+    _sections = {
+        "wear": WearHistogram,
+    }
+
+    cells: str
+    """Two base64url digits per cell: a number of 12 bits. The high four are the valid pages, the middle four
+    the invalid pages, both in fifteenths of the cell's pages. The low four say what most blocks in use hold:
+    0 nothing (all are free), 1 data, 2 translation pages, 3 deltas, 4 chunks, 5 the remap log, 6 page
+    validity; 15 if all blocks are retired."""
+    host_bytes: int
+    """Bytes of the host's write requests so far."""
+    requests: int
+    """Requests so far."""
+    wear: WearHistogram
+    """How often blocks were erased."""
+
+
+class WindowLatency(Section):
+    """Latencies of the requests answered between two moments, microseconds. Where two windows were joined to
+    save memory, each percentile is the larger of both."""
+
+    count: int
+    """Requests."""
+    max: float
+    """Largest, within 0.1 %."""
+    p50: float
+    """Median."""
+    p99: float
+    """99th percentile."""
+    p999: float
+    """99.9th percentile."""
+
+
+class TimelineWindow(Section):
+    """A moment of a run."""
+
+    _sections = {
+        "read_us": WindowLatency,
+        "write_us": WindowLatency,
+    }
+
+    device_s: float
+    """Device time, seconds; 0 without timing."""
+    free_blocks: int
+    """Free blocks now."""
+    host_bytes: int
+    """Bytes of the host's write requests so far."""
+    host_page_writes: int
+    """Host page writes so far."""
+    programs_by_cause: dict[str, int]
+    """Page programs so far by cause; causes without any are absent."""
+    read_us: WindowLatency | None
+    """Latencies of host reads answered since the moment before; absent if none was."""
+    requests: int
+    """Requests so far."""
+    write_us: WindowLatency | None
+    """Latencies of host writes answered since the moment before; absent if none was."""
+
+
+class Timeline(Section):
+    """A run or a life over time, from `replay.timeline_cells`."""
+
+    _sections = {
+        "frames": TimelineFrame,
+        "windows": TimelineWindow,
+    }
+
+    blocks: int
+    """Blocks of the drive."""
+    blocks_per_cell: int
+    """Consecutive blocks that share a cell of the map; the last cell may have fewer."""
+    frames: list[TimelineFrame]
+    """Maps of the blocks, at most 64: the first is the drive before the first request, the last the drive
+    after the last one."""
+    windows: list[TimelineWindow]
+    """Moments of the run in order, at most 400: counters so far, latencies since the moment before."""
+
+
 class TimeRecord(Section):
     """Device time."""
 
@@ -749,6 +844,7 @@ class RunRecord(Section):
         "series": SeriesPoint,
         "service": ServiceRecord,
         "steady": Steadiness,
+        "timeline": Timeline,
         "timing": TimeRecord,
         "trace": TraceRecord,
     }
@@ -826,6 +922,8 @@ class RunRecord(Section):
     """Those of them that read only a spare area, by cause."""
     steady: Steadiness
     """Whether write amplification was steady."""
+    timeline: Timeline | None
+    """What happened over time and where on the flash, if `replay.timeline_cells` asked for it."""
     timing: TimeRecord
     """Time model."""
     trace: TraceRecord

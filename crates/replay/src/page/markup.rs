@@ -31,14 +31,16 @@ pub(super) fn details(summary: &str, html: &str) -> String {
     format!("<details><summary>{}</summary>\n{html}</details>\n", escaped(summary))
 }
 
+/// The title of a column that stands behind its figures.
+const RATIO: &str = "ratio";
+
 /// A table whose first row and first column are titles, of which blanks in front say how deep they lie.
 pub(super) fn table(class: &str, caption: &str, rows: &[Vec<String>]) -> String {
     let Some((head, body)) = rows.split_first() else { return String::new() };
-    let class_of = |title: &String| if title == RATIO { RATIO } else { "figure" };
-    let classes: Vec<&str> = head.iter().map(class_of).collect();
-    let title = |(title, class): (&String, &&str)| {
-        format!("<th scope=\"col\" class=\"{class}\">{}</th>", escaped(title))
-    };
+    let classes: Vec<&str> =
+        head.iter().map(|title| if title == RATIO { " class=\"ratio\"" } else { "" }).collect();
+    let title =
+        |(title, class): (&String, &&str)| format!("<th scope=\"col\"{class}>{}</th>", escaped(title));
     let titles: String = head.iter().zip(&classes).map(title).collect();
     let lines: String = body.iter().map(|row| line(row, &classes)).collect();
     format!(
@@ -48,18 +50,16 @@ pub(super) fn table(class: &str, caption: &str, rows: &[Vec<String>]) -> String 
     )
 }
 
-/// The title of a column that stands behind its figures.
-const RATIO: &str = "ratio";
-
+/// A row whose cells have the classes of their columns. Names of fields break behind their dots.
 fn line(row: &[String], classes: &[&str]) -> String {
     let Some((title, cells)) = row.split_first() else { return String::new() };
     let depth = (title.len() - title.trim_start().len()) / 2;
     let blank = classes.len().saturating_sub(row.len());
-    let cell = |(cell, class): (&String, &&str)| format!("<td class=\"{class}\">{}</td>", escaped(cell));
+    let cell = |(cell, class): (&String, &&str)| format!("<td{class}>{}</td>", escaped(cell));
     let cells: String = cells.iter().zip(&classes[1..]).map(cell).collect();
     format!(
         "<tr><th scope=\"row\" class=\"in{depth}\">{}</th>{cells}{}</tr>\n",
-        escaped(title.trim_start()),
+        escaped(title.trim_start()).replace('.', ".<wbr>"),
         "<td></td>".repeat(blank)
     )
 }

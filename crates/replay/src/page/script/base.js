@@ -66,12 +66,12 @@ function colour(name) {
 }
 
 const SERIES_COLOURS = 7;
-const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
+const DASHES = [[], [10, 5], [4, 4], [14, 4, 3, 4]];
 
-/** Colour and dash of a series: no two of the first 28 are alike. */
+/** Colour and dash of a series: no two of the first 28 are alike, and equal lines show through each other. */
 const styleOf = (number) => ({
   colour: `color-${number % SERIES_COLOURS}`,
-  dash: DASHES[Math.floor(number / SERIES_COLOURS) % DASHES.length],
+  dash: DASHES[number % DASHES.length],
 });
 
 /** Everything with a canvas, to be drawn again when colours or sizes change. */

@@ -87,9 +87,14 @@ class Chart {
     return matchMedia("print").matches ? PRINT_WIDTH : Math.max(this.plotted.clientWidth, 120);
   }
 
+  /** Slanted names leave the plot its height. */
+  height() {
+    return CHART_HEIGHT + this.nameSize().size - 30;
+  }
+
   fit() {
     const width = this.width();
-    if (width !== this.plot.width) this.plot.setSize({ width, height: CHART_HEIGHT });
+    if (width !== this.plot.width) this.plot.setSize({ width, height: this.height() });
   }
 
   options(on) {
@@ -98,7 +103,7 @@ class Chart {
     const label = { labelFont: "12px system-ui, sans-serif", labelSize: 16, labelGap: 0 };
     const ofName = (u, splits) => splits.map((x) => this.names[x] ?? "");
     return {
-      width: this.width(), height: CHART_HEIGHT, padding: [10, 12, 0, 0],
+      width: this.width(), height: this.height(), padding: [10, this.nameSize().rotate ? 90 : 12, 0, 0],
       legend: { show: false },
       cursor: { points: { show: this.form !== "bars" }, drag: { x: false, y: false } },
       scales: { x: this.xScale(), y: this.yScale() },
@@ -116,7 +121,7 @@ class Chart {
   nameSize() {
     const longest = Math.max(0, ...(this.names ?? []).map((name) => name.length));
     const isSlanted = longest * 7 > this.width() / Math.max(1, this.names?.length ?? 1);
-    return isSlanted ? { rotate: -40, size: Math.min(110, 24 + longest * 4) } : { size: 30 };
+    return isSlanted ? { rotate: -40, size: Math.min(140, 30 + longest * 4) } : { size: 30 };
   }
 
   xScale() {
@@ -143,7 +148,7 @@ class Chart {
 
   line(one) {
     const stroke = colour(one.colour);
-    const common = { label: one.label, stroke, spanGaps: true };
+    const common = { label: one.label, stroke, spanGaps: false };
     if (this.form === "bars") {
       return { ...common, fill: stroke, width: 0, points: { show: false }, paths: uPlot.paths.bars({ size: [0.85, 60], gap: 1 }) };
     }

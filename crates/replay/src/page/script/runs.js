@@ -5,7 +5,8 @@ const CAUSES = {
   remap_log: "of the remap log", content: "of deltas and chunks", checkpoint: "of checkpoints", block_metadata: "of block metadata",
   recovery: "by recovery", scrub: "by scrubbing",
 };
-const PERCENTILES = [["p50", "median"], ["p99", "99 %"], ["p999", "99.9 %"], ["max", "largest"]];
+/** Percentiles of a window, and how many requests it needs before they are others than its largest. */
+const PERCENTILES = [["p50", "median", 2], ["p99", "99 %", 100], ["p999", "99.9 %", 1000], ["max", "largest", 1]];
 const GIB = 2 ** 30;
 
 const labelOf = (run) => (run.variant ? `${run.design} ${run.variant}` : run.design);
@@ -50,9 +51,11 @@ function compareRuns(place, runs) {
   ];
   for (const [field, name] of [["write_us", "Write"], ["read_us", "Read"]]) {
     if (!runs.some((run) => momentsOf(run).some((moment) => moment[field]))) continue;
+    const hasMany = runs.some((run) => latencies(momentsOf(run), field, PERCENTILES[1]).some((us) => us !== null));
+    const [percentile, title] = hasMany ? [PERCENTILES[1], "99th percentile"] : [PERCENTILES[3], "largest"];
     charts.push(new Chart(place, {
-      title: `${name} latency, 99th percentile`, note: "of the requests answered in each window, us", unit: "us", axes, log: true,
-      series: ofRuns(runs, (moments) => moments.map((moment) => moment[field]?.p99 || null)),
+      title: `${name} latency, ${title}`, note: "of the requests answered in each window, us", unit: "us", axes, log: true,
+      series: ofRuns(runs, (moments) => latencies(moments, field, percentile)),
     }));
   }
   return charts;
@@ -66,8 +69,16 @@ function programsByCause(windows) {
   }));
 }
 
+/** A percentile of each window that has enough requests for it. */
+function latencies(moments, field, [name, , least]) {
+  return moments.map((moment) => (moment[field]?.count >= least ? moment[field][name] || null : null));
+}
+
+/** The percentiles that most windows with requests have. */
 function percentilesOf(windows, field) {
-  return PERCENTILES.map(([name, label]) => ({ label, xs: xsOf(windows), ys: windows.map((moment) => moment[field]?.[name] || null) }));
+  const series = PERCENTILES.map((percentile) => ({ label: percentile[1], xs: xsOf(windows), ys: latencies(windows, field, percentile) }));
+  const known = (one) => one.ys.filter((us) => us !== null).length;
+  return series.filter((one) => 2 * known(one) > known(series[series.length - 1]));
 }
 
 function wearSeries(frame) {

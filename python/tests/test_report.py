@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import wearwell as ww
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Dialog, Locator, Page, sync_playwright
 from wearwell import _native
 
 from common import ROOT, Command
@@ -96,16 +96,23 @@ class Heard:
     messages: list[str] = field(default_factory=list)
     addresses: list[str] = field(default_factory=list)
 
+    def listen_to(self, page: Page) -> None:
+        page.on("console", lambda message: self.messages.append(message.text))
+        page.on("pageerror", lambda error: self.messages.append(str(error)))
+        page.on("dialog", self.dismiss)
+        page.on("request", lambda request: self.addresses.append(request.url))
+
+    def dismiss(self, dialog: Dialog) -> None:
+        self.messages.append(dialog.message)
+        dialog.dismiss()
+
 
 @contextmanager
 def opened(browser: Browser, path: Path, **options: Any) -> Iterator[Page]:
     """A page in a window of its own, which must have been silent and alone when it is closed."""
     heard, context = Heard(), browser.new_context(**options)
     page = context.new_page()
-    page.on("console", lambda message: heard.messages.append(message.text))
-    page.on("pageerror", lambda error: heard.messages.append(str(error)))
-    page.on("dialog", lambda dialog: (heard.messages.append(dialog.message), dialog.dismiss()))
-    page.on("request", lambda request: heard.addresses.append(request.url))
+    heard.listen_to(page)
     page.goto(path.as_uri())
     page.wait_for_selector("body[data-ready]")
     yield page

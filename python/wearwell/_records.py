@@ -8,6 +8,11 @@ from ._section import Section
 class BytesRecord(Section):
     """What was written, in bytes: of pages a write that fills a part of one counts as a whole."""
 
+    _optional = frozenset({
+        "ram_of_4k_map",
+        "write_amplification",
+    })
+
     buffered: int
     """Bytes still in the write buffer at the end: written by the host, and not programmed. 0 unless
     `buffer.keep_at_end`, or the loss of power behind the last request, leaves them there."""
@@ -32,6 +37,10 @@ class BytesRecord(Section):
 class BufferConfig(Section):
     """Write buffer."""
 
+    _optional = frozenset({
+        "pages",
+    })
+
     keep_at_end: bool
     """What is in the buffer behind the last request stays there: it is neither programmed nor counted."""
     pages: int | None
@@ -44,12 +53,23 @@ class BufferConfig(Section):
 class ContentConfig(Section):
     """Content of writes that come without any."""
 
+    _optional = frozenset({
+        "model",
+    })
+
     model: str | None
     """A content model such as `unique` or `dup:share=0.2,theta=0.9`."""
 
 
 class DeltaConfig(Section):
     """The delta design."""
+
+    _optional = frozenset({
+        "cache_entries",
+        "heat_entries",
+        "journal_pages",
+        "max_ratio",
+    })
 
     area_share: float
     """Share of the spare space that delta pages may use."""
@@ -74,6 +94,31 @@ class DeltaConfig(Section):
 
 class DeviceConfig(Section):
     """Layout, timing and capacity of the device; what is absent comes from the preset."""
+
+    _optional = frozenset({
+        "blocks_per_plane",
+        "channel_mb_per_s",
+        "channels",
+        "dies_per_channel",
+        "endurance_cycles",
+        "erase_us",
+        "factory_bad_share",
+        "fit",
+        "logical_pages",
+        "over_provisioning",
+        "over_provisioning_of",
+        "page_bytes",
+        "pages_per_block",
+        "planes_per_die",
+        "preset",
+        "program_us",
+        "read_us",
+        "reserve_blocks",
+        "spare_bytes",
+        "striping",
+        "superblock_planes",
+        "wear_out",
+    })
 
     blocks_per_plane: int | None
     """Blocks per plane."""
@@ -129,12 +174,25 @@ class DeviceConfig(Section):
 class DftlConfig(Section):
     """The DFTL design."""
 
+    _optional = frozenset({
+        "cache_entries",
+    })
+
     cache_entries: int | None
     """Entries of the cached mapping table. Absent: `mapping.cache_entries`."""
 
 
 class GcConfig(Section):
     """Garbage collection."""
+
+    _optional = frozenset({
+        "background_share",
+        "d",
+        "free_share",
+        "low_blocks",
+        "metadata",
+        "metadata_share",
+    })
 
     background_share: float | None
     """Free share of a pool below which idle time is used to collect; 0 = no background GC."""
@@ -156,6 +214,10 @@ class GcConfig(Section):
 
 class GeckoConfig(Section):
     """Logarithmic Gecko."""
+
+    _optional = frozenset({
+        "parts",
+    })
 
     merge: str
     """When runs are merged."""
@@ -186,6 +248,15 @@ class LifetimeConfig(Section):
 class MappingConfig(Section):
     """The map on flash; what is absent is the design's own."""
 
+    _optional = frozenset({
+        "cache_entries",
+        "cached_nodes",
+        "checkpoints",
+        "directory",
+        "dirty_share",
+        "identification",
+    })
+
     cache_entries: int | None
     """Entries of the cache. Absent: 1/32 of the logical pages."""
     cached_nodes: int | None
@@ -203,6 +274,14 @@ class MappingConfig(Section):
 class PartsConfig(Section):
     """Parts by name; what is absent is the design's own."""
 
+    _optional = frozenset({
+        "content",
+        "map",
+        "reverse_map",
+        "survives",
+        "validity",
+    })
+
     content: list[str] | None
     """Content mechanisms, all of them: a list, or names joined by commas or plus signs; `none` for no
     mechanism."""
@@ -219,6 +298,14 @@ class PartsConfig(Section):
 
 class PreconditionConfig(Section):
     """State of the device before the first measured request."""
+
+    _optional = frozenset({
+        "bound_share",
+        "filled",
+        "overwrite",
+        "share",
+        "trace",
+    })
 
     bound_share: float | None
     """At last, random logical pages are bound to others until this share of the entries that `remap.size_mib`
@@ -239,6 +326,11 @@ class PreconditionConfig(Section):
 class RecoveryConfig(Section):
     """Loss of power; what is absent is the design's own."""
 
+    _optional = frozenset({
+        "after_requests",
+        "by",
+    })
+
     after_requests: int | None
     """Power is lost behind so many measured requests, the recovery is executed and reported, and the run goes
     on. All counters go on, so that what the recovery and the corrections after it cost is part of the run."""
@@ -252,6 +344,11 @@ class RecoveryConfig(Section):
 
 class RecycleConfig(Section):
     """The recyclable design."""
+
+    _optional = frozenset({
+        "entries",
+        "refresh_age_programs",
+    })
 
     alpha: float
     """Growth of popularity, 0.10 to 0.15."""
@@ -274,6 +371,12 @@ class RecycleConfig(Section):
 
 class RemapConfig(Section):
     """The remap design."""
+
+    _optional = frozenset({
+        "index_entries",
+        "index_share",
+        "size_mib",
+    })
 
     atomic_commands: bool
     """A remap command of several pages is atomic; entries take 24 bytes instead of 16."""
@@ -299,6 +402,14 @@ class RemapConfig(Section):
 class ReplayConfig(Section):
     """How requests are issued."""
 
+    _optional = frozenset({
+        "queue_depth",
+        "requests",
+        "seed",
+        "time_scale",
+        "timeline_cells",
+    })
+
     addresses: str
     """How trace addresses meet the device."""
     arrival: str
@@ -320,6 +431,10 @@ class ReplayConfig(Section):
 
 class TimingConfig(Section):
     """How time is modelled."""
+
+    _optional = frozenset({
+        "gc_backlog_ops",
+    })
 
     blocking_gc: bool
     """A write waits for the GC it triggered."""
@@ -371,6 +486,10 @@ class TimingConfig(Section):
 
 class ValidityConfig(Section):
     """Page validity; what is absent is the design's own."""
+
+    _optional = frozenset({
+        "kind",
+    })
 
     batch: bool
     """For `bitmap`: one write takes all reports that wait for its page."""
@@ -552,6 +671,16 @@ class LifetimeRecord(Section):
         "schemes": SchemeRecord,
     }
 
+    _optional = frozenset({
+        "drive_writes_per_day",
+        "host_tb_written_until_worn",
+        "scale_to_bytes",
+        "scaled_years",
+        "years",
+        "years_after_first_epoch",
+        "years_by_programs",
+    })
+
     drive_writes_per_day: float | None
     """Drive writes a day that use the rated cycles up in five years: the usual rating (DWPD). Absent as TB
     written."""
@@ -664,6 +793,14 @@ class RecoveryRecord(Section):
 class ServiceRecord(Section):
     """How requests came, and how many the drive answered. Absent figures need a timing engine."""
 
+    _optional = frozenset({
+        "arrival",
+        "mb_per_s",
+        "queue_at_end_s",
+        "queue_depth",
+        "requests_per_s",
+    })
+
     arrival: str | None
     """When requests came, as it was in effect: at the input's times, closed loop or think time."""
     is_overloaded: bool
@@ -761,6 +898,11 @@ class TimelineWindow(Section):
         "write_us": WindowLatency,
     }
 
+    _optional = frozenset({
+        "read_us",
+        "write_us",
+    })
+
     device_s: float
     """Device time, seconds; 0 without timing."""
     free_blocks: int
@@ -814,6 +956,10 @@ class TimeRecord(Section):
 class TraceRecord(Section):
     """The input of a run."""
 
+    _optional = frozenset({
+        "sha256",
+    })
+
     aging_requests: int
     """Requests used for aging, before measurement."""
     duration_s: float
@@ -848,6 +994,12 @@ class RunRecord(Section):
         "timing": TimeRecord,
         "trace": TraceRecord,
     }
+
+    _optional = frozenset({
+        "partial_reason",
+        "recovery",
+        "timeline",
+    })
 
     buffer_absorbed_writes: int
     """Page writes absorbed by the write buffer."""

@@ -6,6 +6,7 @@
 //! drive: blocks share cells, and when the list of samples is full every second one is dropped ([`Thinned`]).
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use hdrhistogram::Histogram;
 use schemars::JsonSchema;
@@ -110,9 +111,9 @@ pub struct WearHistogram {
 }
 
 impl WearHistogram {
-    /// Of the erases of blocks.
-    pub fn of(erases: &[u32]) -> Self {
-        let (Some(&first), Some(&last)) = (erases.iter().min(), erases.iter().max()) else {
+    /// Of the erases of blocks, which are read three times: nothing of the size of a drive is kept.
+    pub fn of(erases: impl Iterator<Item = u32> + Clone) -> Self {
+        let (Some(first), Some(last)) = (erases.clone().min(), erases.clone().max()) else {
             return Self::default();
         };
         let erases_per_bin = (last - first + 1).div_ceil(WEAR_BINS);
@@ -296,15 +297,16 @@ fn since(now: &Histogram<u64>, before: &mut Option<Histogram<u64>>) -> Option<Wi
 }
 
 fn frame(counters: &SeriesPoint, store: &Store<SimNand>, blocks_per_cell: u32) -> TimelineFrame {
-    let blocks: Vec<BlockId> = (0..store.blocks().len()).map(BlockId).collect();
-    let cells = blocks.chunks(blocks_per_cell as usize).flat_map(|blocks| digits_of(cell(store, blocks)));
-    let in_use = blocks.iter().filter(|&&block| store.blocks().state(block) != BlockState::Retired);
-    let erases: Vec<u32> = in_use.map(|&block| store.nand().erase_count(block)).collect();
+    let blocks = store.blocks().len();
+    let starts = (0..blocks).step_by(blocks_per_cell as usize);
+    let cells = starts.map(|start| cell(store, start..blocks.min(start + blocks_per_cell)));
+    let in_use = (0..blocks).map(BlockId).filter(|&block| store.blocks().state(block) != BlockState::Retired);
+    let erases = in_use.map(|block| store.nand().erase_count(block));
     TimelineFrame {
         requests: counters.requests,
         host_bytes: counters.host_bytes,
-        cells: cells.map(char::from).collect(),
-        wear: WearHistogram::of(&erases),
+        cells: cells.flat_map(digits_of).map(char::from).collect(),
+        wear: WearHistogram::of(erases),
     }
 }
 
@@ -313,10 +315,11 @@ fn digits_of(cell: u64) -> [u8; 2] {
 }
 
 /// The number of a cell, as [`TimelineFrame::cells`] describes it.
-fn cell(store: &Store<SimNand>, blocks: &[BlockId]) -> u64 {
+fn cell(store: &Store<SimNand>, blocks: Range<u32>) -> u64 {
+    let of_cell = u64::from(blocks.end - blocks.start);
     let (table, mut valid, mut programmed) = (store.blocks(), 0, 0);
     let mut of_code = [0u32; SHARE_STEPS as usize + 1];
-    for &block in blocks {
+    for block in blocks.map(BlockId) {
         match table.state(block) {
             BlockState::Free | BlockState::Erasing => {}
             BlockState::Retired => of_code[RETIRED_CODE as usize] += 1,
@@ -327,10 +330,10 @@ fn cell(store: &Store<SimNand>, blocks: &[BlockId]) -> u64 {
             }
         }
     }
-    if of_code[RETIRED_CODE as usize] as usize == blocks.len() {
+    if u64::from(of_code[RETIRED_CODE as usize]) == of_cell {
         return RETIRED_CODE;
     }
-    let pages = blocks.len() as u64 * u64::from(store.geometry().block_pages());
+    let pages = of_cell * u64::from(store.geometry().block_pages());
     let steps = |count: u64| (2 * count * SHARE_STEPS + pages) / (2 * pages);
     let programmed = steps(programmed).min(SHARE_STEPS);
     let valid = steps(valid).min(programmed);
@@ -392,11 +395,11 @@ mod tests {
     #[test]
     fn a_histogram_of_wear_counts_every_block_once() {
         for erases in [vec![], vec![7], (0..1000).collect(), vec![3, 3, 90, 91]] {
-            let histogram = WearHistogram::of(&erases);
+            let histogram = WearHistogram::of(erases.iter().copied());
             assert_eq!(histogram.blocks.iter().sum::<u32>() as usize, erases.len());
             assert!(histogram.blocks.len() <= WEAR_BINS as usize, "{histogram:?}");
         }
-        let two = WearHistogram::of(&[3, 3, 90]);
+        let two = WearHistogram::of([3, 3, 90].into_iter());
         assert_eq!(
             (two.first_erases, two.erases_per_bin, two.blocks[0], two.blocks.last()),
             (3, 3, 2, Some(&1))

@@ -211,10 +211,10 @@ impl<T> Thinned<T> {
     fn ended_by(mut self, last: T, is_same: impl Fn(&T, &T) -> bool) -> Vec<T> {
         let mut last = last;
         let is_replaced = self.kept.last().is_some_and(|kept| is_same(kept, &last));
-        if is_replaced || self.kept.len() == self.most {
-            if let Some(earlier) = self.kept.pop() {
-                (self.join)(&mut last, &earlier);
-            }
+        if (is_replaced || self.kept.len() == self.most)
+            && let Some(earlier) = self.kept.pop()
+        {
+            (self.join)(&mut last, &earlier);
         }
         self.kept.push(last);
         self.kept

@@ -76,7 +76,9 @@ fn ablations() -> Ablations {
 
 fn profiles() -> Profiles {
     let mut profiler = Profiler::new(1);
-    common::requests_of("zipf:pages=900,requests=2000").iter().for_each(|request| profiler.request(request));
+    for request in common::requests_of("zipf:pages=900,requests=2000") {
+        profiler.request(&request);
+    }
     Profiles::of(vec![profiler.profile(HOSTILE.into())])
 }
 

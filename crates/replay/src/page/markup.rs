@@ -66,15 +66,13 @@ fn line(row: &[String], classes: &[&str]) -> String {
 
 /// Sentences that a reader of the figures must know, below a title; nothing without any.
 pub(super) fn notes<'a>(title: &str, sentences: impl IntoIterator<Item = &'a str>) -> String {
-    let items: String =
-        sentences.into_iter().map(|sentence| format!("<li>{}</li>\n", escaped(sentence))).collect();
+    let items: Vec<String> =
+        sentences.into_iter().map(|sentence| format!("<li>{}</li>", escaped(sentence))).collect();
     if items.is_empty() {
-        return items;
+        return String::new();
     }
-    format!(
-        "<div class=\"notes\" role=\"note\"><strong>{}</strong><ul>\n{items}</ul></div>\n",
-        escaped(title)
-    )
+    let (title, items) = (escaped(title), items.join("\n"));
+    format!("<div class=\"notes\" role=\"note\"><strong>{title}</strong><ul>\n{items}\n</ul></div>\n")
 }
 
 /// A place for the charts of the runs with these numbers.

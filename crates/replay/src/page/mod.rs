@@ -81,7 +81,11 @@ fn without_markup(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for letter in json.chars() {
         match letter {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => text += &format!("\\u{:04x}", u32::from(letter)),
+            '<' => text += "\\u003c",
+            '>' => text += "\\u003e",
+            '&' => text += "\\u0026",
+            '\u{2028}' => text += "\\u2028",
+            '\u{2029}' => text += "\\u2029",
             other => text.push(other),
         }
     }

@@ -82,7 +82,7 @@ fn lead(runs: &[RunRecord]) -> String {
     let ranked = |run: &&RunRecord| !run.partial && amplification(run).is_some();
     let order = |a: &&RunRecord, b: &&RunRecord| a.write_amplification.total_cmp(&b.write_amplification);
     match runs.iter().filter(ranked).min_by(order) {
-        Some(best) if std::ptr::eq(best, &runs[0]) => {
+        Some(best) if best.label() == runs[0].label() => {
             format!("Least write amplification: {} with {:.3}.", best.label(), best.write_amplification)
         }
         Some(best) => format!(

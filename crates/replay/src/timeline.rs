@@ -3,7 +3,7 @@
 //! The end of a run says how much was programmed, not when, nor what the blocks looked like meanwhile. A timeline samples the
 //! counters, the latencies since the sample before, and a map of the blocks. It is recorded where `replay.timeline_cells` asks
 //! for it, and costs a scan of the block table per frame. Memory is bounded whatever the length of the run and the size of the
-//! drive: blocks share cells, and when the list of samples is full every second one is dropped ([`Thinned`]).
+//! drive: blocks share cells, and when the list of samples is full every second one is dropped.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

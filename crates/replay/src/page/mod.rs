@@ -4,7 +4,7 @@
 //! reads without JavaScript. Charts are drawn in the browser from the embedded record by the scripts in `script/` and by
 //! [uPlot](https://github.com/leeoniya/uPlot) (`uplot-1.6.32/`). The price: 90 KB in each page.
 //!
-//! Invariant: a text of the record is data. It comes into the markup escaped ([`markup`]), into the script element as JSON
+//! Invariant: a text of the record is data. It comes into the markup escaped (`markup.rs`), into the script element as JSON
 //! without angle brackets, and from there into text nodes. The page's policy forbids it to load anything.
 
 mod ablations;

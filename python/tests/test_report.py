@@ -300,8 +300,11 @@ def test_hostile_names_are_shown_as_they_are(browser: Browser, command: Command,
 
 
 def test_hundreds_of_runs_have_a_page(browser: Browser, tmp_path: Path) -> None:
-    record = ww.replay(ww.Trace.workload("zipf:pages=2000,requests=4000")).to_json()
-    runs = [(f"gc.policy=policy-{k % 7} device.over_provisioning=0.{10 + k % 50}", record) for k in range(300)]
+    record = ww.replay(ww.Trace.workload("zipf:pages=2000,requests=4000")).to_dict()
+    records = [json.dumps({**record, "write_amplification": 2.0 + k % 7}) for k in range(300)]
+    runs = [
+        (f"gc.policy=policy-{k % 7} device.over_provisioning=0.{10 + k % 50}", records[k]) for k in range(300)
+    ]
     (tmp_path / "page.html").write_text(_native.page_of_sweep(runs, []), encoding="utf-8")
     with opened(browser, tmp_path / "page.html", viewport={"width": 390, "height": 844}) as page:
         assert_fits(page)

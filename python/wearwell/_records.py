@@ -423,8 +423,7 @@ class ReplayConfig(Section):
     time_scale: float | None
     """Trace times are multiplied by this (default 1)."""
     timeline_cells: int | None
-    """Cells of the block map of a [timeline](crate::timeline), which is recorded with as many; without, none
-    is."""
+    """Cells of the block map of a timeline, which is recorded with at most as many; without, none is."""
     zeroes: str
     """What a write-zeroes request is."""
 

@@ -51,7 +51,7 @@ function compareRuns(place, runs) {
   ];
   for (const [field, name] of [["write_us", "Write"], ["read_us", "Read"]]) {
     if (!runs.some((run) => momentsOf(run).some((moment) => moment[field]))) continue;
-    const hasMany = runs.some((run) => latencies(momentsOf(run), field, PERCENTILES[1]).some((us) => us !== null));
+    const hasMany = runs.every((run) => isKnown(momentsOf(run), field, PERCENTILES[1]));
     const [percentile, title] = hasMany ? [PERCENTILES[1], "99th percentile"] : [PERCENTILES[3], "largest"];
     charts.push(new Chart(place, {
       title: `${name} latency, ${title}`, note: "of the requests answered in each window, us", unit: "us", axes, log: true,
@@ -74,11 +74,16 @@ function latencies(moments, field, [name, , least]) {
   return moments.map((moment) => (moment[field]?.count >= least ? moment[field][name] || null : null));
 }
 
-/** The percentiles that most windows with requests have. */
+/** Whether most windows with requests have a percentile. */
+function isKnown(moments, field, percentile) {
+  const known = (one) => latencies(moments, field, one).filter((us) => us !== null).length;
+  return 2 * known(percentile) > known(PERCENTILES[3]);
+}
+
+/** The percentiles that are known. */
 function percentilesOf(windows, field) {
-  const series = PERCENTILES.map((percentile) => ({ label: percentile[1], xs: xsOf(windows), ys: latencies(windows, field, percentile) }));
-  const known = (one) => one.ys.filter((us) => us !== null).length;
-  return series.filter((one) => 2 * known(one) > known(series[series.length - 1]));
+  const known = PERCENTILES.filter((percentile) => isKnown(windows, field, percentile));
+  return known.map((percentile) => ({ label: percentile[1], xs: xsOf(windows), ys: latencies(windows, field, percentile) }));
 }
 
 function wearSeries(frame) {

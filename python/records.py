@@ -60,9 +60,11 @@ class Classes:
             return
         definition = self.definitions[name]
         sections: dict[str, list[str]] = {"_sections": [], "_tables": []}
-        lines = []
+        lines, optional = [], []
         for field, schema in definition["properties"].items():
             kind, section = self.kind_of(schema)
+            if kind.endswith("| None") and field not in definition.get("required", []):
+                optional.append(f'"{field}"')
             lines.append(f"    {field}: {kind}")
             lines.extend(documentation(schema.get("description", "")))
             if section is not None:
@@ -75,6 +77,8 @@ class Classes:
             if fields
             for line in (f"    {way} = {{", *fields, "    }", "")
         ]
+        if optional:
+            ways += ["    _optional = frozenset({", *(f"        {field}," for field in optional), "    })", ""]
         self.written[name] = "\n".join(head + ways + lines) + "\n"
 
 

@@ -196,3 +196,14 @@ ww.replay(ww.Trace.workload({TINY!r})).to_pandas()
 def test_a_real_trace_has_the_figures_of_the_readme() -> None:
     result = ww.replay(PGBENCH)
     assert f"{result.erases:,}" in (ROOT / "README.md").read_text()
+
+
+def test_a_field_that_a_record_leaves_out_is_none() -> None:
+    trace = ww.Trace.workload(TINY)
+    result = ww.replay(trace)
+    assert "timeline" not in result.to_dict() and result.timeline is None
+    assert result.config.replay.timeline_cells is None
+    recorded = ww.replay(trace, settings={"replay.timeline_cells": 100})
+    assert recorded.timeline is not None and recorded.timeline.frames[-1].requests == 4000
+    with pytest.raises(AttributeError, match="has no field `timelines`"):
+        getattr(result, "timelines")

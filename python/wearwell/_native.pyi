@@ -123,6 +123,13 @@ def table(records: list[str]) -> str:
 def markdown(records: list[str]) -> str:
     """The same as markdown."""
 
+def page_of_runs(records: list[str]) -> str:
+    """The page of runs, as HTML."""
+
+def page_of_sweep(runs: list[tuple[str, str]], failures: list[tuple[str, str, str, str]]) -> str:
+    """The page of a sweep, as HTML: settings that tell a run from others with its record; trace, design, settings and error of
+    the runs that failed."""
+
 def scaled(record: str, bytes: int) -> str:
     """The record with the years of a drive of so many exported bytes."""
 

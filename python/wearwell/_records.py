@@ -8,6 +8,11 @@ from ._section import Section
 class BytesRecord(Section):
     """What was written, in bytes: of pages a write that fills a part of one counts as a whole."""
 
+    _optional = frozenset({
+        "ram_of_4k_map",
+        "write_amplification",
+    })
+
     buffered: int
     """Bytes still in the write buffer at the end: written by the host, and not programmed. 0 unless
     `buffer.keep_at_end`, or the loss of power behind the last request, leaves them there."""
@@ -32,6 +37,10 @@ class BytesRecord(Section):
 class BufferConfig(Section):
     """Write buffer."""
 
+    _optional = frozenset({
+        "pages",
+    })
+
     keep_at_end: bool
     """What is in the buffer behind the last request stays there: it is neither programmed nor counted."""
     pages: int | None
@@ -44,12 +53,23 @@ class BufferConfig(Section):
 class ContentConfig(Section):
     """Content of writes that come without any."""
 
+    _optional = frozenset({
+        "model",
+    })
+
     model: str | None
     """A content model such as `unique` or `dup:share=0.2,theta=0.9`."""
 
 
 class DeltaConfig(Section):
     """The delta design."""
+
+    _optional = frozenset({
+        "cache_entries",
+        "heat_entries",
+        "journal_pages",
+        "max_ratio",
+    })
 
     area_share: float
     """Share of the spare space that delta pages may use."""
@@ -74,6 +94,31 @@ class DeltaConfig(Section):
 
 class DeviceConfig(Section):
     """Layout, timing and capacity of the device; what is absent comes from the preset."""
+
+    _optional = frozenset({
+        "blocks_per_plane",
+        "channel_mb_per_s",
+        "channels",
+        "dies_per_channel",
+        "endurance_cycles",
+        "erase_us",
+        "factory_bad_share",
+        "fit",
+        "logical_pages",
+        "over_provisioning",
+        "over_provisioning_of",
+        "page_bytes",
+        "pages_per_block",
+        "planes_per_die",
+        "preset",
+        "program_us",
+        "read_us",
+        "reserve_blocks",
+        "spare_bytes",
+        "striping",
+        "superblock_planes",
+        "wear_out",
+    })
 
     blocks_per_plane: int | None
     """Blocks per plane."""
@@ -129,12 +174,25 @@ class DeviceConfig(Section):
 class DftlConfig(Section):
     """The DFTL design."""
 
+    _optional = frozenset({
+        "cache_entries",
+    })
+
     cache_entries: int | None
     """Entries of the cached mapping table. Absent: `mapping.cache_entries`."""
 
 
 class GcConfig(Section):
     """Garbage collection."""
+
+    _optional = frozenset({
+        "background_share",
+        "d",
+        "free_share",
+        "low_blocks",
+        "metadata",
+        "metadata_share",
+    })
 
     background_share: float | None
     """Free share of a pool below which idle time is used to collect; 0 = no background GC."""
@@ -156,6 +214,10 @@ class GcConfig(Section):
 
 class GeckoConfig(Section):
     """Logarithmic Gecko."""
+
+    _optional = frozenset({
+        "parts",
+    })
 
     merge: str
     """When runs are merged."""
@@ -186,6 +248,15 @@ class LifetimeConfig(Section):
 class MappingConfig(Section):
     """The map on flash; what is absent is the design's own."""
 
+    _optional = frozenset({
+        "cache_entries",
+        "cached_nodes",
+        "checkpoints",
+        "directory",
+        "dirty_share",
+        "identification",
+    })
+
     cache_entries: int | None
     """Entries of the cache. Absent: 1/32 of the logical pages."""
     cached_nodes: int | None
@@ -203,6 +274,14 @@ class MappingConfig(Section):
 class PartsConfig(Section):
     """Parts by name; what is absent is the design's own."""
 
+    _optional = frozenset({
+        "content",
+        "map",
+        "reverse_map",
+        "survives",
+        "validity",
+    })
+
     content: list[str] | None
     """Content mechanisms, all of them: a list, or names joined by commas or plus signs; `none` for no
     mechanism."""
@@ -219,6 +298,14 @@ class PartsConfig(Section):
 
 class PreconditionConfig(Section):
     """State of the device before the first measured request."""
+
+    _optional = frozenset({
+        "bound_share",
+        "filled",
+        "overwrite",
+        "share",
+        "trace",
+    })
 
     bound_share: float | None
     """At last, random logical pages are bound to others until this share of the entries that `remap.size_mib`
@@ -239,6 +326,11 @@ class PreconditionConfig(Section):
 class RecoveryConfig(Section):
     """Loss of power; what is absent is the design's own."""
 
+    _optional = frozenset({
+        "after_requests",
+        "by",
+    })
+
     after_requests: int | None
     """Power is lost behind so many measured requests, the recovery is executed and reported, and the run goes
     on. All counters go on, so that what the recovery and the corrections after it cost is part of the run."""
@@ -252,6 +344,11 @@ class RecoveryConfig(Section):
 
 class RecycleConfig(Section):
     """The recyclable design."""
+
+    _optional = frozenset({
+        "entries",
+        "refresh_age_programs",
+    })
 
     alpha: float
     """Growth of popularity, 0.10 to 0.15."""
@@ -274,6 +371,12 @@ class RecycleConfig(Section):
 
 class RemapConfig(Section):
     """The remap design."""
+
+    _optional = frozenset({
+        "index_entries",
+        "index_share",
+        "size_mib",
+    })
 
     atomic_commands: bool
     """A remap command of several pages is atomic; entries take 24 bytes instead of 16."""
@@ -299,6 +402,14 @@ class RemapConfig(Section):
 class ReplayConfig(Section):
     """How requests are issued."""
 
+    _optional = frozenset({
+        "queue_depth",
+        "requests",
+        "seed",
+        "time_scale",
+        "timeline_cells",
+    })
+
     addresses: str
     """How trace addresses meet the device."""
     arrival: str
@@ -311,12 +422,18 @@ class ReplayConfig(Section):
     """Seed of everything random (default 1)."""
     time_scale: float | None
     """Trace times are multiplied by this (default 1)."""
+    timeline_cells: int | None
+    """Cells of the block map of a timeline, which is recorded with at most as many; without, none is."""
     zeroes: str
     """What a write-zeroes request is."""
 
 
 class TimingConfig(Section):
     """How time is modelled."""
+
+    _optional = frozenset({
+        "gc_backlog_ops",
+    })
 
     blocking_gc: bool
     """A write waits for the GC it triggered."""
@@ -368,6 +485,10 @@ class TimingConfig(Section):
 
 class ValidityConfig(Section):
     """Page validity; what is absent is the design's own."""
+
+    _optional = frozenset({
+        "kind",
+    })
 
     batch: bool
     """For `bitmap`: one write takes all reports that wait for its page."""
@@ -549,6 +670,16 @@ class LifetimeRecord(Section):
         "schemes": SchemeRecord,
     }
 
+    _optional = frozenset({
+        "drive_writes_per_day",
+        "host_tb_written_until_worn",
+        "scale_to_bytes",
+        "scaled_years",
+        "years",
+        "years_after_first_epoch",
+        "years_by_programs",
+    })
+
     drive_writes_per_day: float | None
     """Drive writes a day that use the rated cycles up in five years: the usual rating (DWPD). Absent as TB
     written."""
@@ -661,6 +792,14 @@ class RecoveryRecord(Section):
 class ServiceRecord(Section):
     """How requests came, and how many the drive answered. Absent figures need a timing engine."""
 
+    _optional = frozenset({
+        "arrival",
+        "mb_per_s",
+        "queue_at_end_s",
+        "queue_depth",
+        "requests_per_s",
+    })
+
     arrival: str | None
     """When requests came, as it was in effect: at the input's times, closed loop or think time."""
     is_overloaded: bool
@@ -703,6 +842,103 @@ class Steadiness(Section):
     """Rise of a straight line through the windows, as a share of the mean; likewise."""
 
 
+class WearHistogram(Section):
+    """How many blocks were erased how often since the drive was new; retired blocks are left out."""
+
+    blocks: list[int]
+    """Blocks in each bin, at most 40 bins."""
+    erases_per_bin: int
+    """Width of a bin."""
+    first_erases: int
+    """Erases of the least worn block, where the first bin begins."""
+
+
+class TimelineFrame(Section):
+    """The blocks at one moment."""
+
+    _sections = {
+        "wear": WearHistogram,
+    }
+
+    cells: str
+    """Two base64url digits per cell: a number of 12 bits. The high four are the valid pages, the middle four
+    the invalid pages, both in fifteenths of the cell's pages. The low four say what most blocks in use hold:
+    0 nothing (all are free), 1 data, 2 translation pages, 3 deltas, 4 chunks, 5 the remap log, 6 page
+    validity; 15 if all blocks are retired."""
+    host_bytes: int
+    """Bytes of the host's write requests so far."""
+    requests: int
+    """Requests so far."""
+    wear: WearHistogram
+    """How often blocks were erased."""
+
+
+class WindowLatency(Section):
+    """Latencies of the requests answered between two moments, microseconds. Where two windows were joined to
+    save memory, each percentile is the larger of both."""
+
+    count: int
+    """Requests."""
+    max: float
+    """Largest, within 0.1 %."""
+    p50: float
+    """Median."""
+    p99: float
+    """99th percentile."""
+    p999: float
+    """99.9th percentile."""
+
+
+class TimelineWindow(Section):
+    """A moment of a run."""
+
+    _sections = {
+        "read_us": WindowLatency,
+        "write_us": WindowLatency,
+    }
+
+    _optional = frozenset({
+        "read_us",
+        "write_us",
+    })
+
+    device_s: float
+    """Device time, seconds; 0 without timing."""
+    free_blocks: int
+    """Free blocks now."""
+    host_bytes: int
+    """Bytes of the host's write requests so far."""
+    host_page_writes: int
+    """Host page writes so far."""
+    programs_by_cause: dict[str, int]
+    """Page programs so far by cause; causes without any are absent."""
+    read_us: WindowLatency | None
+    """Latencies of host reads answered since the moment before; absent if none was."""
+    requests: int
+    """Requests so far."""
+    write_us: WindowLatency | None
+    """Latencies of host writes answered since the moment before; absent if none was."""
+
+
+class Timeline(Section):
+    """A run or a life over time, from `replay.timeline_cells`."""
+
+    _sections = {
+        "frames": TimelineFrame,
+        "windows": TimelineWindow,
+    }
+
+    blocks: int
+    """Blocks of the drive."""
+    blocks_per_cell: int
+    """Consecutive blocks that share a cell of the map; the last cell may have fewer."""
+    frames: list[TimelineFrame]
+    """Maps of the blocks, at most 64: the first is the drive before the first request, the last the drive
+    after the last one."""
+    windows: list[TimelineWindow]
+    """Moments of the run in order, at most 400: counters so far, latencies since the moment before."""
+
+
 class TimeRecord(Section):
     """Device time."""
 
@@ -718,6 +954,10 @@ class TimeRecord(Section):
 
 class TraceRecord(Section):
     """The input of a run."""
+
+    _optional = frozenset({
+        "sha256",
+    })
 
     aging_requests: int
     """Requests used for aging, before measurement."""
@@ -749,9 +989,16 @@ class RunRecord(Section):
         "series": SeriesPoint,
         "service": ServiceRecord,
         "steady": Steadiness,
+        "timeline": Timeline,
         "timing": TimeRecord,
         "trace": TraceRecord,
     }
+
+    _optional = frozenset({
+        "partial_reason",
+        "recovery",
+        "timeline",
+    })
 
     buffer_absorbed_writes: int
     """Page writes absorbed by the write buffer."""
@@ -826,6 +1073,8 @@ class RunRecord(Section):
     """Those of them that read only a spare area, by cause."""
     steady: Steadiness
     """Whether write amplification was steady."""
+    timeline: Timeline | None
+    """What happened over time and where on the flash, if `replay.timeline_cells` asked for it."""
     timing: TimeRecord
     """Time model."""
     trace: TraceRecord

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import json
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _native, _tables
@@ -46,6 +48,11 @@ class Result(RunRecord):
     def to_arrow(self) -> Any:
         """One row (`pyarrow.Table`), its columns named as the attributes."""
         return _tables.to_arrow([self.to_row()])
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes a page for a browser (HTML), which needs no network and holds the record: `wearwell replay --report`. Programs by
+        cause, latencies and a map of the blocks over time are in it if the run had the setting `replay.timeline_cells`."""
+        Path(path).write_text(_native.page_of_runs([self._text]), encoding="utf-8")
 
     def __reduce__(self) -> tuple[type[Result], tuple[str]]:
         return Result, (self._text,)

@@ -15,6 +15,8 @@ class Section:
     """Fields that are sections, or lists of sections."""
     _tables: ClassVar[dict[str, type[Section]]] = {}
     """Fields that are sections by name."""
+    _optional: ClassVar[frozenset[str]] = frozenset()
+    """Fields that a record may leave out; they are None then."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self._fields = fields
@@ -23,6 +25,8 @@ class Section:
         try:
             value = object.__getattribute__(self, "_fields")[name]
         except (KeyError, AttributeError):
+            if name in self._optional:
+                return None
             raise AttributeError(f"a {type(self).__name__} has no field `{name}`") from None
         if name in self._tables:
             return {key: self._tables[name](item) for key, item in value.items()}

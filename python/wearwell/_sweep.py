@@ -136,6 +136,12 @@ class _Point:
         shared = common(**values.keywords, settings=values.settings)
         return cls(Run.of(trace, drive, design, shared, config), shared, values.varied)
 
+    def variant(self) -> str:
+        """The settings that tell the run from others of the sweep."""
+        settings = {name: value for name, value in self.varied.items() if "." in name}
+        keywords = {name: value for name, value in self.varied.items() if name not in settings}
+        return " ".join(common(**keywords, settings=settings)).replace('"', "")
+
     def row(self, scale_to: int | None) -> dict[str, Any]:
         named = {"trace": self.run.trace.name, "drive": self.run.drive.label, "design": self.run.design.label}
         result = self.result(scale_to)
@@ -166,6 +172,8 @@ class Sweep:
     """Points whose run was in the store, or is that of another point."""
     partial: bool
     """Ctrl-C came: the runs that were not finished have no row."""
+    variants: list[str]
+    """Of each row the settings that other runs of the sweep have other values of, joined by blanks."""
 
     @property
     def errors(self) -> list[str]:
@@ -183,6 +191,15 @@ class Sweep:
     def to_arrow(self) -> Any:
         """One row per run (`pyarrow.Table`)."""
         return _tables.to_arrow(self.rows)
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes a page for a browser (HTML), which needs no network and holds the records: `wearwell sweep --report`."""
+        ended = list(zip(self.rows, self.variants, self.results, strict=True))
+        runs = [(variant, result.to_json()) for _, variant, result in ended if result is not None]
+        failures = [
+            (row["trace"], row["design"], variant, row["error"]) for row, variant, result in ended if result is None
+        ]
+        Path(path).write_text(_native.page_of_sweep(runs, failures), encoding="utf-8")
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -219,7 +236,8 @@ def _run_all(
         warnings.warn(message, PartialResultWarning, stacklevel=3)
     rows, results = [point.row(scale_to) for point in done], [point.result(scale_to) for point in done]
     refused = sum(point.key is None for point in done)
-    return Sweep(rows, results, ran, len(done) - ran - refused, partial)
+    variants = [point.variant() for point in done]
+    return Sweep(rows, results, ran, len(done) - ran - refused, partial, variants)
 
 
 def _look_up(points: list[_Point], store: Path) -> dict[str, list[_Point]]:

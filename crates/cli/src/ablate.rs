@@ -186,6 +186,7 @@ fn report(args: &AblateArgs, ablations: Vec<Ablation>, outputs: &Outputs) -> Res
     if let Some(output) = &outputs.csv {
         output.write(&ablate::csv(&ablations.ablations))?;
     }
+    outputs.write_page(&ablations)?;
     if !args.run.quiet && !outputs.take_stdout() {
         let written = if args.run.markdown { ablate::markdown } else { ablate::table };
         print(&ablations.ablations.iter().map(written).collect::<Vec<_>>().join("\n"))?;

@@ -32,7 +32,7 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     /// Replay through several designs, side by side with ratios to the first
     #[command(
-        after_help = "Examples:\n  wearwell compare disk.blktrace.zst --designs page-map,remap,geckoftl --csv runs.csv --jobs 2\n  wearwell compare disk.wwt --designs page-map:gc.policy=fifo,page-map --device tlc-1t --scale-to 1TiB\n  wearwell compare --workload uniform:pages=200000 --content dup:share=0.3,compress=0.5"
+        after_help = "Examples:\n  wearwell compare disk.blktrace.zst --designs page-map,remap,geckoftl --csv runs.csv --jobs 2\n  wearwell compare disk.wwt --timing event --report designs.html\n  wearwell compare disk.wwt --designs page-map:gc.policy=fifo,page-map --device tlc-1t --scale-to 1TiB\n  wearwell compare --workload uniform:pages=200000 --content dup:share=0.3,compress=0.5"
     )]
     Compare(CompareArgs),
     /// Take a design's content mechanisms apart: what each gains alone, beside all others, and on average over all orders
@@ -225,9 +225,8 @@ pub(crate) struct SweepArgs {
     /// Write the main figures as CSV, a failed run with its error (`-` = standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
-    /// Replace existing files of --json and --csv
-    #[arg(long)]
-    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
     /// Runs at a time
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
@@ -372,9 +371,8 @@ pub(crate) struct ProfileArgs {
     /// Write the profiles as JSON (`-` = standard output; `wearwell schema profile` describes it)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Replace an existing file of --json
-    #[arg(long)]
-    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
     /// No table, no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -382,7 +380,7 @@ pub(crate) struct ProfileArgs {
 
 #[derive(Args)]
 pub(crate) struct DiffArgs {
-    /// Result of --json of replay, compare, life, ablate or profile (- = standard input)
+    /// Result of --json of replay, compare, sweep, life, ablate or profile, or its --report (- = standard input)
     pub(crate) first: PathBuf,
     /// Another one
     pub(crate) second: PathBuf,
@@ -392,6 +390,19 @@ pub(crate) struct DiffArgs {
     /// End with status 1 if anything differs
     #[arg(long)]
     pub(crate) exit_code: bool,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// The page of a result, and whether existing files of results are replaced.
+#[derive(Args)]
+pub(crate) struct ReportArgs {
+    /// Write a page for a browser (HTML), which needs no network and holds the result (`-` = standard output)
+    #[arg(long = "report", value_name = "FILE")]
+    pub(crate) page: Option<PathBuf>,
+    /// Replace existing files of results
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// A number from 0 to 1.
@@ -632,9 +643,8 @@ pub(crate) struct RunArgs {
     /// Write the main figures as CSV (`-` = standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
-    /// Replace existing files of --json and --csv
-    #[arg(long)]
-    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
     /// Also print the years of a drive of so many exported bytes (512GiB, 1TiB) that takes the same writes per second
     #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::size_bytes)]
     pub(crate) scale_to: Option<u64>,

@@ -10,12 +10,23 @@ use wearwell_replay::diff::{Diff, Results};
 use crate::Failure;
 use crate::args::DiffArgs;
 use crate::output::{is_standard, print};
+use crate::run::Outputs;
 
 pub(crate) fn diff(args: &DiffArgs) -> ExitCode {
-    match compare(args).and_then(|diff| print(&diff.to_table()).map(|()| diff)) {
+    match report(args) {
         Ok(diff) => ExitCode::from(u8::from(args.exit_code && !diff.is_empty())),
         Err(failure) => failure.report(),
     }
+}
+
+fn report(args: &DiffArgs) -> Result<Diff, Failure> {
+    let outputs = Outputs::at(None, None, &args.report, &[&args.first, &args.second])?;
+    let diff = compare(args)?;
+    outputs.write_page(&diff)?;
+    if !outputs.take_stdout() {
+        print(&diff.to_table())?;
+    }
+    Ok(diff)
 }
 
 fn compare(args: &DiffArgs) -> Result<Diff, Failure> {

@@ -12,8 +12,13 @@ use crate::args::LifeArgs;
 use crate::jobs::run_at_once;
 use crate::output::print;
 use crate::progress::Reporter;
-use crate::run::{InputSource, Outputs, config_with, failure, kept_in, planned, refuse_ignored, sources};
+use crate::run::{
+    InputSource, Outputs, config_with, failure, kept_in, planned, refuse_ignored, sources, timeline_setting,
+};
 use crate::{Failure, Outcome};
+
+/// Cells of the block map of a page, whatever the number of drives: `--resume` finds lives by their settings.
+const MAP_CELLS: u32 = 512;
 
 /// One drive to be worn out.
 struct Task {
@@ -48,6 +53,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
             for seed in (config.seed()..).take(args.seeds.get() as usize) {
                 let mut settings = leveling.settings(plan.resolved().endurance_cycles);
                 settings.push(format!("replay.seed={seed}"));
+                settings.extend(timeline_setting(&args.run, &config, MAP_CELLS));
                 let config = config_with(&args.run, &settings)?;
                 let input = match source_of(args, &config)? {
                     InputSource::Generated(input) => input,
@@ -124,14 +130,15 @@ fn report(args: &LifeArgs, records: &[LifeRecord], outputs: &Outputs) -> Result<
     if records.iter().all(|record| record.lives.is_empty()) {
         return Err(Failure::interrupted());
     }
+    let lives = Lives::of(records.to_vec());
     if let Some(output) = &outputs.json {
-        let lives = Lives::of(records.to_vec());
         let json = serde_json::to_string_pretty(&lives).map_err(|error| Failure::of_run(&error))?;
         output.write(&format!("{json}\n"))?;
     }
     if let Some(output) = &outputs.csv {
         output.write(&life::csv(records))?;
     }
+    outputs.write_page(&lives)?;
     if !args.run.quiet && !outputs.take_stdout() {
         print(&life::table(records))?;
     }

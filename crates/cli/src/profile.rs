@@ -10,8 +10,9 @@ use wearwell_replay::trace::{self, OpenOptions, Request, TraceError};
 
 use crate::args::ProfileArgs;
 use crate::input::TraceFile;
-use crate::output::{Output, Overwrite, print};
+use crate::output::print;
 use crate::progress::Reporter;
+use crate::run::Outputs;
 use crate::{Failure, Outcome};
 
 /// Requests between two looks at ctrl-C.
@@ -24,8 +25,7 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<Outcome, Failure> {
         return Err(Failure::of_usage("--against OLD compares one path with its old version"));
     }
     let inputs: Vec<&Path> = args.paths.iter().chain(&args.against).map(PathBuf::as_path).collect();
-    let overwrite = Overwrite { inputs: &inputs, force: args.force };
-    let json = args.json.as_deref().map(|path| Output::at(path, &overwrite)).transpose()?;
+    let outputs = Outputs::at(args.json.as_deref(), None, &args.report, &inputs)?;
     let reporter = Reporter::new(args.quiet);
     let mut profiles = Vec::new();
     let mut failed = 0;
@@ -47,17 +47,18 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<Outcome, Failure> {
     }
     let is_whole =
         profiles.len() == args.paths.len().max(1) && profiles.iter().all(|profile| !profile.partial);
-    report(profiles, args, json.as_ref())?;
+    report(profiles, args, &outputs)?;
     Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
 }
 
-fn report(profiles: Vec<Profile>, args: &ProfileArgs, json: Option<&Output>) -> Result<(), Failure> {
+fn report(profiles: Vec<Profile>, args: &ProfileArgs, outputs: &Outputs) -> Result<(), Failure> {
     let profiles = Profiles::of(profiles);
-    if let Some(output) = json {
+    if let Some(output) = &outputs.json {
         let text = serde_json::to_string_pretty(&profiles).map_err(|error| Failure::of_run(&error))?;
         output.write(&(text + "\n"))?;
     }
-    if !args.quiet && !json.is_some_and(Output::is_standard) {
+    outputs.write_page(&profiles)?;
+    if !args.quiet && !outputs.take_stdout() {
         let tables: Vec<String> = profiles.profiles.iter().map(Profile::to_table).collect();
         print(&tables.join("\n"))?;
     }

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use wearwell_replay::config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::kept::{Keepable, Kept};
+use wearwell_replay::page::{self, Report};
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::{Plan, ReplayError};
 use wearwell_replay::report::Comparison;
+use wearwell_replay::timeline::MOST_CELLS;
 
-use crate::args::{CompareArgs, ReplayArgs, RunArgs};
+use crate::args::{CompareArgs, ReplayArgs, ReportArgs, RunArgs};
 use crate::input::TraceFile;
 use crate::jobs::run_at_once;
 use crate::output::{Output, Overwrite, print};
@@ -49,6 +51,7 @@ pub(crate) fn read_config(path: Option<&Path>, settings: &[String]) -> Result<Co
 pub(crate) struct Outputs {
     pub(crate) json: Option<Output>,
     pub(crate) csv: Option<Output>,
+    page: Option<Output>,
 }
 
 impl Outputs {
@@ -58,21 +61,28 @@ impl Outputs {
         traces: impl Iterator<Item = &'a PathBuf>,
     ) -> Result<Self, Failure> {
         let inputs: Vec<&Path> = traces.chain(&args.config).map(PathBuf::as_path).collect();
-        let overwrite = Overwrite { inputs: &inputs, force: args.force };
-        Self::at(args.json.as_deref(), args.csv.as_deref(), &overwrite)
+        Self::at(args.json.as_deref(), args.csv.as_deref(), &args.report, &inputs)
     }
 
+    /// Of a command that reads these inputs.
     pub(crate) fn at(
         json: Option<&Path>,
         csv: Option<&Path>,
-        overwrite: &Overwrite<'_>,
+        report: &ReportArgs,
+        inputs: &[&Path],
     ) -> Result<Self, Failure> {
-        let at = |path: Option<&Path>| path.map(|path| Output::at(path, overwrite)).transpose();
-        Ok(Self { json: at(json)?, csv: at(csv)? })
+        let overwrite = Overwrite { inputs, force: report.force };
+        let at = |path: Option<&Path>| path.map(|path| Output::at(path, &overwrite)).transpose();
+        Ok(Self { json: at(json)?, csv: at(csv)?, page: at(report.page.as_deref())? })
     }
 
     pub(crate) fn take_stdout(&self) -> bool {
-        [&self.json, &self.csv].into_iter().flatten().any(Output::is_standard)
+        [&self.json, &self.csv, &self.page].into_iter().flatten().any(Output::is_standard)
+    }
+
+    /// Writes the page of a result, if one was asked for.
+    pub(crate) fn write_page(&self, result: &impl Report) -> Result<(), Failure> {
+        self.page.as_ref().map_or(Ok(()), |output| output.write(&page::html(result)))
     }
 }
 
@@ -95,6 +105,7 @@ impl Runs {
         if let Some(output) = &self.outputs.csv {
             output.write(&self.comparison.to_csv())?;
         }
+        self.outputs.write_page(&self.comparison)?;
         if !args.quiet && !self.outputs.take_stdout() {
             let table =
                 if args.markdown { self.comparison.to_markdown() } else { self.comparison.to_table() };
@@ -115,10 +126,13 @@ fn run_all<'a>(
     let variants: Vec<Variant> = designs.iter().map(|text| Variant::of(text)).collect();
     let named: Vec<String> = variants.iter().map(|variant| variant.design.clone()).collect();
     refuse_ignored(&config, &named, args)?;
-    let configurations =
-        Configurations::of(&args.points(), &variants, |settings| config_with(args, settings))?;
-    let reporter = Reporter::new(args.quiet);
     let sources = sources(traces, args, &config)?;
+    let points = args.points();
+    let recorded = timeline_setting(args, &config, map_cells(sources.len() * points.len() * variants.len()));
+    let configurations = Configurations::of(&points, &variants, |settings| {
+        config_with(args, &[recorded.as_slice(), settings].concat())
+    })?;
+    let reporter = Reporter::new(args.quiet);
     let mut comparison = Comparison::of(Vec::new());
     let mut complete = for_each_input(&sources, &reporter, |source| {
         run_one(source, &configurations, args, &reporter, &mut comparison)
@@ -129,6 +143,21 @@ fn run_all<'a>(
     complete &= comparison.runs.len() == sources.len() * configurations.runs.len();
     complete &= comparison.runs.iter().all(|run| !run.partial);
     Ok(Runs { comparison, outputs, complete })
+}
+
+/// Cells of the block maps of all runs of a page, and of one run at least.
+const MAP_CELLS: [usize; 2] = [8192, 64];
+
+/// The more runs, the coarser are their maps.
+fn map_cells(runs: usize) -> u32 {
+    let [of_all, least] = MAP_CELLS;
+    (of_all / runs.max(1)).clamp(least, MOST_CELLS as usize) as u32
+}
+
+/// The setting that records what a page shows, unless the user chose it or wants no page.
+pub(crate) fn timeline_setting(args: &RunArgs, config: &Config, cells: u32) -> Option<String> {
+    let is_wanted = args.report.page.is_some() && config.replay.timeline_cells.is_none();
+    is_wanted.then(|| format!("replay.timeline_cells={cells}"))
 }
 
 /// Does `run` for each input until ctrl-C. Of several inputs one that cannot be read is named, and the others are run; whether there

@@ -10,7 +10,7 @@ use wearwell_replay::sweep::{FailedRun, Sweep, Swept};
 
 use crate::args::SweepArgs;
 use crate::jobs::run_at_once;
-use crate::output::{Overwrite, print};
+use crate::output::print;
 use crate::progress::{Countdown, Reporter};
 use crate::run::{Configurations, InputSource, Outputs, Variant, kept_in};
 use crate::{Failure, Outcome};
@@ -18,8 +18,7 @@ use crate::{Failure, Outcome};
 pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
     let sweep = Sweep::read(&args.file).map_err(|error| of_usage(&error))?;
     let inputs: Vec<_> = sweep.traces.iter().chain([&args.file]).map(AsRef::as_ref).collect();
-    let overwrite = Overwrite { inputs: &inputs, force: args.force };
-    let outputs = Outputs::at(args.json.as_deref(), args.csv.as_deref(), &overwrite)?;
+    let outputs = Outputs::at(args.json.as_deref(), args.csv.as_deref(), &args.report, &inputs)?;
     let kept = kept_in(args.resume.as_deref())?;
     let reporter = Reporter::new(args.quiet);
     let variants: Vec<Variant> = sweep.designs.iter().map(|text| Variant::of(text)).collect();
@@ -211,6 +210,7 @@ fn report(args: &SweepArgs, swept: &Swept, outputs: &Outputs) -> Result<(), Fail
     if let Some(output) = &outputs.csv {
         output.write(&swept.to_csv())?;
     }
+    outputs.write_page(swept)?;
     if !args.quiet && !outputs.take_stdout() {
         print(&if args.markdown { swept.to_markdown() } else { swept.to_table() })?;
     }

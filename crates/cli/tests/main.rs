@@ -11,6 +11,7 @@ mod licences;
 mod live_kill;
 mod profile;
 mod readme;
+mod report;
 mod schema;
 mod serve;
 mod serve_image;

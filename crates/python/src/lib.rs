@@ -51,7 +51,7 @@ mod _native {
     #[pymodule_export]
     use super::kept::{keep, kept};
     #[pymodule_export]
-    use super::report::{markdown, scaled, table};
+    use super::report::{markdown, page_of_runs, page_of_sweep, scaled, table};
     #[pymodule_export]
     use super::table::write_trace;
 

@@ -5,12 +5,14 @@
 //! version, so that results of another version can be compared too, and no new field is forgotten here. The price: names are
 //! those of the JSON form (`docs/schema`), with dots between.
 //!
-//! Invariant: what a machine did to a run (seconds, memory) is no difference.
+//! Invariant: what a machine did to a run (seconds, memory) is no difference, and whether a timeline was recorded is none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::page::record_in;
 use crate::report::aligned;
 
 /// Fields that say what was run, wherever they stand; all others say what came out.
@@ -28,8 +30,9 @@ const CAUSES: [&str; 12] = [
     "trace",
     "version",
 ];
-/// Fields that differ between two runs of the same.
-const INCIDENTAL: [&str; 3] = ["cpu_seconds", "precondition_cpu_seconds", "peak_rss_bytes"];
+/// Fields that differ between two runs of the same, and what is recorded only for a report.
+const INCIDENTAL: [&str; 5] =
+    ["cpu_seconds", "precondition_cpu_seconds", "peak_rss_bytes", "timeline", "timeline_cells"];
 /// Lists of more entries stay whole: they are samples over time, not lives or subsets.
 const OPENED_ENTRIES: usize = 64;
 /// Lists of records, as the commands write them: `replay` and `compare`, `life`, `ablate`, `profile`.
@@ -72,12 +75,12 @@ pub struct Results {
 }
 
 impl Results {
-    /// Of the text of a file; `file` names it in errors.
+    /// Of the text of a file, JSON or a [page](crate::page) that holds it; `file` names it in errors.
     ///
     /// # Errors
     /// [`DiffError`] if it is no result of ours.
     pub fn parse(file: &str, text: &str) -> Result<Self, DiffError> {
-        let mut value: Map<String, Value> = serde_json::from_str(text)
+        let mut value: Map<String, Value> = serde_json::from_str(record_in(text).unwrap_or(text))
             .map_err(|error| DiffError::Json { file: file.to_owned(), message: error.to_string() })?;
         let found = LISTS.into_iter().find_map(|list| match value.remove(list)? {
             Value::Array(records) => {
@@ -95,7 +98,7 @@ fn as_object(value: Value) -> Option<Map<String, Value>> {
 }
 
 /// One field that differs; `None` where a record does not have it.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Difference {
     /// Name of the field, with dots: `lifetime.years`.
     pub field: String,
@@ -106,7 +109,7 @@ pub struct Difference {
 }
 
 /// Two runs beside each other.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Pair {
     /// Design, and input where it is known.
     pub title: String,
@@ -117,7 +120,7 @@ pub struct Pair {
 }
 
 /// What differs between two files.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Diff {
     /// Runs that have a partner.
     pub pairs: Vec<Pair>,
@@ -206,7 +209,8 @@ impl Pair {
 }
 
 impl Difference {
-    fn row(&self) -> Vec<String> {
+    /// Field, both values and their ratio, as the table shows them.
+    pub(crate) fn row(&self) -> Vec<String> {
         vec![format!("  {}", self.field), text_of(self.a.as_ref()), text_of(self.b.as_ref()), self.ratio()]
     }
 

@@ -14,6 +14,7 @@ use wearwell::timing::{Cause, LatencySummary};
 
 use crate::config::{Arrival, Config, blocks_kept};
 use crate::steadiness::Steadiness;
+use crate::timeline::Timeline;
 
 /// One design's run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -100,6 +101,9 @@ pub struct RunRecord {
     pub ram_bytes_by_structure: BTreeMap<String, u64>,
     /// Counters over the run, at most 200 points.
     pub series: Vec<SeriesPoint>,
+    /// What happened over time and where on the flash, if `replay.timeline_cells` asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Timeline>,
     /// Counters at the end of each phase, for inputs that have phases: differences are what a phase did.
     #[serde(default)]
     pub phases: Vec<SeriesPoint>,

@@ -67,7 +67,7 @@ impl Comparison {
     }
 
     /// Runs that follow each other on one input and device.
-    fn groups(&self) -> impl Iterator<Item = &[RunRecord]> {
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &[RunRecord]> {
         let is_alike = |a: &RunRecord, b: &RunRecord| a.trace.path == b.trace.path && a.device == b.device;
         self.runs.chunk_by(is_alike)
     }
@@ -524,8 +524,42 @@ fn stacked_rows(runs: &[&RunRecord], said: &[&str]) -> Vec<Vec<String>> {
 }
 
 fn rows_of(runs: &[&RunRecord], said: &[&str]) -> Vec<Vec<String>> {
+    rows_with(runs, said, |_| true)
+}
+
+/// Every figure that the table shows.
+pub(crate) fn all_rows(runs: &[&RunRecord]) -> Vec<Vec<String>> {
+    rows_of(runs, &[])
+}
+
+/// The figures that decide between designs.
+pub(crate) fn answer_rows(runs: &[&RunRecord]) -> Vec<Vec<String>> {
+    let is_known = |column: &Column| runs.iter().any(|run| (column.value)(run).is_some());
+    let mut rows = rows_with(runs, &[], |column| ANSWERS.contains(&column.title) && is_known(column));
+    rows[1..].sort_by_key(|row| ANSWERS.iter().position(|title| *title == row[0]));
+    rows
+}
+
+/// Titles of the figures that decide, most of all the first.
+const ANSWERS: [&str; 13] = [
+    "write amplification",
+    "write amplification, bytes",
+    "TB written until worn",
+    "years at this rate",
+    "  on the larger drive",
+    "drive writes a day for 5 years",
+    "read latency mean, us",
+    "read latency p99, us",
+    "write latency mean, us",
+    "write latency p99, us",
+    "requests answered per second",
+    "controller RAM, MiB",
+    "block erases",
+];
+
+fn rows_with(runs: &[&RunRecord], said: &[&str], is_shown: impl Fn(&Column) -> bool) -> Vec<Vec<String>> {
     let mut rows = vec![header(runs, said)];
-    for column in table_columns(runs) {
+    for column in table_columns(runs).filter(|column| is_shown(column)) {
         let mut row = vec![column.title.to_owned()];
         for (k, run) in runs.iter().enumerate() {
             row.push(column.cell(run));

@@ -237,13 +237,8 @@ impl Swept {
     }
 
     fn tables(&self, write: fn(&[Vec<String>]) -> String) -> String {
-        let table = |runs: &[RunRecord]| {
-            let titles = std::iter::once("").chain(TITLES).map(str::to_owned).collect();
-            let rows: Vec<Vec<String>> = std::iter::once(titles).chain(runs.iter().map(row_of)).collect();
-            format!("{}\n\n{}", runs[0].trace.path, write(&rows))
-        };
-        let inputs = self.comparison.runs.chunk_by(|a, b| a.trace.path == b.trace.path);
-        let tables: String = inputs.map(table).collect();
+        let tables = self.rows_by_input().map(|(input, rows)| format!("{input}\n\n{}", write(&rows)));
+        let tables: String = tables.collect();
         let mark = if tables.contains(NOT_STEADY_MARK) {
             format!(
                 "{NOT_STEADY_MARK} extrapolated from a run that was not steady: a longer run gives another figure\n"
@@ -252,6 +247,16 @@ impl Swept {
             String::new()
         };
         tables + &mark
+    }
+
+    /// The inputs, each with the rows of its table.
+    pub(crate) fn rows_by_input(&self) -> impl Iterator<Item = (String, Vec<Vec<String>>)> {
+        let rows = |runs: &[RunRecord]| {
+            let titles = std::iter::once("").chain(TITLES).map(str::to_owned).collect();
+            let rows = std::iter::once(titles).chain(runs.iter().map(row_of)).collect();
+            (runs[0].trace.path.clone(), rows)
+        };
+        self.comparison.runs.chunk_by(|a, b| a.trace.path == b.trace.path).map(rows)
     }
 
     /// A line for each error: how many runs it ended, and the first of them.

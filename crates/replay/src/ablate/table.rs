@@ -29,6 +29,35 @@ together: above 0 both gain the same, below 0 they help each other
 
 type Rows = Vec<Vec<String>>;
 
+/// The tables of an ablation, and the lines around them.
+pub(crate) struct Shown {
+    pub(crate) title: String,
+    pub(crate) preamble: String,
+    pub(crate) subsets: Rows,
+    pub(crate) gains: Rows,
+    /// None with one mechanism.
+    pub(crate) overlaps: Option<Rows>,
+    pub(crate) sentences: String,
+}
+
+impl Ablation {
+    /// What [`table`] shows; `None` without a run.
+    pub(crate) fn shown(&self) -> Option<Shown> {
+        let runs = self.runs();
+        let (_, first) = runs.first()?;
+        let has_pairs = self.mechanisms.len() > 1;
+        let of_overlaps = if has_pairs { said_of_overlaps(&self.figures[0]) } else { String::new() };
+        Some(Shown {
+            title: title(self),
+            preamble: preamble(first),
+            subsets: subset_rows(self),
+            gains: gain_rows(self),
+            overlaps: has_pairs.then(|| overlap_rows(self)),
+            sentences: of_overlaps + &said_of_subsets(self) + &said_of_shapley(self) + &postscript(&runs),
+        })
+    }
+}
+
 /// Tables whose lines fit a terminal. Empty without a run.
 pub fn table(ablation: &Ablation) -> String {
     written(ablation, fitted)
@@ -40,17 +69,15 @@ pub fn markdown(ablation: &Ablation) -> String {
 }
 
 fn written(ablation: &Ablation, render: fn(&[Vec<String>]) -> String) -> String {
-    let runs = ablation.runs();
-    let Some((_, first)) = runs.first() else { return String::new() };
-    let mut text = title(ablation) + &preamble(first) + SUBSETS + &render(&subset_rows(ablation));
+    let Some(shown) = ablation.shown() else { return String::new() };
+    let mut text = shown.title + &shown.preamble + SUBSETS + &render(&shown.subsets);
     text += GAINS;
-    text += &render(&gain_rows(ablation));
-    if ablation.mechanisms.len() > 1 {
+    text += &render(&shown.gains);
+    if let Some(overlaps) = &shown.overlaps {
         text += OVERLAPS;
-        text += &render(&overlap_rows(ablation));
-        text += &said_of_overlaps(&ablation.figures[0]);
+        text += &render(overlaps);
     }
-    text + &said_of_subsets(ablation) + &said_of_shapley(ablation) + &postscript(&runs)
+    text + &shown.sentences
 }
 
 fn title(ablation: &Ablation) -> String {

@@ -320,6 +320,9 @@ pub struct ReplayConfig {
     pub zeroes: Zeroes,
     /// Seed of everything random (default 1).
     pub seed: Option<u64>,
+    /// Cells of the block map of a timeline, which is recorded with at most as many; without, none is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeline_cells: Option<u32>,
 }
 
 /// Arrival disciplines by name.

@@ -8,6 +8,7 @@ use wearwell::gc::{GcOptions, MetadataGc, RESERVE_BLOCKS, VictimPolicy, WearOpti
 use wearwell::nand::{FlashTiming, Geometry, preset};
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 
+use crate::timeline::MOST_CELLS;
 use crate::trace::PAGE_BYTES;
 
 use super::{
@@ -160,6 +161,7 @@ impl Config {
             ("replay.queue_depth", count(replay.queue_depth), 1.0, any),
             ("replay.requests", replay.requests.map(|requests| requests as f64), 1.0, f64::INFINITY),
             ("replay.time_scale", replay.time_scale, 0.0, 1e9),
+            ("replay.timeline_cells", count(replay.timeline_cells), 1.0, f64::from(MOST_CELLS)),
             ("lifetime.epoch_s", count(Some(self.lifetime.epoch_s)), 1.0, 1e9),
             ("lifetime.epoch_writes", count(Some(self.lifetime.epoch_writes)), 1.0, any),
             ("lifetime.target_years", Some(self.lifetime.target_years), 0.001, 1e4),

@@ -21,9 +21,11 @@ use wearwell::nand::{WearFailure, WearLimit};
 
 use crate::config::Config;
 use crate::report::SCHEMA_VERSION;
+use crate::timeline::Timeline;
 
 pub use csv::csv;
 pub use table::table;
+pub(crate) use table::{Shown, shown};
 
 /// How much the blocks of a drive endure, and when it has ended.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -185,6 +187,9 @@ pub struct Life {
     pub leveling_erases: u64,
     /// Moments of the life, at most 400.
     pub series: Vec<LifePoint>,
+    /// What happened over time and where on the flash, if `replay.timeline_cells` asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Timeline>,
     /// CPU time, seconds.
     pub cpu_seconds: f64,
 }

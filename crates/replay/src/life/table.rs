@@ -8,8 +8,21 @@ use crate::report::{aligned, digits_of, grouped};
 /// One row per figure, one column per design and wear leveling. Figures of several seeds are means with half of their 95 %
 /// interval. Empty without lives.
 pub fn table(records: &[LifeRecord]) -> String {
+    shown(records)
+        .map_or_else(String::new, |Shown { preamble, rows, notes }| preamble + &aligned(&rows) + &notes)
+}
+
+/// The table, and the lines above and below it.
+pub(crate) struct Shown {
+    pub(crate) preamble: String,
+    pub(crate) rows: Vec<Vec<String>>,
+    pub(crate) notes: String,
+}
+
+/// What [`table`] shows; `None` without lives.
+pub(crate) fn shown(records: &[LifeRecord]) -> Option<Shown> {
     let records: Vec<&LifeRecord> = records.iter().filter(|record| !record.lives.is_empty()).collect();
-    let Some(first) = records.first() else { return String::new() };
+    let first = records.first()?;
     let mut rows = vec![row("", &records, |record| vec_of(&record.design))];
     if records.iter().any(|record| record.leveling != Leveling::Configured) {
         rows.push(row("wear leveling", &records, |record| vec_of(record.leveling.name())));
@@ -25,7 +38,7 @@ pub fn table(records: &[LifeRecord]) -> String {
         rows.push(row(figure.title, &records, |record| of_figure(record, figure)));
     }
     rows.push(row("end", &records, ends));
-    preamble(first) + &aligned(&rows) + &notes(&records)
+    Some(Shown { preamble: preamble(first), rows, notes: notes(&records) })
 }
 
 fn vec_of(text: &str) -> String {

@@ -27,7 +27,8 @@ impl Profile {
         text
     }
 
-    fn rows(&self) -> Vec<(String, String)> {
+    /// Names of the figures that the input has, and their values.
+    pub(crate) fn rows(&self) -> Vec<(String, String)> {
         let mut rows = Vec::new();
         self.traffic_rows(&mut rows);
         self.rewrite_rows(&mut rows);

@@ -15,6 +15,7 @@ use crate::config::{Config, Resolved};
 use crate::life::{self, End, Endurance, Leveling, Life, LifePoint, LifeRecord, Wear};
 use crate::precondition;
 use crate::process;
+use crate::record::SeriesPoint;
 use crate::trace::Request;
 
 /// Moments that are kept at most. When they are reached, every second one is forgotten.
@@ -110,6 +111,9 @@ struct Living<'a> {
     /// Host bytes between two moments of the series, and at the next one.
     every_bytes: u64,
     next_bytes: u64,
+    /// Host bytes between two moments that a timeline is offered, and at the next one.
+    offer_every_bytes: u64,
+    next_offer_bytes: u64,
 }
 
 impl<'a> Living<'a> {
@@ -135,11 +139,15 @@ impl<'a> Living<'a> {
             series: Vec::new(),
             every_bytes,
             next_bytes: 0,
+            offer_every_bytes: every_bytes,
+            next_offer_bytes: 0,
             run,
         }
     }
 
     fn live(&mut self, is_filled: bool, on_progress: OnProgress<'_>) -> Result<End, ReplayError> {
+        self.run.start_timeline();
+        self.offer_to_timeline();
         if is_filled && let Some(end) = self.fill(on_progress)? {
             return Ok(end);
         }
@@ -167,6 +175,7 @@ impl<'a> Living<'a> {
         let filled = precondition::fill(&mut self.run.device, &mut step)?;
         self.host_bytes += self.run.exported_bytes;
         self.look();
+        self.offer_to_timeline();
         Ok(filled.is_break().then_some(End::Interrupted))
     }
 
@@ -181,6 +190,9 @@ impl<'a> Living<'a> {
             self.host_bytes += batch[..executed].iter().map(written_bytes).sum::<u64>();
             if self.host_bytes >= self.next_bytes {
                 self.look();
+            }
+            if self.host_bytes >= self.next_offer_bytes {
+                self.offer_to_timeline();
             }
             match outcome {
                 Err(Error::Full { .. }) => return Ok(Some(End::Full)),
@@ -245,6 +257,16 @@ impl<'a> Living<'a> {
         self.series.push(point);
     }
 
+    /// Counters so far, with the bytes of the first fill.
+    fn counters(&self) -> SeriesPoint {
+        SeriesPoint { requests: self.requests, host_bytes: self.host_bytes, ..self.run.counters() }
+    }
+
+    fn offer_to_timeline(&mut self) {
+        self.next_offer_bytes = self.host_bytes + self.offer_every_bytes;
+        self.run.sample_timeline(&self.counters());
+    }
+
     fn point(&self) -> LifePoint {
         let failed = self.failed_blocks() as f64 / self.spare_blocks.max(1) as f64;
         LifePoint {
@@ -287,6 +309,7 @@ impl<'a> Living<'a> {
             leveling_programs: self.run.device.ftl().stats().programs[Cause::Wear as usize],
             leveling_erases: self.run.device.ftl().stats().erases[Cause::Wear as usize],
             series: std::mem::take(&mut self.series),
+            timeline: self.run.timeline(&self.counters()),
             cpu_seconds: 0.0,
         }
     }

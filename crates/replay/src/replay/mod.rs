@@ -49,6 +49,7 @@ use crate::lifetime::Managed;
 use crate::precondition;
 use crate::record::{RecoveryRecord, SeriesPoint};
 use crate::steadiness::Steadiness;
+use crate::timeline::Recorder;
 use crate::trace::{Op, Request, TraceError};
 use arrival::{Clock, Pace};
 use gathered::Gathered;
@@ -156,6 +157,8 @@ struct Run<'a> {
     /// First pages of the batch's reads.
     upcoming_reads: Vec<Lpn>,
     series: Vec<SeriesPoint>,
+    /// What happens over time, if the configuration asks for it.
+    recorder: Option<Recorder>,
     /// The recovery in the middle of the run.
     /// How steady the random overwrites before the first request were, where there were any to judge.
     settled: Option<Steadiness>,
@@ -217,6 +220,7 @@ impl<'a> Run<'a> {
             upcoming_contents: Vec::with_capacity(RUN_BATCH),
             upcoming_reads: Vec::with_capacity(RUN_BATCH),
             series: Vec::new(),
+            recorder: None,
             recovery: None,
             settled: None,
             phases: Vec::new(),
@@ -325,6 +329,8 @@ impl<'a> Run<'a> {
         let endurance_cycles = self.plan.resolved.endurance_cycles;
         let options = self.management.take();
         self.managed = options.map(|options| Managed::new(options, &self.device, endurance_cycles));
+        self.start_timeline();
+        self.sample_timeline(&self.counters());
         let aged = if self.plan.aging.is_some() { 0 } else { self.aged };
         let left = self.plan.survey.requests.saturating_sub(aged);
         let limit = config.replay.requests;
@@ -363,7 +369,7 @@ impl<'a> Run<'a> {
         }
         self.device.ftl_mut().store_mut().ops.clear();
         if self.series.pop_if(|last| last.requests == self.measured).is_some() {
-            self.sample();
+            self.series.push(self.counters());
         }
         emptied.err().map(|error| error.to_string())
     }

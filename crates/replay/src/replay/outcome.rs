@@ -17,12 +17,33 @@ use crate::record::{
 };
 use crate::report::grouped;
 use crate::steadiness::Steadiness;
+use crate::timeline::{Recorder, Timeline};
 use crate::trace::PAGE_BYTES;
 
 impl Run<'_> {
     pub(super) fn sample(&mut self) {
         let counters = self.counters();
         self.series.push(counters);
+        self.sample_timeline(&counters);
+    }
+
+    /// Begins a timeline, if the configuration asks for one.
+    pub(super) fn start_timeline(&mut self) {
+        let blocks = self.device.ftl().store().blocks().len();
+        self.recorder = self.plan.config.replay.timeline_cells.map(|cells| Recorder::new(cells, blocks));
+    }
+
+    /// Offers the timeline the drive as it is now; nothing without one.
+    pub(super) fn sample_timeline(&mut self, counters: &SeriesPoint) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.sample(counters, self.device.ftl(), self.timing.as_ref());
+        }
+    }
+
+    /// The timeline, ended by the drive as it is now.
+    pub(super) fn timeline(&mut self, counters: &SeriesPoint) -> Option<Timeline> {
+        let recorder = self.recorder.take()?;
+        Some(recorder.finish(counters, self.device.ftl(), self.timing.as_ref()))
     }
 
     pub(super) fn counters(&self) -> SeriesPoint {
@@ -104,6 +125,7 @@ impl Run<'_> {
             ram_bytes_by_structure: ram.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect(),
             notes: self.notes(),
             series: std::mem::take(&mut self.series),
+            timeline: self.timeline(&self.counters()),
             phases: std::mem::take(&mut self.phases),
             recovery: self.recovery.take(),
             peak_rss_bytes: 0,

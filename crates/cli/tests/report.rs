@@ -1,0 +1,142 @@
+//! `--report`: every command that has results writes a page of them, and only when it is asked.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use wearwell_replay::page::record_in;
+
+const LOAD: &str = "zipf:pages=3000,requests=8000,read=0.2";
+
+fn wearwell(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap()
+}
+
+/// Runs a command in a folder, with a page; the kind of the page and its record.
+fn page_of(folder: &Path, arguments: &[&str]) -> (String, Value) {
+    let path = folder.join("page.html");
+    let page = path.to_str().unwrap();
+    let output = wearwell(&[arguments, &["--report", page, "--force", "-q"]].concat());
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    read(&path)
+}
+
+fn read(path: &Path) -> (String, Value) {
+    let text = fs::read_to_string(path).unwrap();
+    let kind = text.split("data-kind=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned();
+    (kind, serde_json::from_str(record_in(&text).unwrap()).unwrap())
+}
+
+#[test]
+fn every_command_with_results_writes_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |arguments: &[&str]| page_of(folder.path(), arguments);
+    let sweep = folder.path().join("sweep.toml");
+    fs::write(
+        &sweep,
+        format!("[sweep]\nworkloads = [\"{LOAD}\"]\nvary.gc.policy = [\"fifo\", \"greedy\"]\n"),
+    )
+    .unwrap();
+    let few_cycles = ["--set", "device.endurance_cycles=10"];
+    let commands: [(&str, &str, Vec<&str>); 6] = [
+        ("runs", "runs", vec!["replay", "--workload", LOAD, "--timing", "event"]),
+        ("runs", "runs", vec!["compare", "--workload", LOAD, "--designs", "page-map,dftl"]),
+        ("ablations", "ablations", vec!["ablate", "--workload", LOAD, "--parts", "recycle,dedup"]),
+        ("lives", "drives", [&["life", "--workload", LOAD][..], &few_cycles].concat()),
+        ("profile", "profiles", vec!["profile", "--workload", LOAD]),
+        ("sweep", "runs", vec!["sweep", sweep.to_str().unwrap()]),
+    ];
+    for (kind, list, arguments) in commands {
+        let (found, record) = of(&arguments);
+        assert_eq!(found, kind, "{arguments:?}");
+        assert!(!record[list].as_array().unwrap().is_empty(), "{arguments:?}");
+    }
+}
+
+/// Runs and lives have a timeline where there is a page; a sweep and an ablation are too many runs for one each.
+#[test]
+fn timelines_are_recorded_for_pages() {
+    let folder = tempfile::tempdir().unwrap();
+    let compare = ["compare", "--workload", LOAD, "--designs", "page-map,dftl"];
+    let (_, record) = page_of(folder.path(), &compare);
+    assert!(record["runs"].as_array().unwrap().iter().all(|run| run["timeline"]["frames"].is_array()));
+    let life = ["life", "--workload", LOAD, "--set", "device.endurance_cycles=10"];
+    let (_, record) = page_of(folder.path(), &life);
+    assert!(record["drives"][0]["lives"][0]["timeline"]["frames"].is_array());
+    let (_, record) = page_of(folder.path(), &["ablate", "--workload", LOAD, "--parts", "recycle"]);
+    assert!(record["ablations"][0]["subsets"][0]["run"]["timeline"].is_null());
+    let output = wearwell(&[&compare[..], &["-q", "--json", "-"]].concat());
+    assert!(!String::from_utf8(output.stdout).unwrap().contains("timeline"));
+}
+
+#[test]
+fn pages_are_results_that_can_be_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let replay = |page: &str, policy: &str| {
+        let output =
+            wearwell(&["replay", "--workload", LOAD, "--gc-policy", policy, "--report", &file(page), "-q"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    replay("a.html", "greedy");
+    replay("b.html", "fifo");
+    wearwell(&["replay", "--workload", LOAD, "--json", &file("a.json"), "-q"]);
+    let same = wearwell(&["diff", &file("a.html"), &file("a.json"), "--exit-code"]);
+    assert_eq!(same.status.code(), Some(0), "{}", String::from_utf8_lossy(&same.stdout));
+    let output = wearwell(&["diff", &file("a.html"), &file("b.html"), "--report", &file("diff.html")]);
+    assert!(String::from_utf8(output.stdout).unwrap().contains("config.gc.policy"));
+    let (kind, record) = read(Path::new(&file("diff.html")));
+    assert_eq!(kind, "diff");
+    assert_eq!(record["pairs"][0]["causes"][0]["field"], "config.gc.policy");
+    assert!(!record["pairs"][0]["results"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_page_is_checked_before_the_run_and_replaced_by_force_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = folder.path().join("old.html");
+    fs::write(&old, "old").unwrap();
+    let old = old.to_str().unwrap();
+    let workload = ["--workload", LOAD];
+    for command in ["replay", "compare", "ablate", "life", "profile"] {
+        let output = wearwell(&[&[command][..], &workload, &["--report", old]].concat());
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("old.html: exists; --force replaces it"));
+    }
+    let diff = wearwell(&["diff", old, old, "--report", old]);
+    assert!(String::from_utf8_lossy(&diff.stderr).contains("is an input of this command"));
+    assert_eq!(fs::read_to_string(old).unwrap(), "old");
+    let output = wearwell(&["replay", "--workload", LOAD, "--report", "-"]);
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
+}
+
+/// A run of a million requests has a page below 3 MB.
+#[test]
+fn the_page_of_a_long_run_is_small() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = "zipf:pages=100000,requests=300000,read=0.3";
+    page_of(folder.path(), &["compare", "--workload", load, "--timing", "event", "--device", "lab-8g"]);
+    let bytes = fs::metadata(folder.path().join("page.html")).unwrap().len();
+    assert!(bytes < 3_000_000, "{bytes}");
+}
+
+/// The commands of docs/reports.md work as they stand there.
+#[test]
+fn the_commands_of_the_page_about_reports_run() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(root.join("traces"), folder.path().join("traces")).unwrap();
+    let document = fs::read_to_string(root.join("docs/reports.md")).unwrap();
+    let commands: Vec<&str> = document.lines().filter_map(|line| line.strip_prefix("wearwell ")).collect();
+    assert_eq!(commands.len(), 3);
+    for command in commands {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_wearwell"));
+        let output = run.args(command.split(' ')).current_dir(folder.path()).output().unwrap();
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let (kind, record) = read(&folder.path().join("designs.html"));
+    assert_eq!((kind.as_str(), record["runs"].as_array().unwrap().len()), ("runs", 3));
+    assert_eq!(read(&folder.path().join("diff.html")).0, "diff");
+}

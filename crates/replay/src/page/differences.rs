@@ -1,0 +1,49 @@
+//! The page of `diff`.
+
+use super::Report;
+use super::markup::{charts_of, details, element, heading, notes, table};
+use crate::diff::{Diff, Difference, Pair};
+
+impl Report for Diff {
+    const KIND: &'static str = "diff";
+
+    fn title(&self) -> String {
+        match &self.pairs[..] {
+            [_] => "What differs between two runs".to_owned(),
+            pairs => format!("What differs between {} pairs of runs", pairs.len()),
+        }
+    }
+
+    fn sections(&self) -> String {
+        let only_a = self.only_a.iter().map(|title| format!("only in the first: {title}"));
+        let only_b = self.only_b.iter().map(|title| format!("only in the second: {title}"));
+        let only: Vec<String> = only_a.chain(only_b).collect();
+        let pairs = self.pairs.iter().enumerate().map(|(number, pair)| section(number, pair));
+        notes("Without a partner", only.iter().map(String::as_str)) + &pairs.collect::<String>()
+    }
+}
+
+fn section(number: usize, pair: &Pair) -> String {
+    let (causes, results) = (pair.causes.len(), pair.results.len());
+    let lead = match (causes, results) {
+        (0, 0) => "No difference.".to_owned(),
+        (0, _) => format!("The same was run, and {results} figures differ."),
+        (_, 0) => format!("{causes} settings differ, and the same came out."),
+        _ => format!("{causes} settings and {results} figures differ."),
+    };
+    heading(&pair.title)
+        + &element("p", "lead", &lead)
+        + &differences("What was run", &pair.causes)
+        + &charts_of(number)
+        + &details("All figures that differ", &differences("What came out", &pair.results))
+}
+
+fn differences(caption: &str, differences: &[Difference]) -> String {
+    if differences.is_empty() {
+        return String::new();
+    }
+    let head = ["field", "first", "second", "ratio"].map(str::to_owned).to_vec();
+    let rows: Vec<Vec<String>> =
+        std::iter::once(head).chain(differences.iter().map(Difference::row)).collect();
+    table("wrap", caption, &rows)
+}

@@ -1,0 +1,201 @@
+//! The page of `replay` and `compare`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::Report;
+use super::markup::{charts_of_runs, details, element, heading, notes, table};
+use crate::config::Config;
+use crate::record::RunRecord;
+use crate::report::{Comparison, all_rows, answer_rows, cell, postscript, preamble};
+
+/// Above the notes of a result.
+pub(super) const FOUNDATIONS: &str = "What these figures rest on";
+const FIGURES: &str = "Ratios are to the first design; docs/figures.md defines each figure.";
+
+impl Report for Comparison {
+    const KIND: &'static str = "runs";
+
+    fn title(&self) -> String {
+        let designs = distinct(self.runs.iter().map(RunRecord::label));
+        titled(&listed(&designs, "designs"), self.runs.iter().map(|run| run.trace.path.clone()))
+    }
+
+    fn sections(&self) -> String {
+        let mut first = 0;
+        let section = |runs: &[RunRecord]| {
+            let numbers = first..first + runs.len();
+            first += runs.len();
+            format!("<section>\n{}{}</section>\n", answer(runs), charts_of_runs(numbers) + &foundations(runs))
+        };
+        self.groups().map(section).collect()
+    }
+}
+
+/// The values in their order, each once.
+pub(super) fn distinct(values: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    values.filter(|value| seen.insert(value.clone())).collect()
+}
+
+/// Up to three names, or how many there are.
+pub(super) fn listed(names: &[String], what: &str) -> String {
+    if names.len() > 3 { format!("{} {what}", names.len()) } else { names.join(", ") }
+}
+
+/// What was run, and on how many inputs where there are several: the name of one is the heading below.
+pub(super) fn titled(what: &str, inputs: impl Iterator<Item = String>) -> String {
+    match distinct(inputs).len() {
+        0 | 1 => what.to_owned(),
+        count => format!("{what} on {count} inputs"),
+    }
+}
+
+/// What a reader came for: a sentence, and the figures that decide, side by side.
+fn answer(runs: &[RunRecord]) -> String {
+    let refs: Vec<&RunRecord> = runs.iter().collect();
+    heading(&runs[0].trace.path)
+        + &element("p", "lead", &lead(runs))
+        + &table("answer", FIGURES, &answer_rows(&refs))
+        + &element("p", "facts", preamble(&runs[0]).trim_end())
+        + &notes_of(runs)
+}
+
+fn lead(runs: &[RunRecord]) -> String {
+    let amplification = |run: &RunRecord| (run.host_page_writes > 0).then_some(run.write_amplification);
+    let said = |run: &RunRecord| {
+        amplification(run).map_or_else(
+            || format!("{}: the host wrote nothing", run.label()),
+            |value| {
+                format!(
+                    "{}: write amplification {value:.3}, TB written until worn {}",
+                    run.label(),
+                    worn(run)
+                )
+            },
+        )
+    };
+    if let [run] = runs {
+        return said(run);
+    }
+    let ranked = |run: &&RunRecord| !run.partial && amplification(run).is_some();
+    let order = |a: &&RunRecord, b: &&RunRecord| a.write_amplification.total_cmp(&b.write_amplification);
+    match runs.iter().filter(ranked).min_by(order) {
+        Some(best) if best.label() == runs[0].label() => {
+            format!("Least write amplification: {} with {:.3}.", best.label(), best.write_amplification)
+        }
+        Some(best) => format!(
+            "Least write amplification: {} with {:.3}; {} has {:.3}.",
+            best.label(),
+            best.write_amplification,
+            runs[0].label(),
+            runs[0].write_amplification
+        ),
+        None => "No run went to its end.".to_owned(),
+    }
+}
+
+fn worn(run: &RunRecord) -> String {
+    cell(run, "TB written until worn")
+}
+
+/// The lines below the terminal's table: steadiness, notes, partial runs.
+fn notes_of(runs: &[RunRecord]) -> String {
+    let labelled: Vec<(String, &RunRecord)> = runs.iter().map(|run| (run.label(), run)).collect();
+    notes(FOUNDATIONS, postscript(&labelled).lines())
+}
+
+/// All figures, and what they come from.
+pub(super) fn foundations(runs: &[RunRecord]) -> String {
+    if runs.is_empty() {
+        return String::new();
+    }
+    let refs: Vec<&RunRecord> = runs.iter().collect();
+    details("All figures", &table("", FIGURES, &all_rows(&refs)))
+        + &details("RAM of a controller by structure, bytes", &ram(&refs))
+        + &details("Configuration and provenance", &(provenance(&refs) + &configuration(&refs)))
+}
+
+fn titles(first: &str, runs: &[&RunRecord]) -> Vec<String> {
+    std::iter::once(first.to_owned()).chain(runs.iter().map(|run| run.label())).collect()
+}
+
+fn ram(runs: &[&RunRecord]) -> String {
+    let structures: BTreeSet<&String> =
+        runs.iter().flat_map(|run| run.ram_bytes_by_structure.keys()).collect();
+    let of = |run: &&RunRecord, name: &String| {
+        run.ram_bytes_by_structure.get(name).map_or_else(|| "-".to_owned(), u64::to_string)
+    };
+    let row =
+        |name: &String| std::iter::once(name.clone()).chain(runs.iter().map(|run| of(run, name))).collect();
+    let rows: Vec<Vec<String>> =
+        std::iter::once(titles("", runs)).chain(structures.into_iter().map(row)).collect();
+    table("", "Bytes of controller RAM", &rows)
+}
+
+/// A fact about a run and its name.
+type Fact = (&'static str, fn(&RunRecord) -> String);
+
+const FACTS: [Fact; 10] = [
+    ("version of Wearwell", |run| run.version.clone()),
+    ("seed", |run| run.seed.to_string()),
+    ("input", |run| run.trace.path.clone()),
+    ("SHA-256 of the input", |run| run.trace.sha256.clone().unwrap_or_else(|| "generated".to_owned())),
+    ("requests measured", |run| run.trace.requests.to_string()),
+    ("requests before, for aging", |run| run.trace.aging_requests.to_string()),
+    ("bad lines skipped", |run| run.trace.rejected.to_string()),
+    ("distinct 4-KiB pages", |run| run.trace.footprint_pages.to_string()),
+    ("duration of the input, s", |run| run.trace.duration_s.to_string()),
+    ("device preset", |run| run.device.preset.clone()),
+];
+
+fn provenance(runs: &[&RunRecord]) -> String {
+    let row = |(name, value): &Fact| {
+        std::iter::once((*name).to_owned()).chain(runs.iter().map(|run| value(run))).collect()
+    };
+    let rows: Vec<Vec<String>> = std::iter::once(titles("", runs)).chain(FACTS.iter().map(row)).collect();
+    table("left wrap", "Where the figures come from", &rows)
+}
+
+/// Every effective setting: a column where all runs have the same, else one for each; and whether it is the default.
+fn configuration(runs: &[&RunRecord]) -> String {
+    let default = settings(&Config::default());
+    let configs: Vec<BTreeMap<String, String>> = runs.iter().map(|run| settings(&run.config)).collect();
+    let keys: BTreeSet<&String> = configs.iter().flat_map(BTreeMap::keys).collect();
+    let value =
+        |config: &BTreeMap<String, String>, key: &String| config.get(key).cloned().unwrap_or_default();
+    let row = |key: &String| {
+        let values = distinct(configs.iter().map(|config| value(config, key)));
+        let origin = match &values[..] {
+            [one] if default.get(key) == Some(one) => "default",
+            [_] => "set, or resolved for this run",
+            _ => "differs between the runs, in their order",
+        };
+        vec![key.clone(), values.join(", "), origin.to_owned()]
+    };
+    let head = ["key", "value", "from"].map(str::to_owned).to_vec();
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(keys.into_iter().map(row)).collect();
+    let file = element("pre", "", &runs[0].config.to_toml());
+    table("left wrap", "Settings in effect: with them the same input gives the same run", &rows)
+        + &details(&format!("As a file, for --config: {}", runs[0].label()), &file)
+}
+
+/// A configuration by dotted keys, without what has no value.
+fn settings(config: &Config) -> BTreeMap<String, String> {
+    let mut settings = BTreeMap::new();
+    flatten("", &serde_json::to_value(config).expect("a configuration is plain data"), &mut settings);
+    settings
+}
+
+fn flatten(key: &str, value: &Value, settings: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Null => {}
+        Value::Object(fields) => fields.iter().for_each(|(name, field)| {
+            let dot = if key.is_empty() { "" } else { "." };
+            flatten(&format!("{key}{dot}{name}"), field, settings);
+        }),
+        Value::String(text) => drop(settings.insert(key.to_owned(), text.clone())),
+        other => drop(settings.insert(key.to_owned(), other.to_string())),
+    }
+}

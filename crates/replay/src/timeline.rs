@@ -1,0 +1,408 @@
+//! What a drive did over time, and where on its flash: what a report draws.
+//!
+//! The end of a run says how much was programmed, not when, nor what the blocks looked like meanwhile. A timeline samples the
+//! counters, the latencies since the sample before, and a map of the blocks. It is recorded where `replay.timeline_cells` asks
+//! for it, and costs a scan of the block table per frame. Memory is bounded whatever the length of the run and the size of the
+//! drive: blocks share cells, and when the list of samples is full every second one is dropped.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use hdrhistogram::Histogram;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use wearwell::Ftl;
+use wearwell::address::BlockId;
+use wearwell::nand::{Nand as _, PageKind, SimNand};
+use wearwell::store::{BlockState, Store};
+use wearwell::timing::{LatencySummary, RequestKind, Timing};
+
+use crate::record::{SeriesPoint, by_cause};
+
+/// Cells of the map at most.
+pub const MOST_CELLS: u32 = 4096;
+/// Frames of the map at most.
+pub const MOST_FRAMES: usize = 64;
+/// Windows at most.
+pub const MOST_WINDOWS: usize = 400;
+/// Bins of a histogram of wear at most.
+const WEAR_BINS: u32 = 40;
+/// A share of a cell's pages is a number from 0 to this.
+const SHARE_STEPS: u64 = 15;
+/// The code of a cell whose blocks are all retired.
+const RETIRED_CODE: u64 = 15;
+/// Two of these digits are a cell.
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// A run or a life over time, from `replay.timeline_cells`.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Timeline {
+    /// Moments of the run in order, at most 400: counters so far, latencies since the moment before.
+    pub windows: Vec<TimelineWindow>,
+    /// Blocks of the drive.
+    pub blocks: u32,
+    /// Consecutive blocks that share a cell of the map; the last cell may have fewer.
+    pub blocks_per_cell: u32,
+    /// Maps of the blocks, at most 64: the first is the drive before the first request, the last the drive after the last one.
+    pub frames: Vec<TimelineFrame>,
+}
+
+/// A moment of a run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TimelineWindow {
+    /// Requests so far.
+    pub requests: u64,
+    /// Host page writes so far.
+    pub host_page_writes: u64,
+    /// Bytes of the host's write requests so far.
+    pub host_bytes: u64,
+    /// Page programs so far by cause; causes without any are absent.
+    pub programs_by_cause: BTreeMap<String, u64>,
+    /// Free blocks now.
+    pub free_blocks: u32,
+    /// Device time, seconds; 0 without timing.
+    pub device_s: f64,
+    /// Latencies of host reads answered since the moment before; absent if none was.
+    pub read_us: Option<WindowLatency>,
+    /// Latencies of host writes answered since the moment before; absent if none was.
+    pub write_us: Option<WindowLatency>,
+}
+
+/// Latencies of the requests answered between two moments, microseconds. Where two windows were joined to save memory, each
+/// percentile is the larger of both.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct WindowLatency {
+    /// Requests.
+    pub count: u64,
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Largest, within 0.1 %.
+    pub max: f64,
+}
+
+/// The blocks at one moment.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TimelineFrame {
+    /// Requests so far.
+    pub requests: u64,
+    /// Bytes of the host's write requests so far.
+    pub host_bytes: u64,
+    /// Two base64url digits per cell: a number of 12 bits. The high four are the valid pages, the middle four the invalid pages,
+    /// both in fifteenths of the cell's pages. The low four say what most blocks in use hold: 0 nothing (all are free), 1 data,
+    /// 2 translation pages, 3 deltas, 4 chunks, 5 the remap log, 6 page validity; 15 if all blocks are retired.
+    pub cells: String,
+    /// How often blocks were erased.
+    pub wear: WearHistogram,
+}
+
+/// How many blocks were erased how often since the drive was new; retired blocks are left out.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct WearHistogram {
+    /// Erases of the least worn block, where the first bin begins.
+    pub first_erases: u32,
+    /// Width of a bin.
+    pub erases_per_bin: u32,
+    /// Blocks in each bin, at most 40 bins.
+    pub blocks: Vec<u32>,
+}
+
+impl WearHistogram {
+    /// Of the erases of blocks, which are read three times: nothing of the size of a drive is kept.
+    pub fn of(erases: impl Iterator<Item = u32> + Clone) -> Self {
+        let (Some(first), Some(last)) = (erases.clone().min(), erases.clone().max()) else {
+            return Self::default();
+        };
+        let erases_per_bin = (last - first + 1).div_ceil(WEAR_BINS);
+        let mut blocks = vec![0; ((last - first) / erases_per_bin + 1) as usize];
+        for count in erases {
+            blocks[((count - first) / erases_per_bin) as usize] += 1;
+        }
+        Self { first_erases: first, erases_per_bin, blocks }
+    }
+}
+
+impl WindowLatency {
+    fn of(histogram: &Histogram<u64>) -> Option<Self> {
+        let us = |ns: u64| ns as f64 / 1000.0;
+        let LatencySummary { count, p50_ns, p99_ns, p999_ns, max_ns, .. } = LatencySummary::of(histogram);
+        (count > 0).then(|| Self {
+            count,
+            p50: us(p50_ns),
+            p99: us(p99_ns),
+            p999: us(p999_ns),
+            max: us(max_ns),
+        })
+    }
+
+    fn joined(earlier: Option<Self>, later: Option<Self>) -> Option<Self> {
+        let (Some(a), Some(b)) = (earlier, later) else { return earlier.or(later) };
+        Some(Self {
+            count: a.count + b.count,
+            p50: a.p50.max(b.p50),
+            p99: a.p99.max(b.p99),
+            p999: a.p999.max(b.p999),
+            max: a.max.max(b.max),
+        })
+    }
+}
+
+impl TimelineWindow {
+    /// Takes over the latencies of the window before, which is dropped.
+    fn join(&mut self, earlier: &Self) {
+        self.read_us = WindowLatency::joined(earlier.read_us, self.read_us);
+        self.write_us = WindowLatency::joined(earlier.write_us, self.write_us);
+    }
+}
+
+/// Samples of a run whose length nobody knows. When `most` are kept, every second one is dropped, and from then on every second
+/// one of those that would have been kept is.
+#[derive(Debug)]
+struct Thinned<T> {
+    kept: Vec<T>,
+    most: usize,
+    /// One of so many samples is kept.
+    every: u64,
+    offered: u64,
+    /// Gives a sample what was in the dropped one before it.
+    join: fn(&mut T, &T),
+}
+
+impl<T> Thinned<T> {
+    fn new(most: usize, join: fn(&mut T, &T)) -> Self {
+        Self { kept: Vec::new(), most, every: 1, offered: 0, join }
+    }
+
+    /// Offers a sample, which is made only if it is kept.
+    fn offer(&mut self, sample: impl FnOnce() -> T) {
+        let number = self.offered;
+        self.offered += 1;
+        if number.is_multiple_of(self.every) && self.kept.len() == self.most {
+            self.thin();
+        }
+        if number.is_multiple_of(self.every) {
+            self.kept.push(sample());
+        }
+    }
+
+    /// Drops samples 1, 3, 5 and so on.
+    fn thin(&mut self) {
+        self.every *= 2;
+        let mut dropped: Option<T> = None;
+        for (number, mut sample) in std::mem::take(&mut self.kept).into_iter().enumerate() {
+            if number % 2 == 1 {
+                dropped = Some(sample);
+                continue;
+            }
+            if let Some(earlier) = dropped.take() {
+                (self.join)(&mut sample, &earlier);
+            }
+            self.kept.push(sample);
+        }
+        if let Some((last, earlier)) = self.kept.last_mut().zip(dropped) {
+            (self.join)(last, &earlier);
+        }
+    }
+
+    /// All samples with the last moment of the run among them; `is_same` tells whether the last one kept is of that moment.
+    fn ended_by(mut self, last: T, is_same: impl Fn(&T, &T) -> bool) -> Vec<T> {
+        let mut last = last;
+        let is_replaced = self.kept.last().is_some_and(|kept| is_same(kept, &last));
+        if (is_replaced || self.kept.len() == self.most)
+            && let Some(earlier) = self.kept.pop()
+        {
+            (self.join)(&mut last, &earlier);
+        }
+        self.kept.push(last);
+        self.kept
+    }
+}
+
+/// Records a [`Timeline`].
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    blocks_per_cell: u32,
+    windows: Thinned<TimelineWindow>,
+    frames: Thinned<TimelineFrame>,
+    /// Latencies of reads and of writes up to the window before.
+    before: [Option<Histogram<u64>>; 2],
+}
+
+impl Recorder {
+    /// Of a drive of so many blocks, with at most so many cells.
+    pub(crate) fn new(cells: u32, blocks: u32) -> Self {
+        Self {
+            blocks_per_cell: blocks.div_ceil(cells.clamp(1, MOST_CELLS)).max(1),
+            windows: Thinned::new(MOST_WINDOWS, TimelineWindow::join),
+            frames: Thinned::new(MOST_FRAMES, |_, _| ()),
+            before: [None, None],
+        }
+    }
+
+    /// Samples the drive after the requests that `counters` says.
+    pub(crate) fn sample(&mut self, counters: &SeriesPoint, ftl: &Ftl<SimNand>, timing: Option<&Timing>) {
+        let before = &mut self.before;
+        self.windows.offer(|| window(counters, ftl, timing, before));
+        self.frames.offer(|| frame(counters, ftl.store(), self.blocks_per_cell));
+    }
+
+    /// The timeline, ended by the drive as it is now.
+    pub(crate) fn finish(
+        mut self,
+        counters: &SeriesPoint,
+        ftl: &Ftl<SimNand>,
+        timing: Option<&Timing>,
+    ) -> Timeline {
+        let last = window(counters, ftl, timing, &mut self.before);
+        let last_frame = frame(counters, ftl.store(), self.blocks_per_cell);
+        Timeline {
+            windows: self.windows.ended_by(last, |a, b| a.requests == b.requests),
+            blocks: ftl.store().blocks().len(),
+            blocks_per_cell: self.blocks_per_cell,
+            frames: self.frames.ended_by(last_frame, |a, b| a.requests == b.requests),
+        }
+    }
+}
+
+fn window(
+    counters: &SeriesPoint,
+    ftl: &Ftl<SimNand>,
+    timing: Option<&Timing>,
+    before: &mut [Option<Histogram<u64>>; 2],
+) -> TimelineWindow {
+    let [of_reads, of_writes] = before;
+    TimelineWindow {
+        requests: counters.requests,
+        host_page_writes: counters.host_page_writes,
+        host_bytes: counters.host_bytes,
+        programs_by_cause: by_cause(&ftl.stats().programs),
+        free_blocks: counters.free_blocks,
+        device_s: counters.device_s,
+        read_us: timing.and_then(|timing| since(timing.latency(RequestKind::Read), of_reads)),
+        write_us: timing.and_then(|timing| since(timing.latency(RequestKind::Write), of_writes)),
+    }
+}
+
+/// The latencies that `now` has and `before` has not; `before` becomes `now`.
+fn since(now: &Histogram<u64>, before: &mut Option<Histogram<u64>>) -> Option<WindowLatency> {
+    let mut window = now.clone();
+    if let Some(before) = before {
+        window.subtract(&*before).expect("latencies are only added, to histograms of equal bounds");
+    }
+    *before = Some(now.clone());
+    WindowLatency::of(&window)
+}
+
+fn frame(counters: &SeriesPoint, store: &Store<SimNand>, blocks_per_cell: u32) -> TimelineFrame {
+    let blocks = store.blocks().len();
+    let starts = (0..blocks).step_by(blocks_per_cell as usize);
+    let cells = starts.map(|start| cell(store, start..blocks.min(start + blocks_per_cell)));
+    let in_use = (0..blocks).map(BlockId).filter(|&block| store.blocks().state(block) != BlockState::Retired);
+    let erases = in_use.map(|block| store.nand().erase_count(block));
+    TimelineFrame {
+        requests: counters.requests,
+        host_bytes: counters.host_bytes,
+        cells: cells.flat_map(digits_of).map(char::from).collect(),
+        wear: WearHistogram::of(erases),
+    }
+}
+
+fn digits_of(cell: u64) -> [u8; 2] {
+    [DIGITS[(cell >> 6) as usize], DIGITS[(cell & 63) as usize]]
+}
+
+/// The number of a cell, as [`TimelineFrame::cells`] describes it.
+fn cell(store: &Store<SimNand>, blocks: Range<u32>) -> u64 {
+    let of_cell = u64::from(blocks.end - blocks.start);
+    let (table, mut valid, mut programmed) = (store.blocks(), 0, 0);
+    let mut of_code = [0u32; SHARE_STEPS as usize + 1];
+    for block in blocks.map(BlockId) {
+        match table.state(block) {
+            BlockState::Free | BlockState::Erasing => {}
+            BlockState::Retired => of_code[RETIRED_CODE as usize] += 1,
+            BlockState::Open | BlockState::Closed => {
+                of_code[code(table.kind(block))] += 1;
+                valid += u64::from(table.valid(block));
+                programmed += u64::from(store.nand().programmed_pages(block));
+            }
+        }
+    }
+    if u64::from(of_code[RETIRED_CODE as usize]) == of_cell {
+        return RETIRED_CODE;
+    }
+    let pages = of_cell * u64::from(store.geometry().block_pages());
+    let steps = |count: u64| (2 * count * SHARE_STEPS + pages) / (2 * pages);
+    let programmed = steps(programmed).min(SHARE_STEPS);
+    let valid = steps(valid).min(programmed);
+    let commonest = (1..RETIRED_CODE as usize).rev().max_by_key(|&code| of_code[code]).unwrap_or(0);
+    let kind = if of_code[commonest] > 0 { commonest as u64 } else { 0 };
+    valid << 8 | (programmed - valid) << 4 | kind
+}
+
+/// What a block holds, as a number of the map.
+fn code(kind: PageKind) -> usize {
+    match kind {
+        PageKind::Data | PageKind::Head | PageKind::Tail => 1,
+        PageKind::Translation => 2,
+        PageKind::Delta => 3,
+        PageKind::Chunk => 4,
+        PageKind::RemapLog => 5,
+        PageKind::Validity => 6,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn thinned(most: usize, offered: u64) -> Vec<u64> {
+        let mut samples = Thinned::new(most, |_, _| ());
+        (0..offered).for_each(|number| samples.offer(|| number));
+        samples.ended_by(offered, |a, b| a == b)
+    }
+
+    #[test]
+    fn samples_stay_below_their_bound_evenly_spaced_and_end_with_the_run() {
+        for offered in [0, 1, 5, 63, 64, 65, 128, 129, 1000, 100_000] {
+            let kept = thinned(64, offered);
+            assert!(kept.len() <= 64, "{offered}: {}", kept.len());
+            assert_eq!(kept.last(), Some(&offered));
+            let gaps: Vec<u64> = kept.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            let inner = &gaps[..gaps.len().saturating_sub(1)];
+            assert!(inner.windows(2).all(|pair| pair[0] == pair[1]), "{offered}: {gaps:?}");
+        }
+        assert!(thinned(64, 1000).len() > 30);
+    }
+
+    /// A join that lost a sample would lose its requests.
+    #[test]
+    fn what_is_dropped_is_joined_to_what_follows() {
+        for offered in [1, 7, 8, 9, 100, 1000] {
+            let mut samples = Thinned::new(8, |later: &mut u64, earlier| *later += earlier);
+            let mut pending = 0;
+            for _ in 0..offered {
+                pending += 1;
+                samples.offer(|| std::mem::take(&mut pending));
+            }
+            let kept = samples.ended_by(pending, |_, _| false);
+            assert_eq!(kept.iter().sum::<u64>(), offered, "{kept:?}");
+        }
+    }
+
+    #[test]
+    fn a_histogram_of_wear_counts_every_block_once() {
+        for erases in [vec![], vec![7], (0..1000).collect(), vec![3, 3, 90, 91]] {
+            let histogram = WearHistogram::of(erases.iter().copied());
+            assert_eq!(histogram.blocks.iter().sum::<u32>() as usize, erases.len());
+            assert!(histogram.blocks.len() <= WEAR_BINS as usize, "{histogram:?}");
+        }
+        let two = WearHistogram::of([3, 3, 90].into_iter());
+        assert_eq!(
+            (two.first_erases, two.erases_per_bin, two.blocks[0], two.blocks.last()),
+            (3, 3, 2, Some(&1))
+        );
+    }
+}

@@ -72,9 +72,9 @@ fn require_meaning(config: &Config) -> Result<(), ConfigError> {
 fn on_one_plane(config: &mut Config) {
     let device = &mut config.device;
     let is_auto = device.preset.as_deref().is_none_or(|name| name == "auto");
-    let counts = [&mut device.channels, &mut device.dies_per_channel, &mut device.planes_per_die];
-    if is_auto && counts.iter().all(|count| count.is_none()) {
-        counts.into_iter().for_each(|count| *count = Some(1));
+    let counts = [device.channels, device.dies_per_channel, device.planes_per_die];
+    if is_auto && counts == [None; 3] {
+        (device.channels, device.dies_per_channel, device.planes_per_die) = (Some(1), Some(1), Some(1));
     }
 }
 

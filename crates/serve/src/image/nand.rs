@@ -843,7 +843,7 @@ impl<B: Backing> Nand for FileNand<B> {
         self.model.store_word(index, word)
     }
 
-    /// Writes what waits. In a `host` session two syncs of the host's disk, or three, of which two at the same time.
+    /// Writes what waits. In a `host` session two syncs of the host's disk, one after the other.
     fn sync(&mut self) -> Result<(), NandError> {
         if self.durability() == Durability::Host {
             self.end_epoch();

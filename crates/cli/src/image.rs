@@ -91,13 +91,8 @@ pub(crate) fn repair(args: &RepairArgs) -> Result<Outcome, Failure> {
     let report = image::repair(&args.directory, args.to.as_deref()).map_err(|error| of_image(&error))?;
     let place = args.to.as_deref().unwrap_or(&args.directory).display();
     let mut text = String::new();
-    for (lpn, ppn) in &report.lost_pages {
-        let first = u64::from(lpn.0) * u64::from(report.page_bytes);
-        let _ = writeln!(
-            text,
-            "{place}: logical page {lpn} ({} bytes from byte {first}) is lost: flash page {ppn} cannot be read",
-            report.page_bytes
-        );
+    for finding in report.findings() {
+        let _ = writeln!(text, "{place}: {finding}");
     }
     let _ = writeln!(
         text,

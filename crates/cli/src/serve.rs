@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use wearwell_serve::image::{
-    self, Access, Backing, CopyOnWrite, Durability, Files, Image, ImageError, OpenReport,
+    self, Access, Backing, CopyOnWrite, Durability, FileNand, Files, Image, ImageError, OpenReport,
 };
 use wearwell_serve::{Address, Bound, DeviceError, FlashDevice, Medium, ServeError, Server, memory};
 
@@ -81,10 +81,8 @@ fn serve_image(directory: &Path, args: &ServeArgs, signals: &Signals) -> Result<
     let options = image::OpenOptions { durability: args.medium.durability.map(Into::into) };
     let image = Image::open_on(files, options).map_err(|error| refused(&error))?;
     say(args, &found(directory, &image));
-    let identity = image.identity();
-    let Image { device, config, .. } = image;
-    let device = FlashDevice::new(device, identity).map_err(|error| of_device(&error))?;
-    let device = run(device, doors, &config, args, signals)?;
+    let config = image.config.clone();
+    let device = run(device_over(image)?, doors, &config, args, signals)?;
     image::close(device.into_device()).map_err(|error| Failure::of_run(&error))
 }
 
@@ -96,11 +94,14 @@ fn serve_for_reading(directory: &Path, args: &ServeArgs, signals: &Signals) -> R
     let options = image::OpenOptions { durability: Some(Durability::Process) };
     let image = Image::open_on(CopyOnWrite::new(files), options).map_err(|error| refused(&error))?;
     say(args, &format!("{}; served for reading", found(directory, &image)));
-    let identity = image.identity();
-    let Image { device, config, .. } = image;
-    let device = FlashDevice::new(device, identity).map_err(|error| of_device(&error))?;
-    run(device.for_reading(), doors, &config, args, signals)?;
+    let config = image.config.clone();
+    run(device_over(image)?.for_reading(), doors, &config, args, signals)?;
     Ok(())
+}
+
+fn device_over<B: Backing + Send + 'static>(image: Image<B>) -> Result<FlashDevice<FileNand<B>>, Failure> {
+    let identity = image.identity();
+    FlashDevice::new(image.device, identity).map_err(|error| of_device(&error))
 }
 
 /// What opening an image found, for whoever starts the server.

@@ -464,10 +464,12 @@ impl<B: Backing> Backing for CopyOnWrite<B> {
             let into = &mut bytes[from..from + len];
             match self.pieces.get(&(file, at)) {
                 Some(piece) => into.copy_from_slice(&piece[within..within + len]),
-                None if at * PIECE_BYTES + (within + len) as u64 > self.below.len(file)? => {
-                    into.copy_from_slice(&self.load(file, at)?[within..within + len]);
-                }
-                None => self.below.read(file, into, at * PIECE_BYTES + within as u64)?,
+                None => match self.below.read(file, into, at * PIECE_BYTES + within as u64) {
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                        into.copy_from_slice(&self.load(file, at)?[within..within + len]);
+                    }
+                    read => read?,
+                },
             }
         }
         Ok(())

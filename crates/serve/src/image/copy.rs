@@ -18,6 +18,7 @@ use super::error::ImageError;
 use super::layout::Durability;
 use super::nand::FileNand;
 use super::{Image, OpenOptions, close};
+use crate::device::sentence_of_loss;
 
 /// Copies files to a new directory that only its owner may look into. Where the file system can, the copies share their room
 /// with the originals; else what was never written takes none.
@@ -68,8 +69,14 @@ pub struct RepairReport {
     pub read_pages: u64,
     /// Logical pages that are lost, each with the page of flash that cannot be read.
     pub lost_pages: Vec<(Lpn, Ppn)>,
-    /// Bytes of a logical page.
-    pub page_bytes: u32,
+    page_bytes: u64,
+}
+
+impl RepairReport {
+    /// What is lost, a sentence for each logical page.
+    pub fn findings(&self) -> impl Iterator<Item = String> + '_ {
+        self.lost_pages.iter().map(|&(lpn, ppn)| sentence_of_loss(lpn, ppn, self.page_bytes))
+    }
 }
 
 /// Repairs the image in a directory, or a copy of it that is made first: all metadata is read and written again where one of its
@@ -92,7 +99,7 @@ pub fn repair(directory: &Path, copy: Option<&Path>) -> Result<RepairReport, Ima
         repaired: image.report.repaired,
         read_pages,
         lost_pages: image.device.ftl_mut().lost_logical_pages(),
-        page_bytes: image.superblock.geometry.page_bytes,
+        page_bytes: image.superblock.geometry.page_bytes.into(),
     };
     image.close()?;
     Ok(report)
@@ -169,11 +176,9 @@ pub fn copy(
             Ok(CopyReport { pages, lost_pages, size_bytes, design: specification.design })
         }
         Err(error) => {
-            // What cannot be removed is refused by the next creation.
-            for file in ImageFile::ALL {
-                let _ = fs::remove_file(to.join(file.name()));
+            if let Ok(files) = Files::open(to, Access::Write) {
+                files.remove();
             }
-            let _ = fs::remove_dir(to);
             Err(error)
         }
     }

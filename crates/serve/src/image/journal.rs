@@ -14,7 +14,8 @@
 
 use super::backing::{Backing, ImageFile};
 use super::layout::{
-    ENTRY_BYTES, Layout, RECORD_BYTES, SECTOR_WORDS, Sector, checksum, put_u32, put_u64, u32_at, u64_at,
+    ENTRY_BYTES, Layout, RECORD_BYTES, SECTOR_BYTES, SECTOR_WORDS, Sector, checksum, put_u32, put_u64,
+    u32_at, u64_at,
 };
 use super::sides::{SIDES, Side};
 
@@ -101,16 +102,12 @@ pub(super) struct Append {
     pub(super) sectors: Option<(u64, Vec<u8>)>,
     /// Whether the record is the first of a generation, and overwrites what the sectors on the disk may have needed so far.
     pub(super) turns: bool,
-    /// The record, and its place in the file `journal`.
-    pub(super) record: (u64, Vec<u8>),
-    next: Next,
-}
-
-struct Next {
-    generation: u64,
+    /// The record in bytes, and its place in the file `journal`.
+    pub(super) bytes: (u64, Vec<u8>),
+    record: Record,
+    /// Where in its area the next record begins then, and how many sectors are swept.
     at: u64,
     swept: u64,
-    synced: u64,
 }
 
 impl Journal {
@@ -140,7 +137,7 @@ impl Journal {
     }
 
     /// What has to be written so that `words` hold; nothing of it is noted before [`Journal::note`].
-    pub(super) fn prepare(&self, layout: &Layout, words: &[(u64, u64)], syncs: bool) -> Append {
+    pub(super) fn prepare(&self, layout: &Layout, words: Vec<(u64, u64)>, syncs: bool) -> Append {
         let number = self.number + 1;
         let synced = if syncs { number } else { self.synced };
         let len = (RECORD_BYTES + words.len() * ENTRY_BYTES).next_multiple_of(STEP_BYTES) as u64;
@@ -149,24 +146,23 @@ impl Journal {
         let at = if turns { 0 } else { self.at };
         let due = if turns { layout.sectors() } else { self.due(layout) };
         let sectors = (due > self.swept).then(|| {
-            let offset = self.swept * super::layout::SECTOR_BYTES as u64;
+            let offset = self.swept * SECTOR_BYTES as u64;
             (offset, self.encode_sectors(layout, self.swept, due))
         });
-        let record = Record { generation, number, synced, words: words.to_vec() };
+        let record = Record { generation, number, synced, words };
         let place = (generation % 2) * layout.area_bytes() + at;
         let swept = if turns { 0 } else { due.max(self.swept) };
-        let next = Next { generation, at: at + len, swept, synced };
-        Append { sectors, turns, record: (place, record.encode(layout, place)), next }
+        Append { sectors, turns, bytes: (place, record.encode(layout, place)), record, at: at + len, swept }
     }
 
     /// The record was written.
-    pub(super) fn note(&mut self, append: &Append, words: &[(u64, u64)]) {
-        for &(index, word) in words {
+    pub(super) fn note(&mut self, append: Append) {
+        let Append { record: Record { generation, number, synced, words }, at, swept, .. } = append;
+        for (index, word) in words {
             self.state[index as usize] = word;
         }
-        let Next { generation, at, swept, synced } = append.next;
-        (self.generation, self.at, self.swept, self.synced) = (generation, at, swept, synced);
-        self.number += 1;
+        (self.generation, self.number, self.synced) = (generation, number, synced);
+        (self.at, self.swept) = (at, swept);
     }
 
     /// Up to which sector they have to be written by now, so that all are when the area is half full.

@@ -111,15 +111,10 @@ impl Superblock {
     /// # Panics
     /// If the design's name is longer than 32 bytes or the configuration longer than [`MAX_CONFIG_BYTES`].
     pub fn encode(&self) -> Vec<u8> {
-        self.encode_as(VERSION)
-    }
-
-    /// The file under another version, of which this is the same but for the number.
-    pub(super) fn encode_as(&self, version: u32) -> Vec<u8> {
         assert!(self.design.len() <= NAME_BYTES && self.config.len() <= MAX_CONFIG_BYTES as usize);
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
-        put_u32(&mut bytes, 8, version);
+        put_u32(&mut bytes, 8, VERSION);
         put_u32(&mut bytes, 16, self.config.len() as u32);
         put_u32(&mut bytes, 20, self.logical_pages);
         let Geometry {
@@ -142,7 +137,7 @@ impl Superblock {
         bytes[72..72 + self.design.len()].copy_from_slice(self.design.as_bytes());
         bytes[104] = self.durability.code();
         bytes.extend_from_slice(self.config.as_bytes());
-        let crc = Self::crc(version, &bytes);
+        let crc = Self::crc(VERSION, &bytes);
         put_u32(&mut bytes, 12, crc);
         bytes
     }

@@ -14,9 +14,8 @@
 //! it may rely on it. The price is a copy of every page in RAM, and that the order among programs of one epoch is not kept; a
 //! recovery of a `host` session has to bear that anyway.
 //!
-//! In a `host` session the flash is synced before the record is written, and the journal after it, so that nothing that an erase
-//! destroys is needed by
-//! anything on the disk. An erase does not ask for a sync. Its block is not programmed before one, and one is made when more
+//! In a `host` session the flash is synced before the record is written, and the journal after it, so that nothing on the disk
+//! needs what an erase destroys. An erase does not ask for a sync. Its block is not programmed before one, and one is made when more
 //! blocks wait than [`FileNand::group_erases`] allows, or a page of metadata is programmed, which may rely on the erase. What
 //! the host may leave of programs since the last sync is told in `load`. The mirror is synced when the journal turns and when the
 //! image is closed: after the end of the host it may lag, and is brought up when the image is opened.
@@ -52,6 +51,10 @@ const WAITING_MAX_BYTES: usize = 2 << 20;
 const EPOCHS_MAX: usize = 8;
 /// Bytes of pages after which the disk begins to write, in a `host` session.
 const BEGUN_BYTES: usize = 1 << 20;
+
+/// Files that change while an image is open, but for the session.
+const MEDIUM_FILES: [ImageFile; 4] =
+    [ImageFile::Flash, ImageFile::Nvram, ImageFile::Journal, ImageFile::Mirror];
 
 /// Flash and NVRAM of an open image.
 #[derive(Debug)]
@@ -148,10 +151,13 @@ impl<B: Backing> FileNand<B> {
             if counted.is_some_and(|counted| counted.programmed < record.programmed) {
                 self.last_epoch().words.insert(index, record.encode());
             }
+            if record.health == BlockHealth::Bad {
+                continue;
+            }
+            // All pages of a block are of one kind.
             let mut pages = (first.0..first.0 + record.programmed).map(Ppn);
-            let is_metadata =
-                |ppn| matches!(self.model.probe(ppn), Ok(Some(oob)) if !oob.kind.is_host_data());
-            if record.health != BlockHealth::Bad && pages.any(is_metadata) {
+            let readable = pages.find_map(|ppn| self.model.probe(ppn).ok().flatten());
+            if readable.is_some_and(|oob| !oob.kind.is_host_data()) {
                 self.metadata_blocks.insert(block.0);
             }
         }
@@ -191,12 +197,7 @@ impl<B: Backing> FileNand<B> {
     pub(super) fn begin_session(&mut self) -> Result<(), NandError> {
         self.do_now(|nand| {
             if nand.durability() == Durability::Host {
-                nand.sync_files(&[
-                    ImageFile::Flash,
-                    ImageFile::Nvram,
-                    ImageFile::Journal,
-                    ImageFile::Mirror,
-                ])?;
+                nand.sync_files(&MEDIUM_FILES)?;
             }
             nand.write_session()
         })
@@ -206,7 +207,7 @@ impl<B: Backing> FileNand<B> {
     pub(super) fn end_session(&mut self) -> Result<(), NandError> {
         self.sync()?;
         self.do_now(|nand| {
-            nand.sync_files(&[ImageFile::Flash, ImageFile::Nvram, ImageFile::Journal, ImageFile::Mirror])?;
+            nand.sync_files(&MEDIUM_FILES)?;
             nand.session.is_clean = true;
             nand.session.number = nand.journal.number();
             nand.write_session()
@@ -384,8 +385,9 @@ impl<B: Backing> FileNand<B> {
     /// its own.
     fn write_rest(&mut self, epoch: &Epoch) -> Result<(), Refused> {
         let syncs = self.durability() == Durability::Host;
-        let words: Vec<_> = epoch.words.iter().map(|(&index, &word)| (index, word)).collect();
-        let append = self.journal.prepare(&self.layout, &words, syncs);
+        assert_eq!(epoch.number, self.journal.number() + 1, "each epoch has one record of the journal");
+        let words = epoch.words.iter().map(|(&index, &word)| (index, word)).collect();
+        let append = self.journal.prepare(&self.layout, words, syncs);
         if let Some((offset, sectors)) = &append.sectors {
             self.write_twice(ImageFile::Nvram, sectors, *offset)?;
         }
@@ -394,12 +396,12 @@ impl<B: Backing> FileNand<B> {
         } else if syncs {
             self.sync_files(&[ImageFile::Flash])?;
         }
-        let (offset, record) = &append.record;
+        let (offset, record) = &append.bytes;
         self.write_twice(ImageFile::Journal, record, *offset)?;
         if syncs {
             self.sync_files(&[ImageFile::Journal])?;
         }
-        self.journal.note(&append, &words);
+        self.journal.note(append);
         self.punch(epoch);
         Ok(())
     }

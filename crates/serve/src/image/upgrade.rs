@@ -14,8 +14,8 @@ use super::create::finish_copy;
 use super::error::ImageError;
 use super::journal::Journal;
 use super::layout::{
-    Layout, MAX_CONFIG_BYTES, NoSuperblock, OobRecord, RECORD_BYTES, SECTOR_BYTES, SUPERBLOCK_BYTES, Session,
-    Superblock, VERSION,
+    Layout, MAX_CONFIG_BYTES, NoSuperblock, OobRecord, RECORD_BYTES, SUPERBLOCK_BYTES, Session, Superblock,
+    VERSION,
 };
 use super::sides::Side;
 use super::{Image, OpenOptions, close, io_error, version1};
@@ -55,7 +55,6 @@ fn convert(backing: &mut impl Backing) -> Result<Superblock, ImageError> {
     }
     let journal = Journal::begin(image.state);
     let sectors = journal.encode_sectors(&layout, 0, layout.sectors());
-    debug_assert_eq!(sectors.len() as u64, layout.sectors() * SECTOR_BYTES as u64);
     let unclean = u64::from(!image.session.is_clean);
     let unsafe_shutdowns = image.session.unsafe_shutdowns + unclean;
     let session = Session { is_clean: true, unsafe_shutdowns, number: 0, ..image.session };

@@ -14,12 +14,14 @@ from ._device import Device, Operation, View
 from ._drive import Drive
 from ._executors import Executor, LocalExecutor, Outcome, Task
 from ._native import PowerLoss, WearwellError, __version__
+from ._policy import Blocks, VictimPolicy
 from ._result import PartialResultWarning, Result
 from ._run import replay
 from ._sweep import Sweep, sweep
 from ._trace import Trace
 
 __all__ = [
+    "Blocks",
     "Columns",
     "Design",
     "Device",
@@ -34,6 +36,7 @@ __all__ = [
     "Sweep",
     "Task",
     "Trace",
+    "VictimPolicy",
     "View",
     "WearwellError",
     "__version__",

@@ -12,6 +12,7 @@ from ._columns import Columns
 from ._design import Design
 from ._drive import Drive
 from ._native import Configuration
+from ._policy import VictimPolicy, native_choice, refuse_two_policies
 from ._settings import Value, refuse_ignored, setting
 
 CutOutcome: TypeAlias = Literal["before", "torn", "after"]
@@ -38,6 +39,8 @@ class Device:
     It is the drive of `replay`, but it keeps the bytes of its pages, has no clock, and its power can be cut. Addresses are logical
     pages of `page_bytes`. A drive that is sized to its input takes `footprint_pages` (4 KiB) for its size.
 
+    `victim_policy` chooses the blocks to collect in place of `gc.policy`; what it raises, the request raises that needed room.
+
     Raises `WearwellError` for what can be mended (an address beyond the end, a full drive), `PowerLoss` without power.
     """
 
@@ -49,6 +52,7 @@ class Device:
         footprint_pages: int = 1024,
         settings: Mapping[str, Value] | None = None,
         config: str | os.PathLike[str] | None = None,
+        victim_policy: VictimPolicy | None = None,
     ) -> None:
         self.design = design if isinstance(design, Design) else Design(design)
         self.drive = drive if isinstance(drive, Drive) else Drive(drive)
@@ -56,7 +60,9 @@ class Device:
         chosen = [*self.drive.settings(), *self.design.settings(), *own]
         configuration = Configuration(chosen, None if config is None else os.fspath(config))
         refuse_ignored(configuration, chosen, self.design.name)
-        self._native = _native.Device(configuration, self.design.name, footprint_pages)
+        refuse_two_policies(victim_policy, chosen)
+        choice = native_choice(victim_policy)
+        self._native = _native.Device(configuration, self.design.name, footprint_pages, choice)
 
     @property
     def page_bytes(self) -> int:

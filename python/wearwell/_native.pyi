@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from os import PathLike
 
+from ._policy import NativeChoice
+
 __version__: str
 
 class WearwellError(ValueError):
@@ -27,7 +29,13 @@ class Configuration:
 class Device:
     """A drive, driven request by request. Offsets and lengths are bytes."""
 
-    def __new__(cls, configuration: Configuration, design: str, footprint_pages: int) -> Device: ...
+    def __new__(
+        cls,
+        configuration: Configuration,
+        design: str,
+        footprint_pages: int,
+        victim_policy: tuple[str, NativeChoice] | None = None,
+    ) -> Device: ...
     @property
     def page_bytes(self) -> int: ...
     @property
@@ -99,6 +107,7 @@ class Input:
         configuration: Configuration,
         design: str,
         on_progress: Callable[[str, int, int], object] | None = None,
+        victim_policy: tuple[str, NativeChoice] | None = None,
     ) -> str:
         """Runs a design to its end, or to ctrl-C; the record as JSON."""
 

@@ -12,6 +12,7 @@ from . import _native
 from ._design import Design
 from ._drive import Drive
 from ._native import Configuration
+from ._policy import VictimPolicy, native_choice, refuse_two_policies
 from ._result import PartialResultWarning, Result
 from ._settings import Value, flag, refuse_ignored, setting
 from ._trace import Trace
@@ -33,13 +34,14 @@ def replay(
     settings: Mapping[str, Value] | None = None,
     config: str | os.PathLike[str] | None = None,
     scale_to: int | None = None,
+    victim_policy: VictimPolicy | None = None,
     progress: Callable[[str, int, int], object] | None = None,
 ) -> Result:
     """Replays a trace through a design on a drive, as `wearwell replay` does, and gives the same record.
 
     The keywords are the flags of the command line: `precondition` (in-use, none, fill, steady, ...), `timing` (none, timeline,
     event), `content_model` (`--content`), `scale_to` in bytes. `settings` has dotted keys, and wins over all others; `config` is a
-    file in front of them. `progress` is called with phase, requests done and requests in all, now and then.
+    file in front of them. `victim_policy` chooses the blocks to collect in place of `gc.policy`. `progress` is called with phase, requests done and requests in all, now and then.
 
     Other threads run meanwhile. Ctrl-C ends the run with a partial result, and a `PartialResultWarning` says so.
 
@@ -64,7 +66,8 @@ def replay(
     )
     configuration = run.configuration()
     refuse_ignored(configuration, run.settings, run.design.name)
-    text = run.trace._input.replay(configuration, run.design.name, progress)
+    refuse_two_policies(victim_policy, run.settings)
+    text = run.trace._input.replay(configuration, run.design.name, progress, native_choice(victim_policy))
     result = Result(text if scale_to is None else _native.scaled(text, scale_to))
     if result.partial:
         warnings.warn(f"the result is partial: {result.partial_reason}", PartialResultWarning, stacklevel=2)

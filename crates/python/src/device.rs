@@ -20,6 +20,7 @@ use wearwell_replay::config::ConfigError;
 use wearwell_replay::step;
 
 use crate::configuration::Configuration;
+use crate::policy::{Raised, own_policy};
 use crate::refused;
 
 pyo3::create_exception!(
@@ -30,7 +31,7 @@ pyo3::create_exception!(
 );
 
 /// Kinds of flash pages by their codes; a page that holds nothing has the first.
-const KINDS: [(&str, Option<PageKind>); 9] = [
+pub(crate) const KINDS: [(&str, Option<PageKind>); 9] = [
     ("none", None),
     ("data", Some(PageKind::Data)),
     ("translation", Some(PageKind::Translation)),
@@ -67,11 +68,11 @@ const BLOCK_STATES: [(&str, BlockState); 5] = [
 const OUTCOMES: [(&str, CutOutcome); 3] =
     [("before", CutOutcome::Before), ("torn", CutOutcome::Torn), ("after", CutOutcome::AfterUnacknowledged)];
 
-fn code<T: PartialEq>(codes: &[(&str, T)], value: &T) -> u8 {
+pub(crate) fn code<T: PartialEq>(codes: &[(&str, T)], value: &T) -> u8 {
     codes.iter().position(|(_, each)| each == value).expect("every value has a code") as u8
 }
 
-fn names<T>(codes: &[(&'static str, T)]) -> Vec<&'static str> {
+pub(crate) fn names<T>(codes: &[(&'static str, T)]) -> Vec<&'static str> {
     codes.iter().map(|&(name, _)| name).collect()
 }
 
@@ -82,9 +83,9 @@ fn outcome_named(name: &str) -> PyResult<CutOutcome> {
 }
 
 /// A column: its name, the bytes of its values, their type as `NumPy` writes it, and the names of codes, if it has codes.
-type Column<'py> = (&'static str, Bound<'py, PyBytes>, &'static str, Vec<&'static str>);
+pub(crate) type Column<'py> = (&'static str, Bound<'py, PyBytes>, &'static str, Vec<&'static str>);
 
-fn codes<'py>(
+pub(crate) fn codes<'py>(
     py: Python<'py>,
     name: &'static str,
     values: impl Iterator<Item = u8>,
@@ -94,7 +95,7 @@ fn codes<'py>(
 }
 
 /// Numbers, -1 for none.
-fn numbers<'py>(
+pub(crate) fn numbers<'py>(
     py: Python<'py>,
     name: &'static str,
     values: impl Iterator<Item = Option<u32>>,
@@ -110,6 +111,8 @@ type Operation = (&'static str, &'static str, u32, u32);
 #[pyclass(module = "wearwell._native")]
 pub(crate) struct Device {
     engine: Engine<PowerCut<SimNand>>,
+    /// Where a policy of Python leaves its exceptions.
+    raised: Raised,
 }
 
 impl Device {
@@ -124,7 +127,7 @@ impl Device {
     ) -> PyResult<T> {
         self.require_power()?;
         self.engine.ftl_mut().store_mut().ops.clear();
-        call(&mut self.engine).map_err(|error| raised(&error))
+        call(&mut self.engine).map_err(|error| self.raised.or(raised(&error)))
     }
 
     /// What RAM knows would answer some requests without a flash operation.
@@ -145,9 +148,21 @@ fn raised(error: &Error) -> PyErr {
 impl Device {
     /// A new drive. One that is sized to its input takes `footprint_pages` (4 KiB) for its size.
     #[new]
-    fn new(configuration: &Configuration, design: &str, footprint_pages: u64) -> PyResult<Self> {
-        let engine = step::drive(&configuration.config, design, footprint_pages).map_err(refused)?;
-        Ok(Self { engine })
+    #[pyo3(signature = (configuration, design, footprint_pages, victim_policy = None))]
+    fn new(
+        configuration: &Configuration,
+        design: &str,
+        footprint_pages: u64,
+        victim_policy: Option<(String, Py<PyAny>)>,
+    ) -> PyResult<Self> {
+        let mut engine = step::drive(&configuration.config, design, footprint_pages).map_err(refused)?;
+        let mut raised = Raised::default();
+        if let Some((name, choose)) = victim_policy {
+            let (policy, its_raised) = own_policy(name, choose);
+            engine.ftl_mut().choose_victims_by(Some(policy));
+            raised = its_raised;
+        }
+        Ok(Self { engine, raised })
     }
 
     /// Bytes of a page.

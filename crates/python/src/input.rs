@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use pyo3::prelude::*;
+use wearwell::gc::OwnPolicy;
 use wearwell_replay::config::{Config, ConfigError};
 use wearwell_replay::input::Input as ReplayInput;
 use wearwell_replay::record::RunRecord;
@@ -15,6 +16,7 @@ use wearwell_replay::replay::{Plan, Surveyed};
 use wearwell_replay::trace::{self, Action, Assume, Columns, Format, OpenOptions, TimeUnit};
 
 use crate::configuration::Configuration;
+use crate::policy::own_policy;
 use crate::refused;
 use crate::watch::Watch;
 
@@ -93,24 +95,27 @@ impl Input {
 
     /// By what a finished run is found again: a digest of code, input, design and every effective setting. A trace is read for it.
     fn key(&self, py: Python<'_>, configuration: &Configuration, design: &str) -> PyResult<String> {
-        py.detach(|| self.planned(&configuration.config, design, |plan| Ok(plan.run_key(design))))
+        py.detach(|| self.planned(&configuration.config, design, None, |plan| Ok(plan.run_key(design))))
     }
 
     /// Runs a design to its end, or to ctrl-C; the record as JSON.
-    #[pyo3(signature = (configuration, design, on_progress = None))]
+    #[pyo3(signature = (configuration, design, on_progress = None, victim_policy = None))]
     fn replay(
         &self,
         py: Python<'_>,
         configuration: &Configuration,
         design: &str,
         on_progress: Option<Py<PyAny>>,
+        victim_policy: Option<(String, Py<PyAny>)>,
     ) -> PyResult<String> {
         let config = &configuration.config;
         py.detach(|| {
             let mut watch = Watch::new(on_progress);
-            let record = self.planned(config, design, |plan| {
+            let (policy, raised) = victim_policy.map(|(name, choose)| own_policy(name, choose)).unzip();
+            let record = self.planned(config, design, policy, |plan| {
                 plan.run(design, &mut |progress| watch.look(progress)).map_err(refused)
             });
+            let record = record.map_err(|error| raised.unwrap_or_default().or(error));
             watch.raised()?;
             let record = RunRecord { variant: config.variant(""), ..record? };
             Ok(serde_json::to_string(&record).expect("a record is plain data"))
@@ -123,11 +128,12 @@ impl Input {
         Self { source, surveyed: Mutex::default() }
     }
 
-    /// Calls `then` with the checked plan of a run.
+    /// Calls `then` with the checked plan of a run, with victims by `policy` if there is one.
     fn planned<T>(
         &self,
         config: &Config,
         design: &str,
+        policy: Option<OwnPolicy>,
         then: impl FnOnce(&Plan<'_>) -> PyResult<T>,
     ) -> PyResult<T> {
         let input = match &self.source {
@@ -139,6 +145,10 @@ impl Input {
             }
         };
         let plan = self.plan(config, &input)?;
+        let plan = match policy {
+            Some(policy) => plan.with_own_policy(policy),
+            None => plan,
+        };
         plan.check(&[design.to_owned()]).map_err(refused)?;
         then(&plan)
     }

@@ -16,6 +16,7 @@ mod configuration;
 mod device;
 mod input;
 mod kept;
+mod policy;
 mod report;
 mod table;
 mod watch;

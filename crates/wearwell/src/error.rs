@@ -80,6 +80,14 @@ pub enum Error {
         /// The flash page that cannot be read.
         ppn: Ppn,
     },
+    /// A victim policy from outside the engine did not choose, or chose what cannot be.
+    #[error("the victim policy {name}: {why}")]
+    Policy {
+        /// The policy.
+        name: String,
+        /// What it said, or did wrong.
+        why: String,
+    },
     /// Options that contradict each other or the geometry.
     #[error("{0}")]
     Options(String),

@@ -25,7 +25,7 @@ use crate::content::sharing::Sharing;
 use crate::content::{Content, Descriptor, Fingerprint, Observations};
 use crate::design::{BlockSurvey, MappingPart, Parts, Persistence};
 use crate::error::{Error, Result};
-use crate::gc::{Collector, GcOptions, MetadataGc, RESERVE_BLOCKS, VictimPolicy};
+use crate::gc::{Collector, GcOptions, MetadataGc, OwnPolicy, RESERVE_BLOCKS, VictimPolicy};
 use crate::lifetime::{ContentSchemes, SchemeKind};
 use crate::mapping::{AnyMapping, Cached, Flat, Identified, Journalled, Mapping};
 use crate::nand::Nand;
@@ -377,10 +377,19 @@ impl<N: Nand> Ftl<N> {
     /// Exchanges the victim policy at run time.
     pub fn set_victim_policy(&mut self, policy: VictimPolicy) {
         let options = GcOptions { policy, ..self.collector.options };
+        let own = self.collector.own.take();
         self.collector = Collector::new(options);
+        self.collector.own = own;
         self.store.blocks_mut().track_closing_order(policy == VictimPolicy::Fifo);
         self.store.blocks_mut().set_ties(options.ties);
         self.store.blocks_mut().spare_metadata(options.metadata != MetadataGc::Greedy);
+    }
+
+    /// Asks a policy of one's own for every victim, in place of the device's; `None` ends that. It is not asked where only a greedy
+    /// choice is safe, with as few free blocks as [`GcOptions::urgent_blocks`], and not for blocks of metadata that
+    /// [`MetadataGc::WhenEmpty`] takes.
+    pub fn choose_victims_by(&mut self, policy: Option<OwnPolicy>) {
+        self.collector.own = policy;
     }
 
     /// Exchanges the policy and size of the fingerprint store at run time; nothing happens without one.

@@ -18,6 +18,7 @@ mod lifetime;
 mod metadata_recovery;
 mod nand_contract;
 mod oracle;
+mod own_policy;
 mod power_cut;
 mod recycle_cases;
 mod recycle_parts;

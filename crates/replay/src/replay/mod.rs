@@ -200,6 +200,7 @@ impl<'a> Run<'a> {
         let options = DeviceOptions { buffer: plan.config.buffer(&resolved.geometry) };
         let mut device = Device::new(nand, resolved.logical_pages, &parts, options).map_err(refused)?;
         device.ftl_mut().store_mut().stripe(plan.config.striping_name().into());
+        device.ftl_mut().choose_victims_by(plan.own_policy.clone());
         Ok(Self {
             looks_at_content: device.ftl().looks_at_content(),
             page_bytes: resolved.geometry.page_bytes as u64,
@@ -412,8 +413,10 @@ impl<'a> Run<'a> {
                 sample_at += series_every;
                 self.sample();
             }
-            if let Err(error) = outcome {
-                return Ok(Some(error.to_string()));
+            match outcome {
+                Err(error @ Error::Policy { .. }) => return Err(error.into()),
+                Err(error) => return Ok(Some(error.to_string())),
+                Ok(()) => {}
             }
             if let Some(damage) = damage {
                 return if done + self.aged == 0 { Err(damage.into()) } else { Ok(Some(damage.to_string())) };

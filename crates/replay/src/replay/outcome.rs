@@ -325,6 +325,7 @@ impl Run<'_> {
         if self.compacts {
             notes.push("addresses are compacted: only touched pages exist, in order".to_owned());
         }
+        notes.extend(self.note_of_own_policy());
         notes.extend(self.note_of_unsorted_times());
         notes.extend(self.note_of_length());
         notes.extend(self.note_of_precondition());
@@ -350,6 +351,11 @@ impl Run<'_> {
 }
 
 impl Run<'_> {
+    fn note_of_own_policy(&self) -> Option<String> {
+        let name = self.plan.own_policy.as_ref()?.name();
+        Some(format!("victims were chosen by {name}, a policy from outside the engine, and not by gc.policy"))
+    }
+
     /// Random overwrites that ended before write amplification was steady.
     fn note_of_precondition(&self) -> Option<String> {
         let settled = self.settled.as_ref().filter(|settled| !settled.is_steady)?;

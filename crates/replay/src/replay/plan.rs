@@ -1,5 +1,6 @@
 //! What all designs of a comparison share: the surveyed input and the device that it runs on.
 
+use wearwell::gc::OwnPolicy;
 use wearwell::timing::TimingOptions;
 
 use super::{OnProgress, ReplayError, Run};
@@ -21,6 +22,7 @@ pub struct Plan<'a> {
     pub(super) resolved: Resolved,
     pub(super) content: ContentSpec,
     pub(super) sha256: Option<String>,
+    pub(super) own_policy: Option<OwnPolicy>,
 }
 
 /// What reading an input taught, to be used again: it takes as long as the input is.
@@ -56,6 +58,12 @@ impl<'a> Plan<'a> {
     /// As [`Plan::new`].
     pub fn with(&self, config: &'a Config) -> Result<Self, ReplayError> {
         Self::of_surveyed(config, self.input, self.surveyed())
+    }
+
+    /// Every run asks this policy for its victims in place of `gc.policy`, preconditioning included; records say so in a note.
+    #[must_use]
+    pub fn with_own_policy(self, policy: OwnPolicy) -> Self {
+        Self { own_policy: Some(policy), ..self }
     }
 
     /// What is known of the input, for [`Self::of_surveyed`].
@@ -105,7 +113,7 @@ impl<'a> Plan<'a> {
         let content = model
             .parse()
             .map_err(|error: crate::workload::SpecError| ReplayError::Content(error.to_string()))?;
-        let plan = Self { config, input, aging, survey, resolved, content, sha256 };
+        let plan = Self { config, input, aging, survey, resolved, content, sha256, own_policy: None };
         plan.require_room()?;
         plan.require_depth_to_matter()?;
         Ok(plan)

@@ -13,7 +13,7 @@
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::error::Result;
 use crate::ftl::Ftl;
-use crate::gc::{Batch, MetadataGc, RESERVE_BLOCKS};
+use crate::gc::{Batch, Candidates, MetadataGc, RESERVE_BLOCKS};
 use crate::mapping::Mapping;
 use crate::nand::{Nand, PageKind};
 use crate::reverse_map::ReverseMap;
@@ -329,6 +329,7 @@ impl<N: Nand> Ftl<N> {
         if self.store.free_blocks(pool) == 0 {
             return self.fitting_victim(pool);
         }
+        let own = self.own_choice(pool)?;
         let Self { store, recycle, delta, collector, .. } = self;
         let (recycle, delta) = (&*recycle, &*delta);
         if let MetadataGc::WhenEmpty { share } = collector.options.metadata {
@@ -336,10 +337,15 @@ impl<N: Nand> Ftl<N> {
             let is_over = f64::from(blocks.metadata_blocks()) > share * f64::from(blocks.len());
             let forced = if is_over { blocks.emptiest_metadata(pool) } else { None };
             return Ok(forced
+                .or(own)
                 .or_else(|| blocks.least_valid(pool))
                 .or_else(|| blocks.emptiest_metadata(pool)));
         }
-        if store.free_blocks(pool) <= collector.options.urgent_blocks {
+        if own.is_some() {
+            return Ok(own);
+        }
+        let is_urgent = store.free_blocks(pool) <= collector.options.urgent_blocks;
+        if is_urgent || collector.own.is_some() {
             return Ok(store.blocks_mut().least_valid(pool));
         }
         let geometry = store.geometry().clone();
@@ -359,6 +365,18 @@ impl<N: Nand> Ftl<N> {
             sum + f64::from(invalid - known_dead)
         };
         Ok(collector.chooser.choose(store.blocks_mut(), pool, now, dirtiness))
+    }
+
+    /// What a policy of one's own chooses, where there is one and it may.
+    #[inline]
+    fn own_choice(&self, pool: u32) -> Result<Option<BlockId>> {
+        let Some(policy) = &self.collector.own else { return Ok(None) };
+        if self.store.free_blocks(pool) <= self.collector.options.urgent_blocks {
+            return Ok(None);
+        }
+        let erases = |block| self.store.nand().erase_count(block);
+        let (blocks, now) = (self.store.blocks(), self.store.sequence());
+        policy.choose(&Candidates { blocks, erases: &erases, pool, now })
     }
 
     /// Without a free block (failures or a power cut took the reserve): the emptiest block whose live pages fit into an open

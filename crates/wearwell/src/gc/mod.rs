@@ -6,11 +6,13 @@
 
 mod collect;
 mod dual_pool;
+mod own_policy;
 mod referrers;
 mod victim;
 mod wear_scan;
 
 pub use crate::store::Ties;
+pub use own_policy::{Candidate, Candidates, ChooseVictim, OwnPolicy};
 pub use victim::{Chooser, VictimPolicy};
 
 use crate::address::{BlockId, Lpn, Ppn};
@@ -141,6 +143,8 @@ impl Batch {
 pub(crate) struct Collector {
     pub(crate) options: GcOptions,
     pub(crate) chooser: Chooser,
+    /// Asked before `chooser`, if there is one.
+    pub(crate) own: Option<OwnPolicy>,
     /// The victim in hand; kept for its allocations.
     pub(crate) batch: Batch,
     /// Victims until static wear leveling looks at a pool again.
@@ -157,6 +161,7 @@ impl Collector {
         let options = GcOptions { low_blocks, urgent_blocks, ..options };
         Self {
             chooser: Chooser::new(options.policy, options.seed),
+            own: None,
             options,
             batch: Batch::default(),
             wear_countdown: 0,

@@ -276,8 +276,9 @@ impl BlockTable {
             .min_by_key(|&b| self.valid[b.index()])
     }
 
+    /// Whether collection may take the block if it gains by that.
     #[inline]
-    fn is_candidate(&self, block: BlockId) -> bool {
+    pub(crate) fn is_candidate(&self, block: BlockId) -> bool {
         self.state[block.index()] == BlockState::Closed
             && !(self.spares_metadata
                 && !self.kind[block.index()].is_host_data()

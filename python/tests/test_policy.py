@@ -1,0 +1,124 @@
+"""Victim policies that are written in Python."""
+
+from __future__ import annotations
+
+import random
+
+import numpy
+import pytest
+import wearwell as ww
+from common import TINY, measured
+
+DRIVE = ww.Drive("lab-8g", blocks_per_plane=64, pages_per_block=32)
+LOAD = ww.Trace.workload("zipf:pages=1500,requests=40000,theta=0.9")
+
+
+class CostBenefit:
+    """Kawaguchi, Nishioka, Motoda: (1 - u) / 2u times the age."""
+
+    def choose(self, blocks: ww.Blocks) -> int:
+        columns = blocks.to_numpy()
+        used = columns["valid_pages"] / blocks.block_pages
+        with numpy.errstate(divide="ignore"):
+            score = (1.0 - used) / (2.0 * used) * (columns["age_programs"] + 1.0)
+        return int(columns["block"][numpy.argmax(score)])
+
+
+class Fewest:
+    """Greedy without any library."""
+
+    def __init__(self) -> None:
+        self.victims = 0
+        self.ages: set[bool] = set()
+
+    def choose(self, blocks: ww.Blocks) -> int:
+        self.victims += 1
+        assert set(blocks.texts("kind")) == {"data"}
+        assert all(0 <= age <= blocks.now for age in blocks["age_programs"])
+        valid = blocks["valid_pages"]
+        assert max(valid) < blocks.block_pages
+        return blocks["block"][min(range(blocks.rows), key=valid.__getitem__)]
+
+
+def run(policy: ww.VictimPolicy | None = None, **keywords: object) -> ww.Result:
+    settings = {"gc.policy": "cost-benefit"} if keywords.pop("inside", False) else {}
+    return ww.replay(LOAD, DRIVE, precondition="none", settings=settings, victim_policy=policy)
+
+
+def test_a_policy_in_python_gives_the_figures_of_the_same_policy_in_the_engine() -> None:
+    inside, outside = run(inside=True), run(CostBenefit())
+    assert inside.programs != run().programs, "the policy matters on this load"
+    differing = {
+        name
+        for name, value in measured(inside.to_dict()).items()
+        if value != measured(outside.to_dict())[name]
+    }
+    assert differing == {"notes", "config"}
+    assert inside.to_dict()["config"]["gc"]["policy"] == "cost-benefit"
+    (note,) = set(outside.to_dict()["notes"]) - set(inside.to_dict()["notes"])
+    assert note == "victims were chosen by CostBenefit, a policy from outside the engine, and not by gc.policy"
+
+
+def test_a_policy_needs_no_library_and_is_asked_for_each_victim() -> None:
+    policy = Fewest()
+    result = run(policy)
+    assert policy.victims > 100
+    assert result.erases >= policy.victims
+    # Greedy again, but for the order of equal blocks.
+    assert result.programs == pytest.approx(run().programs, rel=0.02)
+
+
+@pytest.mark.parametrize("design", ww.Design.names())
+def test_every_design_keeps_its_data_under_a_random_policy(design: str) -> None:
+    choice = random.Random(5)
+
+    class AtRandom:
+        def choose(self, blocks: ww.Blocks) -> int | None:
+            return choice.choice([None, *blocks["block"]])
+
+    device = ww.Device(design, ww.Drive(fit=1.0), footprint_pages=256, victim_policy=AtRandom())
+    expected: dict[int, bytes] = {}
+    for number in range(3000):
+        lpn = choice.randrange(device.logical_pages)
+        expected[lpn] = device.page_of(f"version {number} ")
+        device.write(lpn, expected[lpn])
+    device.check()
+    assert all(device.read(lpn) == page for lpn, page in expected.items())
+
+
+def test_what_a_policy_raises_ends_the_run_and_is_raised() -> None:
+    class Broken:
+        def choose(self, blocks: ww.Blocks) -> int:
+            raise LookupError("no idea")
+
+    with pytest.raises(LookupError, match="no idea"):
+        run(Broken())
+    device = ww.Device("page-map", ww.Drive(fit=1.0), footprint_pages=256, victim_policy=Broken())
+    with pytest.raises(LookupError, match="no idea"):
+        for lpn in range(10_000):
+            device.write(lpn % device.logical_pages, f"{lpn} ")
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (100_000, "it chose block 100000, which is none of the blocks that it was given to choose from"),
+        (-1, "out of range"),
+    ],
+)
+def test_a_choice_that_cannot_be_is_refused(answer: int, sentence: str) -> None:
+    class Wrong:
+        def choose(self, blocks: ww.Blocks) -> int:
+            return answer
+
+    with pytest.raises((ww.WearwellError, OverflowError), match=sentence):
+        run(Wrong())
+
+
+def test_what_is_no_policy_is_refused_before_anything_runs() -> None:
+    with pytest.raises(ww.WearwellError, match="give an object with a method choose"):
+        ww.replay(ww.Trace.workload(TINY), victim_policy=len)  # type: ignore[arg-type]
+    with pytest.raises(ww.WearwellError, match="give an object with a method choose"):
+        ww.replay(ww.Trace.workload(TINY), victim_policy=Fewest)  # type: ignore[arg-type]
+    with pytest.raises(ww.WearwellError, match=r"gc\.policy has no effect beside victim_policy"):
+        ww.replay(ww.Trace.workload(TINY), victim_policy=Fewest(), settings={"gc.policy": "fifo"})

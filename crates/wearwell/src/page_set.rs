@@ -5,6 +5,7 @@
 
 use crate::address::Ppn;
 use crate::table::Table;
+use crate::warm::read_all;
 
 /// One bit per physical page.
 #[derive(Clone, Debug)]
@@ -52,6 +53,12 @@ impl PageSet {
     #[inline]
     pub(crate) fn contains(&self, ppn: Ppn) -> bool {
         self.words.get(ppn.index() / 64) >> (ppn.0 % 64) & 1 == 1
+    }
+
+    /// Reads the words of pages, so that the cache misses of what follows overlap.
+    #[inline]
+    pub(crate) fn warm(&self, pages: impl Iterator<Item = Ppn>) {
+        read_all(self.words.get_all(pages.map(|ppn| ppn.index() / 64)));
     }
 
     #[inline]

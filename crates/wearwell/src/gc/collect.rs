@@ -226,6 +226,7 @@ impl<N: Nand> Ftl<N> {
     fn collect(&mut self, pool: u32) -> Result<bool> {
         self.relieve_map()?;
         let Some(victim) = self.take_victim(pool)? else { return Ok(false) };
+        self.store.warm_block(victim);
         self.store.stats.gc_victims += 1;
         let holds_deltas = self.store.blocks().kind(victim) == PageKind::Delta;
         self.store.stats.gc_delta_victims += u64::from(holds_deltas);

@@ -451,6 +451,10 @@ pub trait Nand {
         into.extend(pages.iter().map(|&ppn| Lpn(self.owner(ppn))));
     }
 
+    /// Reads what a simulation will look up to copy the pages of `block` and to erase it, so that its cache misses overlap;
+    /// no flash operation.
+    fn warm_block(&self, _: BlockId) {}
+
     /// The fingerprint in a programmed page's OOB, without a flash operation, where the medium keeps it.
     fn fingerprint(&self, ppn: Ppn) -> Fingerprint;
 

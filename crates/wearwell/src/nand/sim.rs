@@ -94,6 +94,9 @@ struct BlockRow {
     kind: Option<PageKind>,
 }
 
+/// Owners in 64 bytes, a line of most caches.
+const OWNERS_PER_LINE: usize = 16;
+
 /// Why a page cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Damage {
@@ -632,6 +635,15 @@ impl Nand for SimNand {
 
     fn owners(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
         into.extend(self.owner.get_all(pages.iter().map(|ppn| ppn.index())).map(Lpn));
+    }
+
+    #[inline]
+    fn warm_block(&self, block: BlockId) {
+        let first = self.geometry.first_page(block).index();
+        let owners = (first..first + self.geometry.block_pages() as usize).step_by(OWNERS_PER_LINE);
+        let cycles = self.limits.get(block.index()).map_or(0, |limit| limit.cycles);
+        let row = self.blocks[block.index()].erases;
+        read_all(self.owner.get_all(owners).chain([cycles, row]).map(u64::from));
     }
 
     #[inline]

@@ -52,6 +52,7 @@ use crate::gc::RESERVE_BLOCKS;
 use crate::nand::{Geometry, Nand, NandError, Oob, PageKind, Word};
 use crate::stats::{OpList, Stats};
 use crate::timing::{Cause, FlashOp, OpKind};
+use crate::warm::read_all;
 
 /// Pages of one kind and one expected lifetime; each stream fills its own blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -572,6 +573,20 @@ impl<N: Nand> Store<N> {
         self.set_frontier(index, parked);
         self.blocks.close(block, self.sequence);
         self.owe_tail(block);
+    }
+
+    /// Reads what calling pages invalid will need here, so that the cache misses overlap.
+    #[inline]
+    pub(crate) fn warm_valid_counts(&self, pages: impl Iterator<Item = Ppn>) {
+        read_all(pages.map(|ppn| u64::from(self.blocks.valid(self.block_of(ppn)))));
+    }
+
+    /// Reads what emptying and erasing `block` will need, and opening and closing it again: some ten places, whose cache
+    /// misses overlap.
+    #[inline]
+    pub(crate) fn warm_block(&self, block: BlockId) {
+        self.nand.warm_block(block);
+        read_all([self.blocks.opened_at(block), self.blocks.closed_at(block)].into_iter());
     }
 
     /// The page is not needed any more. O(1); one random access to the block's valid count.

@@ -39,6 +39,12 @@ impl RamBitmap {
         assert!(self.valid.remove(ppn), "page {ppn} is invalidated twice");
     }
 
+    /// Reads the bits of pages, so that the cache misses of what follows overlap.
+    #[inline]
+    pub(crate) fn warm(&self, pages: impl Iterator<Item = Ppn>) {
+        self.valid.warm(pages);
+    }
+
     /// `count` pages from `first` on hold valid data. O(count / 64).
     pub fn set_range(&mut self, first: Ppn, count: u32) {
         self.valid.insert_range(first, count);

@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 
 /// Footprints in 4-KiB pages: none, one, small, large.
 const FOOTPRINTS: [u64; 4] = [0, 1, 50_000, 1 << 31];

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
 use wearwell::nand::SimNand;
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 use wearwell_serve::control::answer;
 use wearwell_serve::memory::Specification;
 use wearwell_serve::{BlockDevice as _, FlashDevice};

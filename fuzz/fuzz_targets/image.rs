@@ -16,7 +16,7 @@ use wearwell::Device;
 use wearwell::address::Ppn;
 use wearwell::device::HostData;
 use wearwell::nand::{Geometry, Nand};
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 use wearwell_serve::image::journal::Record;
 use wearwell_serve::image::layout::{BlockRecord, Layout, OobSlot, Session, Superblock};
 use wearwell_serve::image::{

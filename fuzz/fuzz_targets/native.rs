@@ -9,7 +9,7 @@
 use std::io::Cursor;
 
 use libfuzzer_sys::fuzz_target;
-use wearwell_replay::trace::{Format, NativeWriter, OpenOptions, Request, TraceWriter, open_stream};
+use wearwell_trace::{Format, NativeWriter, OpenOptions, Request, TraceWriter, open_stream};
 
 fuzz_target!(|input: &[u8]| {
     let Some((&choice, rest)) = input.split_first() else { return };

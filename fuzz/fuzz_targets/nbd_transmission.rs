@@ -8,7 +8,7 @@ use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
 use wearwell::nand::SimNand;
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 use wearwell_serve::FlashDevice;
 use wearwell_serve::memory::Specification;
 use wearwell_serve::nbd::{Decoded, Decoder, Export, Negotiated, PAYLOAD_MAX_BYTES, execute};

@@ -8,7 +8,7 @@
 use std::io::Cursor;
 
 use libfuzzer_sys::fuzz_target;
-use wearwell_replay::trace::{
+use wearwell_trace::{
     Action, Assume, Format, OpenOptions, REQUEST_MAX_BYTES, Request, TimeUnit, TraceInfo, open_stream,
 };
 

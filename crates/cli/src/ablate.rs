@@ -1,7 +1,7 @@
 //! `ablate`: every subset of a design's content mechanisms on one input, and what each of them gains.
 
+use wearwell_config::Config;
 use wearwell_replay::ablate::{self, Ablation, Ablations, Mechanisms, SubsetOutcome};
-use wearwell_replay::config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::kept::Kept;
 use wearwell_replay::record::RunRecord;

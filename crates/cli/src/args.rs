@@ -6,9 +6,10 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use wearwell_replay::input::format_named;
 use wearwell_replay::life::{Endurance, Leveling};
-use wearwell_replay::trace::{Action, Assume, Columns, Format, OpenOptions, TimeUnit};
 use wearwell_serve::SocketMode;
+use wearwell_trace::{Action, Assume, Columns, OpenOptions, TimeUnit};
 
 use crate::suggested::Suggested;
 
@@ -755,7 +756,7 @@ pub(crate) enum Kind {
 
 impl InputArgs {
     pub(crate) fn open_options(&self) -> Result<OpenOptions, crate::Failure> {
-        let format = self.format.as_deref().map(Format::named).transpose();
+        let format = self.format.as_deref().map(format_named).transpose();
         let format = format.map_err(|error| crate::Failure::of_usage(error.to_string()))?;
         Ok(OpenOptions {
             format,
@@ -848,7 +849,7 @@ mod tests {
     /// Examples said `zipf:a=0.9`, a key that no generator has.
     #[test]
     fn specs_of_examples_in_help_are_specs() {
-        use wearwell_replay::config::Config;
+        use wearwell_config::Config;
         use wearwell_replay::input::Input;
         let (workloads, contents, settings) =
             (values_of("--workload"), values_of("--content"), values_of("--set"));

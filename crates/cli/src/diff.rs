@@ -1,9 +1,8 @@
 //! `diff`: what differs between two results.
 
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::process::ExitCode;
+use std::{fs, io};
 
 use wearwell_replay::diff::{Diff, Results};
 

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempPath;
-use wearwell_replay::trace::OpenOptions;
+use wearwell_trace::OpenOptions;
 
 use crate::Failure;
 use crate::output::is_standard;

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::kept::Kept;
 use wearwell_replay::life::{self, End, Leveling, LifeRecord, Lives};

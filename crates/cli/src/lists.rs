@@ -6,9 +6,10 @@ use std::fs;
 use std::path::Path;
 
 use clap::CommandFactory;
-use wearwell::{design, nand::preset};
+use wearwell::design;
+use wearwell::nand::preset;
+use wearwell_config::Config;
 use wearwell_replay::ablate::Ablations;
-use wearwell_replay::config::Config;
 use wearwell_replay::life::Lives;
 use wearwell_replay::profile::Profiles;
 use wearwell_replay::report::Comparison;

@@ -28,9 +28,8 @@ mod trace;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use args::{Cli, Command};
+use clap::Parser;
 
 /// How a command that did not fail ended.
 #[derive(Clone, Copy, PartialEq, Eq)]

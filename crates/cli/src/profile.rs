@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use wearwell_replay::input::{Input, Requests};
 use wearwell_replay::profile::files::Files;
 use wearwell_replay::profile::{Profile, Profiler, Profiles};
-use wearwell_replay::trace::{self, OpenOptions, Request, TraceError};
+use wearwell_trace::{OpenOptions, Request, TraceError};
 
 use crate::args::ProfileArgs;
 use crate::input::TraceFile;
@@ -98,7 +98,7 @@ fn profile_path(path: &Path, args: &ProfileArgs, reporter: &Reporter) -> Result<
     let options = args.input.open_options()?;
     let file = TraceFile::at(path, &options)?;
     let is_told = options.format.is_some() || options.columns.is_some();
-    match trace::open(&file.path, &file.options) {
+    match wearwell_trace::open(&file.path, &file.options) {
         Err(TraceError::Unknown { .. }) if !is_told => profile_files(&file.path, args, reporter)
             .map(|profile| Profile { input: file.options.name_of(path), ..profile }),
         Err(error) => Err(Failure::of_run(&error)),

@@ -7,10 +7,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use wearwell_papers::summary::{self, Records};
+use wearwell_papers::tally::Tally;
+use wearwell_papers::{Observer, Options, Paper, Results, Size, Traces, session};
 use wearwell_replay::replay::Progress;
-use wearwell_replay::reproduce::summary::{self, Records};
-use wearwell_replay::reproduce::tally::Tally;
-use wearwell_replay::reproduce::{self, Observer, Options, Paper, Results, Size, Traces, session};
 
 use crate::args::ReproduceArgs;
 use crate::output::print;
@@ -61,7 +61,8 @@ fn run(args: &ReproduceArgs, paper: Paper, folder: &Path, reporter: &Reporter) -
         jobs: args.jobs.map_or(cores, NonZeroUsize::get),
     };
     let mut watch = Watch { reporter, shows_bars: options.jobs == 1, running: HashMap::new() };
-    let results = reproduce::run(paper, &options, &mut watch).map_err(|error| failed(folder, &error))?;
+    let results =
+        wearwell_papers::run(paper, &options, &mut watch).map_err(|error| failed(folder, &error))?;
     if !args.quiet {
         let files = format!("{}: RESULTS.md, RESULTS.html, results.json, figures\n", folder.display());
         print(&(summary_of(paper, &results) + &files))?;

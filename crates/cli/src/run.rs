@@ -2,14 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use wearwell_replay::config::Config;
+use wearwell_config::{Config, TIMELINE_CELLS_MAX};
 use wearwell_replay::input::Input;
 use wearwell_replay::kept::{Keepable, Kept};
 use wearwell_replay::page::{self, Report};
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::{Plan, ReplayError};
 use wearwell_replay::report::Comparison;
-use wearwell_replay::timeline::MOST_CELLS;
 
 use crate::args::{CompareArgs, ReplayArgs, ReportArgs, RunArgs};
 use crate::input::TraceFile;
@@ -151,7 +150,7 @@ const MAP_CELLS: [usize; 2] = [8192, 64];
 /// The more runs, the coarser are their maps.
 fn map_cells(runs: usize) -> u32 {
     let [of_all, least] = MAP_CELLS;
-    (of_all / runs.max(1)).clamp(least, MOST_CELLS as usize) as u32
+    (of_all / runs.max(1)).clamp(least, TIMELINE_CELLS_MAX as usize) as u32
 }
 
 /// The setting that records what a page shows, unless the user chose it or wants no page.
@@ -269,7 +268,7 @@ pub(crate) fn refuse_ignored(config: &Config, designs: &[String], args: &RunArgs
 /// Where requests come from, as the user said it.
 pub(crate) enum InputSource {
     Generated(Input),
-    Trace(PathBuf, wearwell_replay::trace::OpenOptions),
+    Trace(PathBuf, wearwell_trace::OpenOptions),
 }
 
 /// An input, and the copy of what can be read only once.

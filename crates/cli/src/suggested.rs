@@ -5,8 +5,9 @@ use std::ffi::OsStr;
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command, Error};
-use wearwell::{design, nand::preset};
-use wearwell_replay::config::ContentName;
+use wearwell::design;
+use wearwell::nand::preset;
+use wearwell_config::ContentName;
 
 /// Takes any text, and offers these names.
 #[derive(Clone)]

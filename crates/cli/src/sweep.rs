@@ -1,6 +1,6 @@
 //! `sweep`: every combination of what a file lists.
 
-use wearwell_replay::config::{Config, ConfigError};
+use wearwell_config::{Config, ConfigError};
 use wearwell_replay::input::Input;
 use wearwell_replay::kept::Kept;
 use wearwell_replay::record::RunRecord;

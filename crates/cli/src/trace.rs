@@ -6,7 +6,7 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use wearwell_replay::report::grouped;
-use wearwell_replay::trace::{self, CsvWriter, Format, NativeWriter, OpenOptions, TraceInfo, TraceWriter};
+use wearwell_trace::{CsvWriter, Format, NativeWriter, OpenOptions, TraceInfo, TraceWriter};
 
 use crate::args::{InputArgs, TraceCommand};
 use crate::input::TraceFile;
@@ -171,7 +171,8 @@ fn convert(
 }
 
 fn convert_into(from: &TraceFile, to: &Path, is_csv: bool, provenance: &str) -> Result<Outcome, Failure> {
-    let mut reader = trace::open(&from.path, &from.options).map_err(|error| Failure::of_run(&error))?;
+    let mut reader =
+        wearwell_trace::open(&from.path, &from.options).map_err(|error| Failure::of_run(&error))?;
     let out = File::create(to).map_err(|error| Failure::of_output(to, &error))?;
     let out = BufWriter::new(out);
     let mut writer: Box<dyn TraceWriter> = if is_csv {
@@ -180,7 +181,7 @@ fn convert_into(from: &TraceFile, to: &Path, is_csv: bool, provenance: &str) -> 
         Box::new(NativeWriter::new(out, provenance).map_err(|error| Failure::of_run(&error))?)
     };
     let requests =
-        trace::convert(reader.as_mut(), writer.as_mut()).map_err(|error| Failure::of_run(&error))?;
+        wearwell_trace::convert(reader.as_mut(), writer.as_mut()).map_err(|error| Failure::of_run(&error))?;
     eprintln!("{} requests, {} bad lines skipped", grouped(requests as f64, 0), reader.rejected().count);
     Ok(Outcome::Done)
 }

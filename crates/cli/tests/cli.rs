@@ -604,9 +604,10 @@ fn help_and_version_are_there_for_every_command() {
 
 #[cfg(unix)]
 mod interruption {
-    use super::*;
     use std::process::{Child, Stdio};
     use std::time::{Duration, Instant};
+
+    use super::*;
 
     const LONG: &str = "uniform:pages=200000,requests=1000000000";
 
@@ -888,7 +889,7 @@ fn an_absurd_over_provisioning_is_refused() {
 #[test]
 fn a_capture_without_its_sizes_is_refused_unless_that_is_wanted() {
     let fixture = Fixture::new(0);
-    let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../replay/tests/data/small.ops");
+    let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../trace/tests/data/small.ops");
     fs::copy(capture, fixture.file("alone.ops")).unwrap();
     let alone = fixture.path("alone.ops");
     is_refused(FAILED, &["replay", &alone], &["no .psz file", "--without-sidecars"]);

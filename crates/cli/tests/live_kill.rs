@@ -7,8 +7,6 @@
 //! A few cycles per design run in every test run. `WEARWELL_KILL_CYCLES=700 cargo test --release -p wearwell-cli --test
 //! live_kill -- --nocapture` runs many; `WEARWELL_KILL_SEED` chooses others, `WEARWELL_KILL_DESIGNS=remap,delta` the designs.
 
-use crate::{client, versions};
-
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -21,6 +19,8 @@ use client::{Client, FLUSH, FUA, GO, NO_HOLE, REP_ACK, TRIM, WRITE, ZERO, info_r
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use versions::{Kind, Oracle, Request, Violation, page_of};
+
+use crate::{client, versions};
 
 const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
 const BLOCKS: u64 = 400;

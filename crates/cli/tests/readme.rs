@@ -29,3 +29,54 @@ fn the_table_is_what_the_first_command_prints() {
         "\nthe README's table is out of date; the command prints\n\n{printed}"
     );
 }
+
+/// Files of the checkout below a folder, with their paths from there; nothing that a build or git made.
+fn files_below(root: &Path, folder: &Path, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(root.join(folder)).expect("a folder can be listed") {
+        let name = folder.join(entry.expect("an entry can be read").file_name());
+        let is_made = name == Path::new("target") || name == Path::new(".git");
+        if root.join(&name).is_dir() && !is_made {
+            files_below(root, &name, found);
+        } else {
+            found.push(name.to_str().expect("names are UTF-8").to_owned());
+        }
+    }
+}
+
+/// What stands between backticks and looks like a file of the project.
+fn named_files(document: &str) -> Vec<&str> {
+    let is_path = |name: &&str| {
+        let end = name.rsplit_once('.').map_or("", |(_, end)| end);
+        let is_file = ["rs", "py", "md", "sh", "toml", "js"].contains(&end);
+        let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
+        is_plain && (is_file || name.ends_with('/') && name.starts_with("crates/"))
+    };
+    document.split('`').skip(1).step_by(2).filter(is_path).collect()
+}
+
+/// Whoever looks for a room by its name in a document finds it.
+#[test]
+fn files_that_documents_name_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two levels down");
+    let mut files = Vec::new();
+    files_below(root, Path::new(""), &mut files);
+    let is_document = |file: &&String| {
+        let path = Path::new(file.as_str());
+        let is_top = !file.contains('/') || path.parent() == Some(Path::new("docs"));
+        is_top && path.extension().is_some_and(|ending| ending == "md")
+    };
+    let mut looked_up = 0;
+    for document in files.iter().filter(is_document) {
+        let text = std::fs::read_to_string(root.join(document)).expect("a document is text");
+        for name in named_files(&text).into_iter().filter(|name| !name.contains("PAPER")) {
+            let is_there = files
+                .iter()
+                .any(|file| file == name || file.starts_with(name) || file.ends_with(&format!("/{name}")));
+            // Files that a user of the tool would write have no folder, and other names than ours.
+            let is_users = !name.contains('/') && document != "ARCHITECTURE.md";
+            assert!(is_there || is_users, "{document} names {name}, which is not there");
+            looked_up += 1;
+        }
+    }
+    assert!(looked_up > 150, "only {looked_up} names: documents are read wrongly");
+}

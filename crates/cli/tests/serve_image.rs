@@ -1,7 +1,5 @@
 //! `create`, `serve --image` and `check` as a user runs them.
 
-use crate::client;
-
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -9,6 +7,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use client::{Client, ENOSPC, FLUSH, WRITE};
+
+use crate::client;
 
 const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
 const PAGE: u64 = 4096;

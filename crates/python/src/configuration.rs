@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use wearwell::{design, nand::preset};
-use wearwell_replay::config::{Config, ConfigError};
+use wearwell::design;
+use wearwell::nand::preset;
+use wearwell_config::{Config, ConfigError};
 
 use crate::refused;
 

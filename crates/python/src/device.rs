@@ -11,12 +11,12 @@ use wearwell::address::RemapMode;
 use wearwell::device::HostData;
 use wearwell::flash_view::FlashPageState;
 use wearwell::nand::{CutOutcome, PageKind, PowerCut, SimNand};
+use wearwell::operation::{Cause, OpKind};
 use wearwell::page_state::PageState;
 use wearwell::recovery::StepCost;
 use wearwell::store::{BlockState, Stream};
-use wearwell::timing::{Cause, OpKind};
 use wearwell::{Device as Engine, Error};
-use wearwell_replay::config::ConfigError;
+use wearwell_config::ConfigError;
 use wearwell_replay::step;
 
 use crate::configuration::Configuration;

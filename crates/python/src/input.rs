@@ -9,11 +9,11 @@ use std::time::SystemTime;
 
 use pyo3::prelude::*;
 use wearwell::gc::OwnPolicy;
-use wearwell_replay::config::{Config, ConfigError};
-use wearwell_replay::input::Input as ReplayInput;
+use wearwell_config::{Config, ConfigError};
+use wearwell_replay::input::{Input as ReplayInput, format_named};
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::{Plan, Surveyed};
-use wearwell_replay::trace::{self, Action, Assume, Columns, Format, OpenOptions, TimeUnit};
+use wearwell_trace::{self as trace, Action, Assume, Columns, Format, OpenOptions, TimeUnit};
 
 use crate::configuration::Configuration;
 use crate::policy::own_policy;
@@ -63,7 +63,7 @@ impl Input {
         name: Option<String>,
     ) -> PyResult<Self> {
         let options = OpenOptions {
-            format: format.map(Format::named).transpose().map_err(refused)?,
+            format: format.map(format_named).transpose().map_err(refused)?,
             action: choice("action", action, &ACTIONS)?.unwrap_or_default(),
             time_unit: choice("time unit", time_unit, &TIME_UNITS)?,
             assume: choice("kind of requests", assume, &KINDS)?,

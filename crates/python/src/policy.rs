@@ -10,8 +10,7 @@ use pyo3::types::PyBytes;
 use wearwell::address::BlockId;
 use wearwell::gc::{Candidate, Candidates, ChooseVictim, OwnPolicy};
 
-use crate::device::KINDS;
-use crate::device::{Column, code, codes, names, numbers};
+use crate::device::{Column, KINDS, code, codes, names, numbers};
 
 /// What the policy raised, if it did.
 #[derive(Clone, Default)]

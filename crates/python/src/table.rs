@@ -5,8 +5,8 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use wearwell_replay::config::ConfigError;
-use wearwell_replay::trace::{NativeWriter, Op, Request, TraceWriter};
+use wearwell_config::ConfigError;
+use wearwell_trace::{NativeWriter, Op, Request, TraceWriter};
 
 use crate::refused;
 

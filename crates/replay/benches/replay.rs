@@ -5,7 +5,7 @@ use std::ops::ControlFlow::Continue;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::replay::Plan;
 

@@ -8,11 +8,11 @@
 use std::ops::ControlFlow::Continue;
 use std::path::{Path, PathBuf};
 
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
-use wearwell_replay::trace::OpenOptions;
+use wearwell_trace::OpenOptions;
 
 const DESIGNS: [&str; 5] = ["page-map", "recyclable", "remap", "delta", "integrated"];
 

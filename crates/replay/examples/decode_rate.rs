@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use std::io::Cursor;
 use std::time::Instant;
 
-use wearwell::content::{Descriptor, Fingerprint, mix};
-use wearwell_replay::trace::{NativeWriter, Op, OpenOptions, Request, TraceWriter, open_stream};
+use wearwell::data::{Descriptor, Fingerprint, mix};
+use wearwell_trace::{NativeWriter, Op, OpenOptions, Request, TraceWriter, open_stream};
 
 const RECORDS: u64 = 3_000_000;
 const PASSES: usize = 5;

@@ -5,9 +5,9 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use wearwell_replay::trace::{Op, Request};
 use wearwell_replay::workload::permutation::Permutation;
 use wearwell_replay::workload::{Generator, Spec};
+use wearwell_trace::{Op, Request};
 
 const SPECS: [&str; 14] = [
     "sequential:pages=2000000",

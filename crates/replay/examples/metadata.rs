@@ -9,11 +9,11 @@
 use std::ops::ControlFlow::Continue;
 use std::path::{Path, PathBuf};
 
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
-use wearwell_replay::trace::{OpenOptions, TimeUnit};
+use wearwell_trace::{OpenOptions, TimeUnit};
 
 const DESIGNS: [&str; 5] = ["dftl", "lazyftl", "u-ftl", "ib-ftl", "geckoftl"];
 const BLOCK_PAGES: u64 = 128;

@@ -29,7 +29,7 @@ use std::str::FromStr;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::SplitMix64;
 use wearwell::address::RemapMode;
-use wearwell::content::{Descriptor, Fingerprint, mix};
+use wearwell::data::{Descriptor, Fingerprint, mix};
 
 use crate::workload::PAGE_BYTES;
 use crate::workload::draw::{Chance, Zipf};

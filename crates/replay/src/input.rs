@@ -5,9 +5,20 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use wearwell_config::ConfigError;
+use wearwell_trace::{Footprint, FootprintBuilder, Format, OpenOptions, Request, TraceError, TraceReader};
+
 use crate::hosts;
-use crate::trace::{self, Footprint, FootprintBuilder, OpenOptions, Request, TraceError, TraceReader};
 use crate::workload::{self, Generator, Spec, SpecError};
+
+/// The trace format with this name.
+///
+/// # Errors
+/// [`ConfigError::UnknownName`] with the nearest name.
+pub fn format_named(name: &str) -> Result<Format, ConfigError> {
+    let known = Format::ALL.iter().map(|format| format.name());
+    Format::from_name(name).ok_or_else(|| ConfigError::unknown("format", name, known))
+}
 
 /// A source of requests.
 #[derive(Clone, Debug)]
@@ -68,10 +79,10 @@ impl Input {
     /// Opens the input at its first request.
     ///
     /// # Errors
-    /// Those of [`trace::open`].
+    /// Those of [`wearwell_trace::open`].
     pub fn open(&self) -> Result<Requests, TraceError> {
         Ok(match self {
-            Self::Trace { path, options } => Requests::Trace(trace::open(path, options)?),
+            Self::Trace { path, options } => Requests::Trace(wearwell_trace::open(path, options)?),
             Self::Workload(spec) => Requests::Workload(Box::new(Generator::new(spec))),
             Self::Host(spec) => Requests::Host(Box::new(hosts::Generator::new(spec))),
         })
@@ -106,7 +117,7 @@ impl Input {
             Self::Workload(spec) => survey.count_workload(spec),
             Self::Host(_) => {
                 survey.add(self, None)?;
-                survey.footprint_pages = survey.end_bytes.div_ceil(trace::PAGE_BYTES);
+                survey.footprint_pages = survey.end_bytes.div_ceil(wearwell_trace::PAGE_BYTES);
             }
             Self::Trace { .. } => survey.add(self, builder.as_mut())?,
         }
@@ -221,7 +232,7 @@ impl Survey {
     fn count_workload(&mut self, spec: &Spec) {
         self.requests = spec.requests;
         self.footprint_pages = spec.pages;
-        self.end_bytes = self.end_bytes.max(spec.pages * trace::PAGE_BYTES);
+        self.end_bytes = self.end_bytes.max(spec.pages * wearwell_trace::PAGE_BYTES);
         self.lacks_content = spec.content.is_none();
         self.is_timed = spec.arrival != workload::Arrival::Untimed;
     }
@@ -270,9 +281,9 @@ impl Survey {
         if request.len_bytes > 0 {
             let before = self.device.replace(request.device);
             self.several_devices |= before.is_some_and(|before| before != request.device);
-            let source_end = request.source_pages().end * trace::PAGE_BYTES;
+            let source_end = request.source_pages().end * wearwell_trace::PAGE_BYTES;
             self.end_bytes = self.end_bytes.max(request.end_bytes()).max(source_end);
         }
-        self.lacks_content |= request.op == trace::Op::Write && request.content.is_empty();
+        self.lacks_content |= request.op == wearwell_trace::Op::Write && request.content.is_empty();
     }
 }

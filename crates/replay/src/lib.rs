@@ -1,9 +1,9 @@
-//! Traces, generators, preconditioning, the replay driver and reports around the Wearwell engine.
+//! Generators, preconditioning, the replay driver, records and reports around the Wearwell engine.
 
 #![forbid(unsafe_code)]
 
 pub mod ablate;
-pub mod config;
+pub mod code;
 pub mod content_model;
 pub mod diff;
 pub mod hosts;
@@ -18,11 +18,9 @@ pub mod profile;
 pub mod record;
 pub mod replay;
 pub mod report;
-pub mod reproduce;
 pub mod steadiness;
 pub mod step;
 pub mod sweep;
 pub mod theory;
 pub mod timeline;
-pub mod trace;
 pub mod workload;

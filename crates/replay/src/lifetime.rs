@@ -12,7 +12,7 @@ use wearwell::lifetime::{
     Activity, Counters, EpochLength, Lifetime, LifetimeOptions, SchemeKind, YEAR_S, remaining_bytes,
 };
 use wearwell::nand::{Geometry, Nand, SimNand};
-use wearwell::timing::Cause;
+use wearwell::operation::Cause;
 use wearwell::{Device, Error};
 
 use crate::record::{LifetimeRecord, SchemeRecord};

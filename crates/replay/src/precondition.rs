@@ -11,7 +11,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::{Lpn, RemapMode};
-use wearwell::content::{Content, Descriptor, Fingerprint, mix};
+use wearwell::data::{Content, Descriptor, Fingerprint, mix};
 use wearwell::gc::MetadataGc;
 use wearwell::mapping::Mapping;
 use wearwell::nand::Nand;

@@ -9,10 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wearwell::nand::FlashTiming;
 use wearwell::recovery::StepCost;
-use wearwell::stats::ByCause;
-use wearwell::timing::{Cause, LatencySummary};
+use wearwell::timing::LatencySummary;
+use wearwell_config::{Arrival, Config, blocks_kept};
 
-use crate::config::{Arrival, Config, blocks_kept};
 use crate::steadiness::Steadiness;
 use crate::timeline::Timeline;
 
@@ -364,7 +363,7 @@ pub struct Latency {
     pub max: f64,
     /// The same from the bins of the histogram alone, which the records of reproduced papers hold.
     #[serde(skip)]
-    pub(crate) binned: Option<Box<Latency>>,
+    pub binned: Option<Box<Latency>>,
 }
 
 impl From<LatencySummary> for Latency {
@@ -497,13 +496,4 @@ impl SeriesPoint {
         free_blocks: 0,
         device_s: 0.0,
     };
-}
-
-/// Counters by cause with the causes' names; zero entries are left out.
-pub fn by_cause(counts: &ByCause) -> BTreeMap<String, u64> {
-    Cause::ALL
-        .iter()
-        .map(|&cause| (cause.name().to_owned(), counts[cause as usize]))
-        .filter(|(_, count)| *count > 0)
-        .collect()
 }

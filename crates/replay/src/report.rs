@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wearwell_config::{Arrival, Precondition};
 
-use crate::config::{Arrival, Precondition};
 use crate::record::{DeviceRecord, Latency, RunRecord};
 
 /// Version of the JSON form of [`Comparison`]: fields are added under the same number; a field that goes or changes its meaning

@@ -5,8 +5,7 @@
 
 use wearwell::nand::{CutOutcome, PowerCut, Retain, SimNand};
 use wearwell::{Device, DeviceOptions};
-
-use crate::config::{Config, ConfigError};
+use wearwell_config::{Config, ConfigError};
 
 /// A new drive of a design, empty. One that is sized to its input takes `footprint_pages` (4 KiB) for its size.
 ///

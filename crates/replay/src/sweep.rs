@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wearwell::design;
+use wearwell_config::{Config, ConfigError};
 
-use crate::config::{Config, ConfigError};
 use crate::record::RunRecord;
 use crate::report::{Comparison, NOT_STEADY_MARK, aligned, cell, csv_fields, csv_titles, markdown, quoted};
 

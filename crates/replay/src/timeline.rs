@@ -14,13 +14,13 @@ use serde::{Deserialize, Serialize};
 use wearwell::Ftl;
 use wearwell::address::BlockId;
 use wearwell::nand::{Nand as _, PageKind, SimNand};
+use wearwell::stats::by_cause;
 use wearwell::store::{BlockState, Store};
 use wearwell::timing::{LatencySummary, RequestKind, Timing};
+use wearwell_config::TIMELINE_CELLS_MAX;
 
-use crate::record::{SeriesPoint, by_cause};
+use crate::record::SeriesPoint;
 
-/// Cells of the map at most.
-pub const MOST_CELLS: u32 = 4096;
 /// Frames of the map at most.
 pub const MOST_FRAMES: usize = 64;
 /// Windows at most.
@@ -235,7 +235,7 @@ impl Recorder {
     /// Of a drive of so many blocks, with at most so many cells.
     pub(crate) fn new(cells: u32, blocks: u32) -> Self {
         Self {
-            blocks_per_cell: blocks.div_ceil(cells.clamp(1, MOST_CELLS)).max(1),
+            blocks_per_cell: blocks.div_ceil(cells.clamp(1, TIMELINE_CELLS_MAX)).max(1),
             windows: Thinned::new(MOST_WINDOWS, TimelineWindow::join),
             frames: Thinned::new(MOST_FRAMES, |_, _| ()),
             before: [None, None],

@@ -1,9 +1,9 @@
 //! Mechanisms taken apart: shares of games that are worked out by hand, and of drives that are run.
 
-use crate::common;
-
 use common::{config, generated, measure};
 use wearwell_replay::ablate::{self, Ablation, FigureGains, Game, Mechanisms, SubsetOutcome};
+
+use crate::common;
 
 /// A game with a value for every subset.
 fn game(values: &[f64]) -> Game {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use wearwell::nand::SimNand;
 use wearwell::{Device, DeviceOptions, Error};
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 use wearwell_replay::record::RunRecord;
 
 use crate::common::{config, config_of, generated, measure};

@@ -1,17 +1,17 @@
 //! What a run says that nobody configured: the drive is in use, its over-provisioning acts as it says, what is measured is
 //! steady or the record says that it is not, and a lifetime is never longer than the flash allows.
 
-use crate::common;
-
 use std::ops::ControlFlow;
 
 use common::generated;
 use proptest::prelude::*;
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
 use wearwell_replay::theory;
-use wearwell_replay::trace::Op;
+use wearwell_trace::Op;
+
+use crate::common;
 
 /// Settings over the defaults, the precondition among them.
 fn run(settings: &[&str], load: &str, design: &str) -> RunRecord {

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow::Continue;
 
-use wearwell::content::Fingerprint;
-use wearwell_replay::config::Config;
+use wearwell::data::Fingerprint;
+use wearwell_config::Config;
 use wearwell_replay::content_model::ContentModel;
 use wearwell_replay::hosts::{Generator, Spec};
 use wearwell_replay::input::Input;
 use wearwell_replay::replay::Plan;
-use wearwell_replay::trace::{Op, Request};
+use wearwell_trace::{Op, Request};
 
 /// Pages written per delta on a device that makes a delta of every overwrite.
 fn pages_per_delta(ratio: f64, open_pages: u32) -> f64 {

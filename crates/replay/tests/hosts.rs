@@ -1,17 +1,17 @@
 //! Host models and substitutes: the same seed gives the same requests, copies by remap and by writes leave the same
 //! contents, counts are those of the models' arithmetic, and the published facts of a trace are in its substitute.
 
-use crate::common;
-
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use common::{config_of, measure};
 use wearwell::address::RemapMode;
-use wearwell::content::Fingerprint;
+use wearwell::data::Fingerprint;
 use wearwell_replay::hosts::{GRAMMAR, Generator, Spec};
 use wearwell_replay::input::Input;
-use wearwell_replay::trace::{Op, Request};
 use wearwell_replay::workload::SpecError;
+use wearwell_trace::{Op, Request};
+
+use crate::common;
 
 /// Every kind, small.
 const SMALL: [&str; 21] = [

@@ -1,13 +1,13 @@
 //! Drives that are written until they end: physics bounds what they take, theory says how much it is, and leveling pays.
 
-use crate::common;
-
 use common::{config_of, generated};
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::life::{End, Endurance, Estimate, Leveling, Life, LifeRecord};
 use wearwell_replay::replay::{Plan, ReplayError};
 use wearwell_replay::theory;
+
+use crate::common;
 
 /// A drive of 64 MiB whose blocks are rated for `cycles`.
 fn drive(cycles: u32, settings: &[&str]) -> Config {

@@ -7,10 +7,10 @@
 //!
 //! Without a target there are no times: the best schemes of a mixture run, epoch by epoch of host writes, on any device.
 
-use crate::common;
-
 use common::{config, config_of, generated, measure};
 use wearwell_replay::record::RunRecord;
+
+use crate::common;
 
 /// Epochs are a tenth of the paper's, so that the first one, in which nothing is known, is a small part of a run.
 const SCALED: [&str; 6] = [

@@ -1,10 +1,10 @@
 //! What the scan of a log costs (Remap-SSD, section 5.2): a collection copies nothing before it knows the referrers of its
 //! victim, so on a saturated drive the time of all scans is added to the time of the run.
 
-use crate::common;
-
 use common::{config_of, generated, measure};
 use wearwell_replay::record::RunRecord;
+
+use crate::common;
 
 /// A sixteenth of the paper's 36 GiB: a quarter of the superblocks, a quarter of the pages in each, and a log of 120 MB / 16. Its
 /// scan of 6 ms is long beside the work that is in flight when it begins, two programs per die, which goes on meanwhile.

@@ -2,10 +2,8 @@
 //! a module; `cargo test -p wearwell-replay FILE::` runs one.
 
 mod ablate;
-mod closed_forms;
 mod common;
 mod composition;
-mod config;
 mod defaults;
 mod delta;
 mod docs;
@@ -19,15 +17,8 @@ mod precondition;
 mod profile;
 mod real_traces;
 mod replay;
-mod reproduce;
 mod theory;
 mod timeline;
-mod trace_counts;
-mod trace_fixtures;
-mod trace_formats;
-mod trace_native;
-mod trace_robust;
-mod trace_samples;
 mod workload;
 
 /// A file that is not named above would not be compiled, and its tests would not run.

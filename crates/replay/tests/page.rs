@@ -2,8 +2,6 @@
 
 use std::ops::ControlFlow;
 
-use crate::common;
-
 use common::{config_of, generated, measure, measure_generated};
 use serde::de::DeserializeOwned;
 use wearwell_replay::ablate::{Ablation, Ablations, Mechanisms, SubsetOutcome};
@@ -15,6 +13,8 @@ use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
 use wearwell_replay::report::Comparison;
 use wearwell_replay::sweep::{FailedRun, Swept};
+
+use crate::common;
 
 const LOAD: &str = "zipf:pages=9000,requests=12000,read=0.3";
 /// What would end a script, begin one, or leave an attribute, if it were not escaped.

@@ -3,19 +3,19 @@
 //! Theory is the mean field of greedy collection with the utilisation that collection sees: without the free blocks a
 //! pool keeps and half of each open block.
 
-use crate::common;
-
 use std::ops::ControlFlow::Continue;
 
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::{BlockId, Lpn};
-use wearwell::content::{Descriptor, Fingerprint};
+use wearwell::data::{Descriptor, Fingerprint};
 use wearwell::nand::SimNand;
 use wearwell::{Device, DeviceOptions};
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 use wearwell_replay::workload::draw::below;
 use wearwell_replay::{precondition, theory};
+
+use crate::common;
 
 const BLOCK_PAGES: u32 = 64;
 

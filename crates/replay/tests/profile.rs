@@ -1,8 +1,8 @@
 //! Profiles whose tables are full: the sample shrinks on the way, and what it says stays true.
 
 use wearwell_replay::profile::{Profile, Profiler};
-use wearwell_replay::trace::Request;
 use wearwell_replay::workload::Generator;
+use wearwell_trace::Request;
 
 fn profile_of(mut profiler: Profiler) -> Profile {
     let spec = "zipf:theta=0.6,pages=30000,requests=150000,scramble=yes+dup:share=0.3,theta=0,compress=0.4";

@@ -4,15 +4,15 @@
 //! part of the repository (licences, size): `WEARWELL_TRACES` names their directory, without it `../shared/traces`
 //! beside the workspace is tried, and the tests say so and pass when there is none.
 
-use crate::common;
-
 use std::path::{Path, PathBuf};
 
 use common::{config_of, measure};
 use wearwell_replay::input::Input;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
-use wearwell_replay::trace::{OpenOptions, TimeUnit, TraceInfo};
+use wearwell_trace::{OpenOptions, TimeUnit, TraceInfo};
+
+use crate::common;
 
 const DESIGNS: [&str; 3] = ["page-map", "recyclable", "dftl"];
 

@@ -1,18 +1,18 @@
 //! The driver as a whole: an input through a design to a run record.
 
-use crate::common;
-
 use std::ops::ControlFlow;
 use std::path::Path;
 
 use common::{SMALL, config, generated, measure, measure_generated, requests_of, run};
 use wearwell::address::RemapMode;
-use wearwell::content::{Descriptor, Fingerprint};
+use wearwell::data::{Descriptor, Fingerprint};
 use wearwell_replay::input::Input;
 use wearwell_replay::record::{Latency, RunRecord};
 use wearwell_replay::replay::{Phase, Plan, ReplayError};
 use wearwell_replay::report::Comparison;
-use wearwell_replay::trace::{CsvWriter, NativeWriter, Op, OpenOptions, Request, TraceWriter};
+use wearwell_trace::{CsvWriter, NativeWriter, Op, OpenOptions, Request, TraceWriter};
+
+use crate::common;
 
 const DESIGNS: [&str; 3] = ["page-map", "recyclable", "dftl"];
 

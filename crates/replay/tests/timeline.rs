@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use crate::common;
-
 use common::{config, config_of, generated, measure, measure_generated};
 use wearwell::design;
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 use wearwell_replay::life::{Endurance, Leveling, Life};
 use wearwell_replay::record::{Latency, RunRecord};
 use wearwell_replay::replay::Plan;
 use wearwell_replay::timeline::{MOST_FRAMES, MOST_WINDOWS, Timeline, TimelineFrame, TimelineWindow};
+
+use crate::common;
 
 const LOAD: &str = "zipf:pages=9000,requests=20000,read=0.3,rate=3000";
 const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";

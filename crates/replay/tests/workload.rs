@@ -9,13 +9,13 @@ use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::RemapMode;
-use wearwell::content::{Descriptor, Fingerprint};
+use wearwell::data::{Descriptor, Fingerprint};
 use wearwell_replay::content_model::{self, ContentModel, Ratio, Source};
 use wearwell_replay::theory;
-use wearwell_replay::trace::{Op, Request};
 use wearwell_replay::workload::draw::{Zipf, below};
 use wearwell_replay::workload::permutation::Permutation;
 use wearwell_replay::workload::{Arrival, Generator, PAGE_BYTES, Pattern, Size, Spec, SpecError, Zone};
+use wearwell_trace::{Op, Request};
 
 fn requests(text: &str) -> Vec<Request> {
     requests_of(&text.parse().expect(text))

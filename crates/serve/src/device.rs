@@ -17,7 +17,7 @@ use wearwell::device::HostData;
 use wearwell::nand::{Nand, SimNand};
 use wearwell::page_state::PageState;
 use wearwell::{Device, Scrubbed};
-use wearwell_replay::trace::Op;
+use wearwell_trace::Op;
 
 use crate::record::{Recorded, Recorder};
 
@@ -366,7 +366,7 @@ impl<N: Medium> FlashDevice<N> {
     /// [`DeviceError::Invalid`] if pages are not those of traces, 4 KiB; [`DeviceError::Failed`] if the file cannot be
     /// written.
     pub fn record_to(&mut self, path: &Path, provenance: &str) -> Result<(), DeviceError> {
-        if self.page.len() as u64 != wearwell_replay::trace::PAGE_BYTES {
+        if self.page.len() as u64 != wearwell_trace::PAGE_BYTES {
             return Err(DeviceError::Invalid(format!(
                 "a recording holds pages of 4096 bytes and the device has pages of {}: set device.page_bytes=4096",
                 self.page.len()
@@ -428,7 +428,7 @@ impl<N: Medium> FlashDevice<N> {
     /// # Errors
     /// Those of [`Device::remap`]; more than 1 GiB at once.
     pub fn remap(&mut self, target: u64, source: u64, len: u64, mode: RemapMode) -> Result<(), DeviceError> {
-        if len > wearwell_replay::trace::REQUEST_MAX_BYTES {
+        if len > wearwell_trace::REQUEST_MAX_BYTES {
             return Err(DeviceError::Invalid(format!("remap of {len} bytes: at most 1 GiB at once")));
         }
         self.commands.remaps += 1;

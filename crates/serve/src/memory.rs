@@ -2,7 +2,7 @@
 
 use wearwell::nand::{Retain, SimNand};
 use wearwell::{Device, DeviceOptions};
-use wearwell_replay::config::{Config, ConfigError};
+use wearwell_config::{Config, ConfigError};
 
 use crate::device::{DeviceError, FlashDevice, Identity};
 use crate::specification::pin;

@@ -15,7 +15,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, 
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use serde_json::{Map, Value};
-use wearwell::timing::Cause;
+use wearwell::operation::Cause;
 
 use crate::control::report;
 use crate::device::{FlashDevice, Medium};

@@ -14,8 +14,8 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::Instant;
 
-use wearwell::content::{Descriptor, Fingerprint, compressed_len, fingerprint_of};
-use wearwell_replay::trace::{NativeWriter, Op, PAGE_BYTES, Request, TraceWriter};
+use wearwell::data::{Descriptor, Fingerprint, compressed_len, fingerprint_of};
+use wearwell_trace::{NativeWriter, Op, PAGE_BYTES, Request, TraceWriter};
 
 use crate::device::DeviceError;
 

@@ -3,7 +3,7 @@
 //! Memory and images ask the same of a configuration, so that a recording of either replays on the same device and an
 //! image means the same to every version. Settings that belong to replays are refused rather than ignored.
 
-use wearwell_replay::config::{Config, ConfigError, Precondition, Resolved, StripingName};
+use wearwell_config::{Config, ConfigError, Precondition, Resolved, StripingName};
 
 /// Makes a configuration explicit for a device of `size_bytes`, or of the size of the preset that it names.
 ///

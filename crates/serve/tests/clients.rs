@@ -1,14 +1,14 @@
 //! Real clients against the server: fio, nbdcopy, qemu-img, qemu-io, libnbd. `examples/live/install.sh` installs them; a
 //! missing one fails its test with a sentence. What needs root and loop devices is in `examples/live/`.
 
-use crate::common;
-
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use common::{DESIGNS, MIB, Random, Served};
 use wearwell_serve::Medium;
+
+use crate::common;
 
 fn require(program: &str) {
     static FOUND: OnceLock<std::sync::Mutex<std::collections::BTreeSet<String>>> = OnceLock::new();

@@ -1,13 +1,13 @@
 //! The control socket: remaps, counters, health, and what is said to those who ask badly.
 
-use crate::common;
-
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 
 use common::client::*;
 use common::{DESIGNS, MIB, PAGE, Random, Served};
 use serde_json::{Value, json};
+
+use crate::common;
 
 struct Control {
     lines: BufReader<UnixStream>,

@@ -1,7 +1,5 @@
 //! Byte streams from nowhere: random ones, and good ones with damage. A good client beside them sees nothing of it.
 
-use crate::common;
-
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -9,6 +7,8 @@ use std::time::Duration;
 
 use common::client::*;
 use common::{MIB, PAGE, Random, Served};
+
+use crate::common;
 
 const CONNECTIONS: u64 = 1500;
 

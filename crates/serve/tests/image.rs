@@ -1,25 +1,25 @@
 //! An image is a device: it keeps what was flushed when its process goes away at any moment, counts what a simulated device
 //! counts, and refuses what it cannot serve with a sentence.
 
-use crate::image_support;
-
 use std::fs;
 
-use image_support::with_settings;
 use image_support::{
-    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Refusal, Script, page_of, perform, settle, specification,
+    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Refusal, Script, page_of, perform, settle,
+    specification, with_settings,
 };
 use rand::RngExt as _;
 use wearwell::design::Parts;
 use wearwell::nand::{CutOutcome, PowerCut, Retain, SimNand};
 use wearwell::{Device, DeviceOptions};
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 use wearwell_serve::Medium as _;
 use wearwell_serve::image::layout::Superblock;
 use wearwell_serve::image::{
     Backing as _, Durability, Files, Image, ImageError, ImageFile, OpenOptions, Specification, Verdict,
     audit, audit_of, create, create_on,
 };
+
+use crate::image_support;
 
 fn new_image(specification: &Specification) -> MemoryFiles {
     let mut files = MemoryFiles::default();
@@ -404,6 +404,7 @@ fn only_its_owner_may_read_an_image() {
 #[test]
 fn a_trim_gives_room_back_to_the_host() {
     use std::os::unix::fs::MetadataExt as _;
+
     use wearwell_serve::{BlockDevice as _, FlashDevice};
     for design in ["page-map", "remap", "delta"] {
         for options in [PROCESS, HOST] {

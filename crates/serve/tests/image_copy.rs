@@ -1,8 +1,6 @@
 //! Copies of images hold what the originals hold: snapshots of a served one, repaired ones, larger ones, ones of another design,
 //! and views for reading.
 
-use crate::image_support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +14,8 @@ use wearwell_serve::image::{
     Access, Changes, CopyOnWrite, Files, Image, ImageError, ImageFile, Verdict, audit, copy, create, repair,
 };
 use wearwell_serve::{BlockDevice, DeviceError, FlashDevice};
+
+use crate::image_support;
 
 const PAGE_BYTES: u64 = 4096;
 const PAGES: u64 = 200;

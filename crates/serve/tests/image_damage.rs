@@ -3,8 +3,6 @@
 //!
 //! `WEARWELL_DAMAGE_FAULTS=200` draws so many faults of each kind in each file, for a campaign.
 
-use crate::image_support;
-
 use std::fmt::Write as _;
 
 use image_support::{
@@ -19,6 +17,8 @@ use wearwell_serve::image::layout::{Layout, Superblock};
 use wearwell_serve::image::{
     Backing as _, Image, ImageFile, OpenOptions, Verdict, audit_of, close, create_on,
 };
+
+use crate::image_support;
 
 /// An image after some work, flushed; how it was before the last third of the work; and what it must hold.
 struct Worked {

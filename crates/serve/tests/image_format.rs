@@ -1,9 +1,9 @@
 //! `docs/FORMAT.md` is true: an image is read by the offsets of that page alone, without the code that wrote it.
 
-use crate::image_support;
-
 use image_support::{Op, PROCESS, Script, page_of, perform, specification};
 use wearwell_serve::image::{Image, ImageFile, create_on};
+
+use crate::image_support;
 
 const SALT: u64 = 0x1234_5678_9abc_def0;
 

@@ -1,14 +1,14 @@
 //! The host ends: of every sector that was written since the last sync any state may be on the disk, independently of all
 //! others. A `host` session still holds every page to its last flushed version or a later one, design by design.
 
-use crate::image_support;
-
 use image_support::{
     DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Script, perform, settle, specification, with_settings,
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell_serve::image::{Image, Specification, Verdict, audit_of, create_on};
+
+use crate::image_support;
 
 /// Cycles of work, the end of the host, and a look at everything.
 fn survive(specification: &Specification, seed: u64, cycles: u64, flushes: bool) -> (u64, u64, u64) {

@@ -5,8 +5,6 @@
 //!
 //! `WEARWELL_KILL_CYCLES=430` kills it so often for each design.
 
-use crate::image_support;
-
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -16,6 +14,8 @@ use image_support::{DESIGNS, Op, Oracle, PROCESS, Script, perform, settle, speci
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell_serve::image::{Image, Verdict, audit, create};
+
+use crate::image_support;
 
 const IMAGE: &str = "WEARWELL_TEST_IMAGE";
 const SEED: &str = "WEARWELL_TEST_SEED";

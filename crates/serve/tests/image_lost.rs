@@ -4,8 +4,6 @@
 //! The story: one flipped byte in one page stopped every write to every address for good, as soon as garbage collection chose
 //! the block of that page.
 
-use crate::image_support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
@@ -20,6 +18,8 @@ use wearwell_serve::FlashDevice;
 use wearwell_serve::control::answer;
 use wearwell_serve::image::layout::{Layout, OobSlot, Superblock};
 use wearwell_serve::image::{Image, ImageFile, Verdict, audit_of, create_on};
+
+use crate::image_support;
 
 const PAGE_BYTES: u64 = 1024;
 const PAGES: u64 = 200;

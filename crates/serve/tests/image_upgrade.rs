@@ -3,8 +3,6 @@
 //! Each of the archives in `version1/` is an image and a text with a line for each page that was written: its number, and two
 //! numbers that its content is made of.
 
-use crate::image_support;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,6 +12,8 @@ use image_support::{MemoryFiles, PROCESS};
 use wearwell_serve::image::{
     Backing as _, Files, Image, ImageError, ImageFile, Verdict, audit, upgrade, upgrade_on,
 };
+
+use crate::image_support;
 
 const PAGE_BYTES: usize = 4096;
 const PAGES: u64 = 128;

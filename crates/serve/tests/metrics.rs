@@ -3,8 +3,6 @@
 
 #![expect(clippy::float_cmp, reason = "what is told is the number itself")]
 
-use crate::common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -16,6 +14,8 @@ use common::{DESIGNS, MIB, PAGE, Random, Served};
 use serde_json::Value;
 use wearwell_serve::Address;
 use wearwell_serve::metrics::{HEAD_MAX_BYTES, PATIENCE};
+
+use crate::common;
 
 fn with_metrics(design: &str) -> (Served, SocketAddr) {
     let mut served = Served::new(design, 8 * MIB);

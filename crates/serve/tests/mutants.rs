@@ -1,13 +1,13 @@
 //! Drives with one planted defect each: the exact oracle must catch every one, and must have nothing against the sound
 //! drive. An oracle that passes a liar proves nothing of the devices that it passes.
 
-use crate::versions;
-
 use std::collections::{BTreeMap, VecDeque};
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use versions::{Kind, NOTHING, Oracle, Request, Value, Violation, Wrong, page_of};
+
+use crate::versions;
 
 const BLOCKS: u64 = 512;
 const BLOCK_BYTES: usize = 4096;

@@ -1,10 +1,10 @@
 //! Negotiation, byte by byte as the protocol says.
 
-use crate::common;
-
 use common::client::*;
 use common::{MIB, Served};
 use wearwell_serve::nbd::{Export, Negotiation, Outcome};
+
+use crate::common;
 
 fn served() -> Served {
     Served::new("page-map", 8 * MIB)

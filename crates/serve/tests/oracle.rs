@@ -4,12 +4,12 @@
 //! in any order. What is checked is every byte of every read, all blocks through another connection at the end, and
 //! the engine's own audit.
 
-use crate::common;
-
 use std::collections::HashMap;
 
 use common::client::*;
 use common::{DESIGNS, Random, Served};
+
+use crate::common;
 
 const BLOCK: u64 = 4096;
 const BLOCKS: u64 = 600;

@@ -1,20 +1,20 @@
 //! A recorded run, replayed through the same design on the same device, does the same flash operations.
 
-use crate::common;
-
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
 use common::client::*;
 use common::{MIB, PAGE, Random, Served, config};
-use wearwell::stats::Stats;
-use wearwell_replay::config::Config;
+use wearwell::stats::{Stats, by_cause};
+use wearwell_config::Config;
 use wearwell_replay::input::Input;
-use wearwell_replay::record::{RunRecord, by_cause};
+use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
-use wearwell_replay::trace::OpenOptions;
 use wearwell_serve::memory::Specification;
+use wearwell_trace::OpenOptions;
+
+use crate::common;
 
 const SIZE: u64 = 4 * MIB;
 

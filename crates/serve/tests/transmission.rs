@@ -1,13 +1,13 @@
 //! Requests and replies: what each command does, and what the protocol says about illegal ones.
 
-use crate::common;
-
 use common::client::*;
 use common::{DESIGNS, MIB, PAGE, Random, Served, config};
 use wearwell::page_state::PageState;
 use wearwell_serve::device::Extent;
 use wearwell_serve::memory::Specification;
 use wearwell_serve::{Address, BlockDevice, DeviceError, ServeError, Server};
+
+use crate::common;
 
 const SIZE: u64 = 8 * MIB;
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use wearwell_replay::config::ConfigError;
+use wearwell_config::ConfigError;
 use wearwell_serve::DeviceError;
 use wearwell_serve::image::ImageError;
 

@@ -10,7 +10,7 @@
 
 use std::path::PathBuf;
 
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 use wearwell_serve::image::{self, Durability};
 use wearwell_serve::{memory, size_bytes};
 

@@ -1,11 +1,11 @@
 //! A database on a device is the database that `SQLite` wrote, in every journal mode and on every backend.
 
-use crate::common;
-
 use common::{churn, count, image, open, require_integrity, rows, set_journal_mode, stats, try_open};
 use rusqlite::{Connection, ErrorCode};
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 use wearwell_serve::{Address, FlashDevice, Server, memory};
+
+use crate::common;
 
 fn checkpoint(connection: &Connection) {
     let busy: i64 =

@@ -8,8 +8,6 @@
 //! A few kills run in every test run; `WEARWELL_KILL_CYCLES=100 cargo test --release -p wearwell-sqlite kill:: -- --nocapture`
 //! runs more of each mode, `WEARWELL_KILL_SEED` chooses others, `WEARWELL_KILL_DESIGN` the design.
 
-use crate::common;
-
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -18,8 +16,10 @@ use std::time::Duration;
 
 use common::{Random, open, require_integrity};
 use rusqlite::Connection;
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 use wearwell_serve::image::{self, Durability, Specification};
+
+use crate::common;
 
 const SLOTS: u64 = 300;
 const CHILD: &str = "WEARWELL_SQLITE_CHILD";

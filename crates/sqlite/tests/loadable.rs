@@ -1,9 +1,9 @@
 //! The shared library, loaded as `SQLite` loads any extension. Alone in its process, since the other tests register the VFS
 //! without loading it.
 
-use crate::common;
-
 use rusqlite::{Connection, OpenFlags};
+
+use crate::common;
 
 #[test]
 fn an_unmodified_sqlite_loads_it() {

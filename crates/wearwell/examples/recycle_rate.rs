@@ -8,13 +8,14 @@
 //!
 //! Run: `cargo run --release --example recycle_rate [logical pages]`
 
-use rand::{Rng, RngExt, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::VecDeque;
 use std::time::Instant;
+
+use rand::{Rng, RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::{Address, Lpn, Ppn};
-use wearwell::content::Fingerprint;
 use wearwell::content::recycle::{Recycle, RecycleOptions, StorePolicy};
+use wearwell::data::Fingerprint;
 
 const DEFAULT_LOGICAL_PAGES: u32 = 1_000_000;
 const PHYSICAL_PERCENT_OF_LOGICAL: u32 = 115;

@@ -9,14 +9,14 @@
 
 #![expect(clippy::cast_sign_loss, reason = "arrival times are positive")]
 
+use std::time::Instant;
+
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use std::time::Instant;
 use wearwell::address::PlaneId;
 use wearwell::nand::{FlashTiming, Geometry};
-use wearwell::timing::{
-    Cause, FlashOp, LatencySummary, OpKind, RequestKind, Suspend, Timing, TimingMode, TimingOptions,
-};
+use wearwell::operation::{Cause, FlashOp, OpKind};
+use wearwell::timing::{LatencySummary, RequestKind, Suspend, Timing, TimingMode, TimingOptions};
 
 const DIES: u32 = 64;
 const WRITES_PER_COLLECTION: u32 = 33;

@@ -9,8 +9,8 @@ use crate::address::{Address, BlockId, Lpn, Ppn, is_page};
 use crate::error::Result;
 use crate::ftl::Ftl;
 use crate::nand::{Nand, PageKind};
+use crate::operation::Cause;
 use crate::store::{BlockState, Stream};
-use crate::timing::Cause;
 
 /// What a step of a scrub did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,13 +8,13 @@
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
 use crate::address::{Lpn, RemapMode};
-use crate::content::{Content, Descriptor, Fingerprint};
+use crate::data::{Content, Descriptor, Fingerprint};
 use crate::design::Parts;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::nand::Nand;
+use crate::operation::FlashOp;
 use crate::recovery::RecoveryReport;
-use crate::timing::FlashOp;
 use crate::write_buffer::{BufferOptions, Buffered, PageData, SectorMask, WriteBuffer};
 
 /// Bytes of a sector, the unit of host addresses.

@@ -14,6 +14,7 @@ pub mod address;
 pub mod check;
 pub mod content;
 mod damage;
+pub mod data;
 pub mod design;
 pub mod device;
 mod divide;
@@ -24,21 +25,16 @@ pub mod gc;
 pub mod lifetime;
 pub mod mapping;
 pub mod nand;
-mod page_set;
+pub mod operation;
 pub mod page_state;
-mod recency;
 pub mod recovery;
-pub mod refs;
-pub mod reverse_map;
-mod slot_index;
+pub mod sharing;
 pub mod stats;
 pub mod store;
-mod table;
+mod tables;
 pub mod timing;
 pub mod validity;
-mod warm;
 pub mod write_buffer;
-mod write_run;
 
 /// Digest of this crate's code without comments and layout. Records of results name it, to tell by which code they were
 /// made.

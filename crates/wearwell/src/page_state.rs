@@ -102,8 +102,8 @@ mod tests {
     use crate::device::HostData;
     use crate::gc::GcOptions;
     use crate::nand::{Geometry, Retain, SimNand};
-    use crate::refs::RefsPart;
-    use crate::reverse_map::ReverseMapPart;
+    use crate::sharing::counts::RefsPart;
+    use crate::sharing::reverse_map::ReverseMapPart;
 
     #[test]
     fn a_page_is_a_hole_then_stored_then_shared_and_looking_counts_nothing() {

@@ -1,9 +1,20 @@
 //! Counters. Every flash operation is counted under its cause; every reported figure is a sum of these.
 
-use crate::timing::{Cause, FlashOp, OpKind};
+use std::collections::BTreeMap;
+
+use crate::operation::{Cause, FlashOp, OpKind};
 
 /// Operations by cause, indexed by `Cause as usize`.
 pub type ByCause = [u64; Cause::COUNT];
+
+/// Counters by cause with the causes' names; zero entries are left out.
+pub fn by_cause(counts: &ByCause) -> BTreeMap<String, u64> {
+    Cause::ALL
+        .iter()
+        .map(|&cause| (cause.name().to_owned(), counts[cause as usize]))
+        .filter(|(_, count)| *count > 0)
+        .collect()
+}
 
 /// What a device did since it was built or since its counters were cleared.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -7,8 +7,8 @@
 use rustc_hash::FxHashMap;
 
 use crate::address::Lpn;
-use crate::content::{Content, Descriptor, Fingerprint};
-use crate::recency::Recency;
+use crate::data::{Content, Descriptor, Fingerprint};
+use crate::tables::Recency;
 
 /// How the buffer chooses what to write out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

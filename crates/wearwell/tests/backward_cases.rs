@@ -4,11 +4,9 @@
 //!
 //! The device is one pool of small blocks with one translation page, so that one synchronisation writes every entry.
 
-use crate::common;
-
 use common::{Random, flat_geometry};
 use wearwell::address::{Lpn, Ppn};
-use wearwell::content::{Content, Descriptor, Fingerprint};
+use wearwell::data::{Content, Descriptor, Fingerprint};
 use wearwell::design::{GeckoFtlOptions, MappingPart, Parts, Persistence, geckoftl};
 use wearwell::ftl::Ftl;
 use wearwell::gc::GcOptions;
@@ -16,6 +14,8 @@ use wearwell::mapping::{AnyMapping, CachedOptions};
 use wearwell::nand::{Nand, Oob, PageKind, Retain, SimNand};
 use wearwell::recovery::RecoverySteps;
 use wearwell::validity::{AnyValidity, GeckoOptions, MergeMode};
+
+use crate::common;
 
 const PAGE: usize = 512;
 const BLOCK_PAGES: u32 = 4;

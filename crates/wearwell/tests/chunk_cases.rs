@@ -1,7 +1,5 @@
 //! Compression in chunks, case by case: what the integrated design does where a naive one loses space or data.
 
-use crate::common;
-
 use common::{audit, flat_geometry};
 use wearwell::content::dedup::DedupOptions;
 use wearwell::design::integrated;
@@ -9,9 +7,11 @@ use wearwell::device::HostData;
 use wearwell::gc::GcOptions;
 use wearwell::lifetime::{ContentSchemes, SchemeKind};
 use wearwell::nand::{Retain, SimNand};
+use wearwell::operation::Cause;
 use wearwell::stats::Stats;
-use wearwell::timing::Cause;
 use wearwell::{Device, DeviceOptions};
+
+use crate::common;
 
 const PAGE: usize = 4096;
 const CONTENT: usize = Cause::Content as usize;
@@ -27,7 +27,7 @@ fn device(dedup: bool) -> Device<SimNand> {
 
 /// Bytes of which `random` in a hundred cannot be compressed, different for every `id`.
 fn page(id: u64, random: usize) -> Vec<u8> {
-    let word = |k: usize| wearwell::content::mix(id << 16 | k as u64).to_le_bytes();
+    let word = |k: usize| wearwell::data::mix(id << 16 | k as u64).to_le_bytes();
     let noise = PAGE * random / 100 / 8;
     (0..PAGE / 8).flat_map(|k| if k < noise { word(k) } else { [id as u8; 8] }).collect()
 }
@@ -203,7 +203,7 @@ fn members_are_shared_and_outlive_their_writer() {
 fn incompressible_pages_reach_every_pool() {
     use wearwell::Ftl;
     use wearwell::address::Lpn;
-    use wearwell::content::{Content, Descriptor, Fingerprint, mix};
+    use wearwell::data::{Content, Descriptor, Fingerprint, mix};
     use wearwell::design::{integrated, page_map};
     use wearwell::gc::GcOptions;
     use wearwell::nand::{Retain, SimNand};

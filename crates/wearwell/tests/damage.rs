@@ -5,8 +5,6 @@
 //! Nothing else may ever fail or be wrong, no operation but a read of lost data may fail, and an error names a page that
 //! was hit.
 
-use crate::common;
-
 use common::{
     BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, SECTOR, Scene, World, audit, designs, device,
     full_medium, worlds,
@@ -16,6 +14,8 @@ use wearwell::device::{HostData, SECTOR_BYTES};
 use wearwell::nand::{Fragile, Nand, SimNand};
 use wearwell::write_buffer::BufferOptions;
 use wearwell::{Device, Error};
+
+use crate::common;
 
 const CONTENTS: u16 = 9;
 

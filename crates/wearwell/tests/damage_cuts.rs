@@ -6,15 +6,16 @@
 //! then on, after any cut, a page holds its last durable version or a later one, or answers [`Error::Lost`] if one of
 //! these versions was hit.
 
-use crate::common;
-
-use common::{BUFFERS, DesignUnderTest, Patterns, Random, SECTOR, Scene, World};
-use common::{audit, designs, device, full_medium};
+use common::{
+    BUFFERS, DesignUnderTest, Patterns, Random, SECTOR, Scene, World, audit, designs, device, full_medium,
+};
 use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::design::Persistence;
 use wearwell::device::HostData;
 use wearwell::nand::{CutOutcome, Fragile, Nand, PowerCut, SimNand};
 use wearwell::{Device, Error, Result};
+
+use crate::common;
 
 const CONTENTS: u16 = 12;
 const SCENARIO: u64 = 60;

@@ -1,11 +1,9 @@
 //! Delta encoding, case by case: what may become a delta, what a delta must outlive, and what a naive device loses.
 
-use crate::common;
-
 use common::{audit, flat_geometry};
 use wearwell::address::{BlockId, Lpn, RemapMode};
 use wearwell::content::delta::DeltaStatistics;
-use wearwell::content::{Descriptor, Fingerprint, mix};
+use wearwell::data::{Descriptor, Fingerprint, mix};
 use wearwell::design::{
     DeltaDesign, DftlOptions, MappingPart, SharingDesign, delta, delta_with_journal, dftl,
 };
@@ -13,11 +11,13 @@ use wearwell::device::HostData;
 use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::mapping::{AnyMapping, CachedOptions, JournalCounts, JournalOptions};
 use wearwell::nand::{PageKind, Retain, SimNand};
-use wearwell::refs::RefsPart;
-use wearwell::reverse_map::ReverseMapPart;
+use wearwell::operation::{Cause, FlashOp, OpKind};
+use wearwell::sharing::counts::RefsPart;
+use wearwell::sharing::reverse_map::ReverseMapPart;
 use wearwell::store::BlockState;
-use wearwell::timing::{Cause, FlashOp, OpKind};
 use wearwell::{Device, DeviceOptions, Error};
+
+use crate::common;
 
 const PAGE: usize = 4096;
 const LOGICAL: u32 = 60;

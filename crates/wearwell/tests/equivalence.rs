@@ -2,8 +2,6 @@
 //!
 //! Two designs are equal if the logs of their programs and erases are equal, entry for entry, with owners.
 
-use crate::common;
-
 use common::{
     BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, World, audit, designs, designs_of, device,
     full_medium, worlds,
@@ -11,22 +9,26 @@ use common::{
 use wearwell::address::{BlockId, Lpn, Ppn, RemapMode};
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{RecycleOptions, StorePolicy};
-use wearwell::content::{Content, Descriptor, Fingerprint, compressed_len, delta_len, fingerprint_of, mix};
-use wearwell::design::{DeltaDesign, DftlOptions, Parts, RecycleDesign, SharingDesign};
-use wearwell::design::{delta, dftl, integrated, page_map, recyclable, remap};
+use wearwell::data::{Content, Descriptor, Fingerprint, compressed_len, delta_len, fingerprint_of, mix};
+use wearwell::design::{
+    DeltaDesign, DftlOptions, Parts, RecycleDesign, SharingDesign, delta, dftl, integrated, page_map,
+    recyclable, remap,
+};
 use wearwell::device::HostData;
 use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::mapping::AnyMapping;
 use wearwell::nand::{
-    CopyRun, CutOutcome, FaultPlan, Faulty, Nand, NandError, Oob, PowerCut, Recorded, Recording,
+    CopyRun, CutOutcome, FaultPlan, Faulty, Nand, NandError, Oob, PageKind, PowerCut, Recorded, Recording,
+    Retain, SimNand, Word,
 };
-use wearwell::nand::{PageKind, Retain, SimNand, Word};
-use wearwell::refs::RefsPart;
-use wearwell::reverse_map::ReverseMapPart;
+use wearwell::sharing::counts::RefsPart;
+use wearwell::sharing::reverse_map::ReverseMapPart;
 use wearwell::stats::Stats;
 use wearwell::store::BlockState;
 use wearwell::write_buffer::BufferOptions;
 use wearwell::{Device, DeviceOptions};
+
+use crate::common;
 
 const OPERATIONS: u64 = 12_000;
 const CONTENTS: u16 = 9;
@@ -303,7 +305,7 @@ fn dftl_with_everything_cached_has_no_translation_traffic() {
     for world in worlds() {
         let parts = everything_cached(GcOptions::default());
         let device = run(full_medium(&world), world.logical_pages(&parts), &parts, BUFFERS[0], 3);
-        let translation = wearwell::timing::Cause::Translation as usize;
+        let translation = wearwell::operation::Cause::Translation as usize;
         let stats = device.ftl().stats();
         assert_eq!((stats.programs[translation], stats.reads[translation]), (0, 0), "world {}", world.name);
     }

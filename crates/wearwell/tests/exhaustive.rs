@@ -7,14 +7,14 @@
 //! Copying and auditing the fingerprint store costs thirty times a page-map node, so of the recycling designs two are
 //! explored to six operations without a buffer, all others (and all of them with a buffer) to five.
 
-use crate::common;
-
 use common::{DesignUnderTest, SECTOR, Scene, accepts, audit, designs, flat_geometry, nvram_bytes};
 use wearwell::design::Parts;
 use wearwell::device::HostData;
 use wearwell::nand::{Geometry, Retain, SimNand};
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 use wearwell::{Device, DeviceOptions};
+
+use crate::common;
 
 const DEPTH: u32 = 6;
 /// The recycling designs that are explored to the full depth: both victim policies, with and without fast loading.

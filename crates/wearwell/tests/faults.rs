@@ -1,17 +1,17 @@
 //! Programs and erases fail, blocks wear out: no data is lost, every bad block is counted, and the end of a device's
 //! life is a typed error on a device that still reads.
 
-use crate::common;
-
 use common::{
     BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, Scene, World, affordable_failures, audit, designs,
     full_medium, roomy_device, worlds,
 };
 use wearwell::address::BlockId;
-use wearwell::content::chunk::CHUNK_MEMBERS;
+use wearwell::content::compress::CHUNK_MEMBERS;
 use wearwell::nand::{FaultPlan, Faulty, Nand, SimNand, WearFailure, WearLimit};
 use wearwell::store::BlockState;
 use wearwell::{Device, Error};
+
+use crate::common;
 
 const CONTENTS: u16 = 9;
 /// More than any world has pages, so that neither recycling nor deduplication can serve all writes: a device whose writes cost

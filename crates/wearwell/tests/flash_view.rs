@@ -1,13 +1,13 @@
 //! The view of the flash says what the engine counts, of every design on every world.
 
-use crate::common;
-
 use common::{BUFFERS, Mix, Oracle, Random, Switching, audit, designs, device, full_medium};
 use wearwell::Device;
 use wearwell::flash_view::{FlashPageState, FlashView};
 use wearwell::nand::{Nand, PageKind};
 use wearwell::page_state::PageState;
 use wearwell::store::BlockState;
+
+use crate::common;
 
 const OPERATIONS: u64 = 1_500;
 const LOOK_EVERY: u64 = 50;

@@ -16,9 +16,9 @@ use common::Random;
 use rig::{Rig, geometry, options_of};
 use wearwell::Error;
 use wearwell::address::{BlockId, Ppn};
-use wearwell::content::{Content, Descriptor, Fingerprint};
+use wearwell::data::{Content, Descriptor, Fingerprint};
+use wearwell::operation::Cause;
 use wearwell::store::{Store, Stream};
-use wearwell::timing::Cause;
 use wearwell::validity::{Gecko, GeckoOptions, MergeMode, Validity};
 
 const MODES: [MergeMode; 2] = [MergeMode::Pairwise, MergeMode::MultiWay];

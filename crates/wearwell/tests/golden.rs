@@ -4,10 +4,10 @@
 //! failing test prints the whole table as it is now. A demand-paged design exports a few pages less of the same world,
 //! so its operations fall on other addresses than those of the designs with a flat map.
 
-use crate::common;
-
 use common::{BUFFERS, DesignUnderTest, Mix, Oracle, Random, designs, device, full_medium, worlds};
-use wearwell::timing::Cause;
+use wearwell::operation::Cause;
+
+use crate::common;
 
 const COLUMNS: [Cause; 8] = [
     Cause::Host,

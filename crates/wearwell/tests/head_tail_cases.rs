@@ -1,7 +1,5 @@
 //! Head and tail pages (Remap-SSD, section 4.5): recovery by them finds what the OOB of every page would tell.
 
-use crate::common;
-
 use common::drive::{Build, Drive, LOGICAL, PAGE_BYTES, durable};
 use common::flat_geometry;
 use wearwell::address::RemapMode::{Copy, Relocate};
@@ -10,11 +8,13 @@ use wearwell::design::{BlockSurvey, Parts, page_map};
 use wearwell::gc::GcOptions;
 use wearwell::mapping::AnyMapping;
 use wearwell::nand::{CutOutcome, Geometry, Nand, Oob, PageKind, Retain, SimNand};
+use wearwell::operation::Cause;
 use wearwell::recovery::RecoverySteps;
-use wearwell::reverse_map::ReverseMapPart;
+use wearwell::sharing::reverse_map::ReverseMapPart;
 use wearwell::store::HeadTail;
-use wearwell::timing::Cause;
 use wearwell::{Device, DeviceOptions, Ftl};
+
+use crate::common;
 
 /// Blocks of eight pages: a head, six of data, a tail.
 fn build(reverse_map: ReverseMapPart) -> Build {
@@ -124,7 +124,7 @@ fn a_tail_of_an_earlier_life_is_not_taken() {
             let mut copy = drive.clone();
             let sequence = copy.device.ftl().store().sequence() + 1;
             let nand = copy.device.ftl_mut().store_mut().nand_mut();
-            let content = wearwell::content::Content::Bytes(bytes);
+            let content = wearwell::data::Content::Bytes(bytes);
             nand.program(last, Oob { sequence, ..*oob }, content).expect("the page is erased");
             let ids: Vec<u8> = (0..LOGICAL).map(|lpn| drive.id(lpn)).collect();
             copy.lose_power();
@@ -168,7 +168,7 @@ fn recovery_of_full(superblocks: u32) -> (RecoverySteps, u64) {
     let nand = SimNand::new(geometry, retain);
     let mut device = Device::new(nand, logical, &parts, DeviceOptions::default()).expect("it fits");
     let written = (superblocks - 2) as u64 * (16384 - 49) + 1;
-    let zeros = wearwell::content::Descriptor::of(wearwell::content::Fingerprint::ZERO_PAGE);
+    let zeros = wearwell::data::Descriptor::of(wearwell::data::Fingerprint::ZERO_PAGE);
     (0..written)
         .for_each(|k| device.write_page(Lpn((k % logical as u64) as u32), zeros).expect("there is room"));
     let in_use = superblocks as u64 - u64::from(Ftl::store(device.ftl()).total_free_blocks());

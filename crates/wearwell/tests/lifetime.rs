@@ -5,7 +5,7 @@
 #![expect(clippy::float_cmp, reason = "sums and quotients of small integers and binary fractions are exact")]
 
 use proptest::prelude::*;
-use wearwell::content::Fingerprint;
+use wearwell::data::Fingerprint;
 use wearwell::lifetime::{
     Activity, Configuration, Counters, Decision, EnergyModel, History, Lifetime, LifetimeOptions, Observed,
     RatioEstimate, Sampler, SchemeEstimate, SchemeSet, Throttle, chunk_pages, chunk_write_ratio, decide,

@@ -14,6 +14,7 @@ mod flash_view;
 mod gecko;
 mod golden;
 mod head_tail_cases;
+mod layers;
 mod lifetime;
 mod metadata_recovery;
 mod nand_contract;

@@ -2,17 +2,17 @@
 //! nobody reads the spare areas of data (GeckoFTL, SIGMOD 2016, sections 2 and 5.3, Figure 13), and the log of IB-FTL is
 //! read once.
 
-use crate::common;
-
 use common::{Random, flat_geometry};
 use wearwell::Ftl;
 use wearwell::address::Lpn;
-use wearwell::content::{Content, Descriptor, Fingerprint};
+use wearwell::data::{Content, Descriptor, Fingerprint};
 use wearwell::design::{DftlOptions, Parts, UFtlOptions, dftl, ibftl, lazyftl};
 use wearwell::gc::GcOptions;
 use wearwell::nand::{Retain, SimNand};
 use wearwell::recovery::{RecoveryReport, StepCost};
 use wearwell::validity::AnyValidity;
+
+use crate::common;
 
 const BLOCKS: u32 = 512;
 const BLOCK_PAGES: u32 = 64;

@@ -2,12 +2,11 @@
 //! error value.
 
 use wearwell::address::{BlockId, Lpn, Ppn};
-use wearwell::content::{Content, Descriptor, Fingerprint};
+use wearwell::data::{Content, Descriptor, Fingerprint};
 use wearwell::nand::{
-    CopyRun, CutOutcome, FaultPlan, Faulty, Fragile, Geometry, Nand, NandError, Oob, PageKind, WearFailure,
-    WearLimit,
+    CopyRun, CutOutcome, FaultPlan, Faulty, Fragile, Geometry, Nand, NandError, Oob, PageKind, PowerCut,
+    Recorded, Recording, Retain, SimNand, WearFailure, WearLimit,
 };
-use wearwell::nand::{PowerCut, Recorded, Recording, Retain, SimNand};
 
 const FIRST: BlockId = BlockId(0);
 

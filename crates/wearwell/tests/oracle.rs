@@ -5,14 +5,14 @@
 //! them, `cargo test` a fourth on most worlds (on the others collection would hardly begin). The bytes of every read are compared, and the audit runs after every operation; on the two
 //! worlds of several hundred pages, after every operation for the first thousands of each run, then after every 16th.
 
-use crate::common;
-
 use common::{
     BUFFERS, DesignUnderTest, Mix, Oracle, Random, Scene, Switching, World, audit, designs, device,
     full_medium, one_in,
 };
-use wearwell::reverse_map::ReverseMapPart;
+use wearwell::sharing::reverse_map::ReverseMapPart;
 use wearwell::write_buffer::BufferOptions;
+
+use crate::common;
 
 /// Content ids in use: few, so that the same content dies and comes back all the time.
 const CONTENTS: u16 = 9;

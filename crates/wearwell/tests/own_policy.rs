@@ -1,17 +1,17 @@
 //! Victim policies from outside the engine.
 
-use crate::common;
-
 use std::sync::{Arc, Mutex};
 
 use common::{BUFFERS, Mix, Oracle, Random, audit, designs, device, full_medium};
 use wearwell::address::{BlockId, Lpn};
-use wearwell::content::{Content, Descriptor, Fingerprint};
+use wearwell::data::{Content, Descriptor, Fingerprint};
 use wearwell::design::page_map;
 use wearwell::gc::{Candidates, ChooseVictim, GcOptions, OwnPolicy, VictimPolicy};
 use wearwell::nand::{Geometry, Retain, SimNand};
-use wearwell::timing::FlashOp;
+use wearwell::operation::FlashOp;
 use wearwell::{Error, Ftl};
+
+use crate::common;
 
 /// A policy from a function.
 struct By<F>(F);

@@ -21,16 +21,18 @@
 //!
 //! Without a write buffer a write is on flash when it is acknowledged, and the tests hold the designs to that.
 
-use crate::common;
-
-use common::{BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, SECTOR, Scene, World, audit, designs};
-use common::{Switching, affordable_failures, designs_of, device, full_medium, one_in, roomy_device, worlds};
+use common::{
+    BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, SECTOR, Scene, Switching, World, affordable_failures,
+    audit, designs, designs_of, device, full_medium, one_in, roomy_device, worlds,
+};
 use wearwell::address::RemapMode;
 use wearwell::design::Persistence;
 use wearwell::device::SECTOR_BYTES;
 use wearwell::nand::{CutOutcome, FaultPlan, Faulty, PowerCut, SimNand};
 use wearwell::write_buffer::BufferOptions;
 use wearwell::{Device, Error, Result};
+
+use crate::common;
 
 const CONTENTS: u16 = 12;
 const SCENARIO: u64 = 300;

@@ -1,18 +1,18 @@
 //! The edge cases of recycling, one test each, through the engine: what a dead page may become, and when.
 
-use crate::common;
-
 use common::{audit, flat_geometry};
 use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::content::recycle::{Recycle, RecycleOptions, StorePolicy};
-use wearwell::content::{Descriptor, Fingerprint};
+use wearwell::data::{Descriptor, Fingerprint};
 use wearwell::design::{Parts, RecycleDesign, recyclable};
 use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::mapping::AnyMapping;
 use wearwell::nand::{Nand, Retain, SimNand};
+use wearwell::operation::Cause;
 use wearwell::store::BlockState;
-use wearwell::timing::Cause;
 use wearwell::{Device, DeviceOptions};
+
+use crate::common;
 
 const LOGICAL: u32 = 20;
 

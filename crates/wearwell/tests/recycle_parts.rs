@@ -7,8 +7,8 @@
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::{Lpn, Ppn};
-use wearwell::content::Fingerprint;
 use wearwell::content::recycle::{Recycle, RecycleError, RecycleOptions, StorePolicy};
+use wearwell::data::Fingerprint;
 
 const LRU: StorePolicy = StorePolicy::Lru;
 const PROB: StorePolicy = StorePolicy::Probability;

@@ -1,9 +1,8 @@
 //! One test per bug that was found, named after it.
 
-use crate::common;
-
-use common::{Op, Oracle, Random, World, audit, designs, device, full_medium, worlds};
-use common::{fill_to_the_brim, flat_geometry};
+use common::{
+    Op, Oracle, Random, World, audit, designs, device, fill_to_the_brim, flat_geometry, full_medium, worlds,
+};
 use wearwell::address::BlockId;
 use wearwell::design::{DftlOptions, Parts, dftl, page_map};
 use wearwell::gc::GcOptions;
@@ -11,6 +10,8 @@ use wearwell::nand::{CutOutcome, FaultPlan, Faulty, Nand, PowerCut, SimNand};
 use wearwell::store::{BlockState, Store};
 use wearwell::write_buffer::BufferOptions;
 use wearwell::{Device, Error};
+
+use crate::common;
 
 const NO_BUFFER: BufferOptions = common::BUFFERS[0];
 

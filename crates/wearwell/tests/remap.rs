@@ -1,14 +1,14 @@
 //! The host's remap primitive equals a plain map: copies and relocations among writes and trims, on every design, with
 //! and without a write buffer, and the cases that a definition has to decide by name.
 
-use crate::common;
-
 use common::{BUFFERS, Oracle, Random, Scene, World, audit, designs, device, full_medium, worlds};
 use wearwell::address::RemapMode::{self, Copy, Relocate};
 use wearwell::device::{HostData, SECTOR_BYTES};
 use wearwell::nand::SimNand;
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 use wearwell::{Device, Error};
+
+use crate::common;
 
 const CONTENTS: u16 = 9;
 const MODES: [RemapMode; 2] = [Copy, Relocate];

@@ -4,16 +4,16 @@
 //! Every test says what a naive implementation does, and fails on it. Power is lost at every program, erase and 8-byte
 //! store of NVRAM.
 
-use crate::common;
-
 use std::cell::Cell;
 
 use common::drive::{Build, Drive, LOGICAL, PAGE_BYTES, at_every_cut, durable};
 use common::flat_geometry;
 use wearwell::address::RemapMode::{self, Copy, Relocate};
 use wearwell::nand::CutOutcome;
-use wearwell::reverse_map::ReverseMapPart;
+use wearwell::sharing::reverse_map::ReverseMapPart;
 use wearwell::{Error, Result};
+
+use crate::common;
 
 #[derive(Clone, Copy, Debug)]
 struct Command {

@@ -4,15 +4,15 @@
 //! Every test says what a naive implementation does, and fails on it. Unless the case is one of a single reverse map,
 //! a test runs on each that survives in NVRAM or on flash.
 
-use crate::common;
-
 use common::drive::{Build, Drive, PAGE_BYTES, SEGMENT_BYTES, at_every_cut, durable, fill_block_0, segments};
 use common::{Random, audit, flat_geometry};
 use wearwell::Result;
 use wearwell::address::RemapMode::{self, Copy, Relocate};
 use wearwell::address::{BlockId, Lpn, Ppn};
-use wearwell::reverse_map::{ENTRY_BYTES, Entry, MAX_SEQUENCE, ReverseMapPart};
-use wearwell::timing::Cause;
+use wearwell::operation::Cause;
+use wearwell::sharing::reverse_map::{ENTRY_BYTES, Entry, MAX_SEQUENCE, ReverseMapPart};
+
+use crate::common;
 
 /// M14. Naive: a sixteenth referrer wraps the four-bit counter, and the page dies with fifteen referrers left.
 #[test]

@@ -5,8 +5,6 @@
 //! a test runs on each that survives in NVRAM or on flash. Power is lost at every program, erase and store of a step by
 //! [`at_every_cut`], and between steps by [`Drive::lose_power`].
 
-use crate::common;
-
 use common::drive::{
     Build, Drive, LOGICAL, PAGE_BYTES, SEGMENT_BYTES, at_every_cut, durable, fill_block_0, segments,
 };
@@ -14,8 +12,10 @@ use common::{audit, flat_geometry};
 use wearwell::address::RemapMode::{Copy, Relocate};
 use wearwell::address::{BlockId, Ppn};
 use wearwell::nand::{CutOutcome, Geometry, Nand};
-use wearwell::reverse_map::ENTRY_BYTES;
+use wearwell::sharing::reverse_map::ENTRY_BYTES;
 use wearwell::store::BlockState;
+
+use crate::common;
 
 /// M22. Naive: entries are replayed after the scan whatever was written since.
 #[test]

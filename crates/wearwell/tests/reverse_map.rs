@@ -4,8 +4,6 @@
 //! code with the product but the entry. A reverse map may return more than the model needs, never less, and nothing
 //! that was not recorded.
 
-use crate::common;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::flat_geometry;
@@ -14,13 +12,15 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::nand::{CutOutcome, Geometry, PowerCut, Retain, SimNand};
-use wearwell::reverse_map::{
+use wearwell::operation::Cause;
+use wearwell::sharing::reverse_map::{
     AnyReverseMap, ENTRY_BYTES, Entry, MAX_SEQUENCE, Need, ReverseMap, ReverseMapPart, SEGMENT_BYTES,
     Segments,
 };
 use wearwell::store::{BlockState, FreeOrder, Moves, Store, Stream};
-use wearwell::timing::Cause;
 use wearwell::{Error, Result};
+
+use crate::common;
 
 type Io = Store<PowerCut<SimNand>>;
 type Key = (u32, Option<u32>, Option<u32>, u64);

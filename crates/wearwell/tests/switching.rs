@@ -1,13 +1,12 @@
 //! Content schemes switched on and off at run time: what a scheme that is off still does, what is paid once, and which schemes
 //! are chosen where they pay. That nothing is lost by it is the business of `oracle.rs` and `power_cut.rs`, on all mixtures.
 
-use crate::common;
-
+use SchemeKind::{Compression, Dedup, Delta, Recycle};
 use common::{Random, audit, flat_geometry};
 use wearwell::address::Lpn;
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::RecycleOptions;
-use wearwell::content::{Descriptor, Fingerprint};
+use wearwell::data::{Descriptor, Fingerprint};
 use wearwell::design::{
     ChunkDesign, DeltaDesign, Parts, Persistence, RecycleDesign, SharingDesign, page_map,
 };
@@ -17,11 +16,11 @@ use wearwell::lifetime::{
     SchemeKind,
 };
 use wearwell::nand::SimNand;
-use wearwell::refs::RefsPart;
-use wearwell::reverse_map::ReverseMapPart;
+use wearwell::sharing::counts::RefsPart;
+use wearwell::sharing::reverse_map::ReverseMapPart;
 use wearwell::{Device, DeviceOptions};
 
-use SchemeKind::{Compression, Dedup, Delta, Recycle};
+use crate::common;
 
 const PAGE_BYTES: u16 = 4096;
 const LOGICAL: u32 = 1500;

@@ -14,12 +14,12 @@
 //! programs per host write of another stretch are compared.
 
 use wearwell::address::Lpn;
-use wearwell::content::{Descriptor, Fingerprint, mix};
+use wearwell::data::{Descriptor, Fingerprint, mix};
 use wearwell::design::{DftlOptions, GeckoFtlOptions, Parts, dftl, geckoftl, page_map};
 use wearwell::gc::{GcOptions, Ties, VictimPolicy};
 use wearwell::mapping::AnyMapping;
 use wearwell::nand::{Geometry, Retain, SimNand};
-use wearwell::timing::Cause;
+use wearwell::operation::Cause;
 use wearwell::validity::{GeckoOptions, MergeMode};
 use wearwell::{Device, DeviceOptions};
 

@@ -10,9 +10,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use reference::Reference;
 use wearwell::address::PlaneId;
 use wearwell::nand::{FlashTiming, Geometry};
+use wearwell::operation::{Cause, FlashOp, NVRAM_LINE_BYTES, OpKind};
 use wearwell::timing::{
-    Cause, ControllerWork, FlashOp, FreeBlocks, LatencySummary, NVRAM_LINE_BYTES, OpKind, RequestKind,
-    Suspend, Timing, TimingMode, TimingOptions,
+    ControllerWork, FreeBlocks, LatencySummary, RequestKind, Suspend, Timing, TimingMode, TimingOptions,
 };
 
 const R: u64 = 45_000;

@@ -7,8 +7,8 @@ use drive::{Drive, StoreUnderTest, geometry};
 use wearwell::Error;
 use wearwell::address::{BlockId, Ppn};
 use wearwell::nand::{CutOutcome, Geometry, Nand, NandError, Oob, PageKind, PowerCut, Retain, SimNand};
+use wearwell::operation::Cause;
 use wearwell::store::{FreeOrder, Store};
-use wearwell::timing::Cause;
 use wearwell::validity::{BitmapOptions, FlashBitmap, LogOptions, Validity, ValidityLog};
 
 /// Odd and even: tiny, the papers' block and page, a superblock of three planes, a block larger than a bitmap page.

@@ -1,18 +1,17 @@
 //! Wear leveling does what it says, and garbage collection never deadlocks however little space it has.
 
-use crate::common;
-
 use common::{
-    BUFFERS, Oracle, Random, designs, device, fill_to_the_brim, flat_geometry, full_medium, worlds,
+    BUFFERS, Op, Oracle, Random, World, designs, device, fill_to_the_brim, flat_geometry, full_medium, worlds,
 };
-use common::{Op, World};
 use wearwell::Ftl;
 use wearwell::address::{BlockId, Lpn};
-use wearwell::content::{Descriptor, Fingerprint};
+use wearwell::data::{Descriptor, Fingerprint};
 use wearwell::design::{DftlOptions, dftl, page_map};
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
 use wearwell::nand::{Nand, Retain, SimNand};
 use wearwell::store::BlockState;
+
+use crate::common;
 
 const POLICIES: [VictimPolicy; 6] = [
     VictimPolicy::Greedy,
@@ -30,7 +29,7 @@ fn hot_and_cold(wear: WearOptions, writes: u32) -> Ftl<SimNand> {
     let parts = page_map(GcOptions { wear, ..GcOptions::default() });
     let mut ftl = Ftl::new(SimNand::new(geometry, Retain::default()), logical, &parts).expect("it fits");
     let mut random = Random::new(17);
-    let content = wearwell::content::Content::Descriptor(Descriptor::of(Fingerprint(1)));
+    let content = wearwell::data::Content::Descriptor(Descriptor::of(Fingerprint(1)));
     for lpn in 0..logical {
         ftl.write(Lpn(lpn), content).expect("it fits");
     }
@@ -59,7 +58,7 @@ fn a_plane_that_lost_blocks_holds_as_much_less_data() {
     let logical = (4 * blocks - bad) * block_pages * 85 / 100;
     let nand = SimNand::new(geometry, Retain::default()).with_factory_bad((0..bad).map(|k| BlockId(4 * k)));
     let mut ftl = Ftl::new(nand, logical, &page_map(GcOptions::default())).expect("it fits");
-    let content = wearwell::content::Content::Descriptor(Descriptor::of(Fingerprint(1)));
+    let content = wearwell::data::Content::Descriptor(Descriptor::of(Fingerprint(1)));
     let mut random = Random::new(5);
     for lpn in (0..logical).chain((0..60_000).map(|_| random.below(logical as u64) as u32)) {
         ftl.write(Lpn(lpn), content).expect("it fits");
@@ -92,7 +91,7 @@ fn static_wear_leveling_bounds_the_gap() {
             let ftl = hot_and_cold(wear, writes);
             let worn = gap(&ftl);
             assert!(worn <= 2 * static_gap + 5, "gap {worn} after {writes} writes, bound {static_gap}");
-            let moved = ftl.stats().erases[wearwell::timing::Cause::Wear as usize];
+            let moved = ftl.stats().erases[wearwell::operation::Cause::Wear as usize];
             assert!(moved > 0 && moved < ftl.stats().total_erases() / 2, "{moved} blocks moved");
         }
     }
@@ -109,12 +108,12 @@ fn a_rolling_scan_of_spare_areas_bounds_the_gap_too() {
             let worn = gap(&ftl);
             assert!(worn <= 2 * static_gap + 5, "gap {worn} after {writes} writes, bound {static_gap}");
             let stats = ftl.stats();
-            let scanned = stats.spare_reads[wearwell::timing::Cause::Wear as usize];
+            let scanned = stats.spare_reads[wearwell::operation::Cause::Wear as usize];
             assert!(
                 scanned > stats.total_programs() / 2 && scanned <= stats.total_programs(),
                 "{scanned} reads"
             );
-            assert!(stats.erases[wearwell::timing::Cause::Wear as usize] > 0, "blocks were moved");
+            assert!(stats.erases[wearwell::operation::Cause::Wear as usize] > 0, "blocks were moved");
         }
     }
 }
@@ -133,7 +132,7 @@ fn dual_pool_leveling_bounds_the_gap() {
                     worn <= 3 * dual_pool_gap,
                     "gap {worn} after {writes} writes, threshold {dual_pool_gap}"
                 );
-                let moved = ftl.stats().erases[wearwell::timing::Cause::Wear as usize];
+                let moved = ftl.stats().erases[wearwell::operation::Cause::Wear as usize];
                 assert!(moved > 0 && moved < ftl.stats().total_erases() / 2, "{moved} blocks moved");
             }
         }
@@ -145,7 +144,7 @@ fn dual_pool_leveling_bounds_the_gap() {
 #[test]
 fn dual_pool_leveling_copies_less_than_static_leveling() {
     let copies = |wear: WearOptions| {
-        hot_and_cold(wear, 320_000).stats().programs[wearwell::timing::Cause::Wear as usize]
+        hot_and_cold(wear, 320_000).stats().programs[wearwell::operation::Cause::Wear as usize]
     };
     for gap in [5, 20] {
         let by_table = copies(WearOptions { dynamic: true, static_gap: gap, ..WearOptions::default() });
@@ -174,7 +173,7 @@ fn dynamic_wear_leveling_gives_worn_blocks_to_cold_streams() {
     let gc = GcOptions { wear, low_blocks: 8, background_blocks: 12, ..GcOptions::default() };
     let nand = SimNand::new(flat_geometry([1, 64, 16, 4096]), Retain::default());
     let mut ftl = Ftl::new(nand, 700, &page_map(gc)).expect("it fits");
-    let content = wearwell::content::Content::Descriptor(Descriptor::of(Fingerprint(1)));
+    let content = wearwell::data::Content::Descriptor(Descriptor::of(Fingerprint(1)));
     let mut random = Random::new(29);
     let (mut for_host, mut for_copies) = (0, 0);
     for write in 0..30_000 {

@@ -2,9 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wearwell_config::ContentName;
 
 use super::{Game, SubsetRun};
-use crate::config::ContentName;
 use crate::record::RunRecord;
 use crate::report::{self, Column};
 

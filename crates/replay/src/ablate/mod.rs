@@ -18,19 +18,18 @@ mod game;
 mod subset;
 mod table;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use crate::config::ContentName;
-use crate::record::RunRecord;
-use crate::report::SCHEMA_VERSION;
-use figures::{FIGURES, Values};
-
 pub use csv::csv;
 pub use figures::{Change, FigureGains, Gain, Overlap};
+use figures::{FIGURES, Values};
 pub use game::Game;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 pub use subset::{Mechanisms, Subset};
 pub use table::{markdown, table};
+use wearwell_config::ContentName;
+
+use crate::record::RunRecord;
+use crate::report::SCHEMA_VERSION;
 
 /// What `wearwell ablate --json` writes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]

@@ -1,6 +1,6 @@
 //! Mechanisms that are taken apart, and their subsets: a bit for each, so that a subset is a number and all of them count up.
 
-use crate::config::{ConfigError, ContentName};
+use wearwell_config::{ConfigError, ContentName};
 
 /// Different content mechanisms, at least one, in the order of [`ContentName::ALL`].
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -391,11 +391,11 @@ impl Model for F2fsClean {
 #[cfg(test)]
 mod tests {
     use rand::SeedableRng;
+    use wearwell_trace::Request;
 
     use super::super::{GRAMMAR, Spec};
     use super::*;
     use crate::content_model::{ContentModel, Source, Spec as ContentSpec};
-    use crate::trace::Request;
     use crate::workload::options::Options;
 
     /// Valid counts, owners and the files' lists of blocks say the same.

@@ -33,15 +33,15 @@ mod ycsb;
 use std::fmt;
 use std::str::FromStr;
 
+use keys::Keys;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use wearwell::content::mix;
+use script::Script;
+use wearwell::data::mix;
+use wearwell_trace::Request;
 
 use crate::content_model::{self, ContentModel};
-use crate::trace::Request;
 use crate::workload::options::{Grammar, Key, Kind, Options, SpecError};
-use keys::Keys;
-use script::Script;
 
 /// Host models and their keys.
 pub const GRAMMAR: Grammar = Grammar {

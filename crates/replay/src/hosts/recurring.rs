@@ -19,7 +19,7 @@
 //! is that reads and returns know of each other through the class alone.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
-use wearwell::content::{Fingerprint, mix};
+use wearwell::data::{Fingerprint, mix};
 
 use super::Model;
 use super::script::Script;

@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use wearwell::address::RemapMode;
-use wearwell::content::{Descriptor, Fingerprint};
+use wearwell::data::{Descriptor, Fingerprint};
+use wearwell_trace::{Op, PAGE_BYTES, Request};
 
 use crate::content_model::ContentModel;
-use crate::trace::{Op, PAGE_BYTES, Request};
 
 /// Longest request, pages (1 MiB): what a block layer lets through at once.
 pub(super) const REQUEST_PAGES: u64 = 256;

@@ -12,20 +12,19 @@
 mod csv;
 mod table;
 
+pub use csv::csv;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wearwell::lifetime::YEAR_S;
-use wearwell::nand::{WearFailure, WearLimit};
-
-use crate::config::Config;
-use crate::report::SCHEMA_VERSION;
-use crate::timeline::Timeline;
-
-pub use csv::csv;
 pub use table::table;
 pub(crate) use table::{Shown, shown};
+use wearwell::lifetime::YEAR_S;
+use wearwell::nand::{WearFailure, WearLimit};
+use wearwell_config::Config;
+
+use crate::report::SCHEMA_VERSION;
+use crate::timeline::Timeline;
 
 /// How much the blocks of a drive endure, and when it has ended.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]

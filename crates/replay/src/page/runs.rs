@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
+use wearwell_config::Config;
 
 use super::Report;
 use super::markup::{charts_of_runs, details, element, heading, notes, table};
-use crate::config::Config;
 use crate::record::RunRecord;
 use crate::report::{Comparison, all_rows, answer_rows, cell, postscript, preamble};
 

@@ -4,7 +4,7 @@
 //! shrink on the way stays consistent. Memory: 25 bytes per entry, at a load of at least 7/16.
 
 use rustc_hash::FxHashMap;
-use wearwell::content::{Descriptor, Fingerprint};
+use wearwell::data::{Descriptor, Fingerprint};
 
 use super::distribution::{SizeShares, Sizes};
 use super::sample::{GROUPS, Sample, error_of, group};

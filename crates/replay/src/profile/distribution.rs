@@ -1,6 +1,6 @@
 //! Distributions that are kept as counts: sizes below a page exactly, intervals in bins of 1/16 of an octave.
 
-use crate::trace::PAGE_BYTES;
+use wearwell_trace::PAGE_BYTES;
 
 /// Sizes of pages after a codec, as shares of the page.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]

@@ -10,8 +10,9 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use wearwell_trace::PAGE_BYTES;
+
 use super::Profiler;
-use crate::trace::PAGE_BYTES;
 
 /// Pages read at a time.
 const BATCH_PAGES: usize = 256;

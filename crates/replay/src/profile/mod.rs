@@ -21,20 +21,19 @@ mod spell;
 mod table;
 mod traffic;
 
-use wearwell::content::{Descriptor, compressed_len, delta_len, fingerprint_of};
-
 pub use contents::ContentFigures;
-pub use distribution::SizeShares;
-pub use pages::{RewriteFigures, SkewFigures};
-pub use traffic::{SizeShare, TrafficFigures};
-
-use crate::report::SCHEMA_VERSION;
-use crate::trace::{Op, PAGE_BYTES, Request};
 use contents::Contents;
+pub use distribution::SizeShares;
 use distribution::Sizes;
 use pages::Pages;
+pub use pages::{RewriteFigures, SkewFigures};
 use sample::Sample;
 use traffic::Traffic;
+pub use traffic::{SizeShare, TrafficFigures};
+use wearwell::data::{Descriptor, compressed_len, delta_len, fingerprint_of};
+use wearwell_trace::{Op, PAGE_BYTES, Request};
+
+use crate::report::SCHEMA_VERSION;
 
 /// Entries of a table before the sample is halved: 28 GB of distinct pages.
 pub const ENTRIES_MAX: usize = 7 << 20;

@@ -4,7 +4,7 @@
 //! by a 64-bit hash of device and page number; two of 7 million share one with a probability below 10^-5.
 
 use rustc_hash::FxHashMap;
-use wearwell::content::mix;
+use wearwell::data::mix;
 
 use super::distribution::Intervals;
 use super::sample::{GROUPS, Sample, error_of, group};

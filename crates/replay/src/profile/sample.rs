@@ -5,7 +5,7 @@
 //! 2015). Shares are then estimates without bias; the price is their error, which [`error_of`] takes from the spread
 //! between [`GROUPS`] independent parts of the sample.
 
-use wearwell::content::mix;
+use wearwell::data::mix;
 
 /// Parts of a sample whose spread gives the error.
 pub(super) const GROUPS: usize = 16;

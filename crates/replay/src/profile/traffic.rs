@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
-
-use crate::trace::{Op, PAGE_BYTES, Request};
+use wearwell_trace::{Op, PAGE_BYTES, Request};
 
 /// Sizes of requests that are listed by themselves.
 const SIZES_LISTED: usize = 8;

@@ -2,11 +2,12 @@
 //! garbage collection in the gaps.
 
 use wearwell::Error;
-use wearwell::timing::{FlashOp, OpKind, Timing};
+use wearwell::operation::{FlashOp, OpKind};
+use wearwell::timing::Timing;
+use wearwell_config::{Arrival, ReplayConfig, Zeroes};
+use wearwell_trace::{Op, Request};
 
 use super::Run;
-use crate::config::{Arrival, ReplayConfig, Zeroes};
-use crate::trace::{Op, Request};
 
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_field_names, reason = "units stand last in names")]

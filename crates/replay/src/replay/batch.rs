@@ -5,10 +5,11 @@
 //! throttling) excludes that.
 
 use wearwell::Error;
-use wearwell::timing::{Cause, FlashOp, OpKind, RequestKind};
+use wearwell::operation::{Cause, FlashOp, OpKind};
+use wearwell::timing::RequestKind;
+use wearwell_trace::{Op, Request};
 
 use super::Run;
-use crate::trace::{Op, Request};
 
 impl Run<'_> {
     /// Whether nothing comes between two writes of whole pages.

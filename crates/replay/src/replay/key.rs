@@ -5,12 +5,13 @@
 use std::path::Path;
 use std::time::SystemTime;
 
+use wearwell_config::Config;
+use wearwell_trace as trace;
+
 use super::Plan;
-use crate::config::Config;
+use crate::code;
 use crate::input::Input;
 use crate::life::LifeRecord;
-use crate::reproduce::experiment;
-use crate::trace;
 
 impl Plan<'_> {
     /// Digest of all that a run of `design` depends on: code, input, design and settings.
@@ -25,9 +26,9 @@ impl Plan<'_> {
     }
 
     fn key(&self, design: &str, config: &Config, more: &str) -> String {
-        let (code, input, read) = (experiment::code(), self.input.name(), self.read());
+        let (made_by, input, read) = (code::of_runs(), self.input.name(), self.read());
         let settings = config.to_toml();
-        experiment::digest(&format!("{code}\n{input}\n{read}\n{design}\n{more}\n{settings}"))
+        code::digest(&format!("{made_by}\n{input}\n{read}\n{design}\n{more}\n{settings}"))
     }
 
     /// What is read, and how; nothing of an input that its name describes.

@@ -4,19 +4,18 @@ use std::ops::ControlFlow::{Break, Continue};
 
 use wearwell::Error;
 use wearwell::address::BlockId;
-use wearwell::content::mix;
+use wearwell::data::mix;
 use wearwell::lifetime::YEAR_S;
 use wearwell::nand::Nand as _;
-use wearwell::timing::Cause;
+use wearwell::operation::Cause;
+use wearwell_config::{Config, Resolved};
+use wearwell_trace::Request;
 
 use super::batch::written_bytes;
 use super::{BATCH, OnProgress, Phase, Plan, Progress, REPORT_EVERY, RUN_BATCH, ReplayError, Run};
-use crate::config::{Config, Resolved};
 use crate::life::{self, End, Endurance, Leveling, Life, LifePoint, LifeRecord, Wear};
-use crate::precondition;
-use crate::process;
 use crate::record::SeriesPoint;
-use crate::trace::Request;
+use crate::{precondition, process};
 
 /// Moments that are kept at most. When they are reached, every second one is forgotten.
 const MOST_POINTS: usize = 400;

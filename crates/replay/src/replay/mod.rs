@@ -33,16 +33,20 @@ mod plan;
 
 use std::ops::ControlFlow::{self, Break, Continue};
 
+use arrival::{Clock, Pace};
+use gathered::Gathered;
+pub use plan::{Plan, Surveyed};
 use wearwell::address::Lpn;
-use wearwell::content::{Descriptor, Fingerprint, mix};
+use wearwell::data::{Descriptor, Fingerprint, mix};
 use wearwell::device::PartialWrites;
 use wearwell::lifetime::LifetimeOptions;
 use wearwell::nand::{Retain, SimNand};
 use wearwell::stats::Work;
 use wearwell::timing::{ControllerWork, RequestKind, Timing, TimingMode, TimingOptions};
 use wearwell::{Device, DeviceOptions, Error};
+use wearwell_config::{Arrival, ConfigError, Precondition};
+use wearwell_trace::{Op, Request, TraceError};
 
-use crate::config::{Arrival, ConfigError, Precondition};
 use crate::content_model::ContentModel;
 use crate::input::{Input, Requests};
 use crate::lifetime::Managed;
@@ -50,10 +54,6 @@ use crate::precondition;
 use crate::record::{RecoveryRecord, SeriesPoint};
 use crate::steadiness::Steadiness;
 use crate::timeline::Recorder;
-use crate::trace::{Op, Request, TraceError};
-use arrival::{Clock, Pace};
-use gathered::Gathered;
-pub use plan::{Plan, Surveyed};
 
 /// Why a run could not start or had to end without a result.
 #[derive(Debug, thiserror::Error)]

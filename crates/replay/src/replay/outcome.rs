@@ -3,22 +3,23 @@
 use std::collections::BTreeMap;
 
 use wearwell::lifetime::YEAR_S;
+use wearwell::operation::Cause;
 use wearwell::recovery::StepCost;
-use wearwell::stats::Stats;
-use wearwell::timing::{Cause, LatencySummary, RequestKind, TimingMode};
+use wearwell::stats::{Stats, by_cause};
+use wearwell::timing::{LatencySummary, RequestKind, TimingMode};
+use wearwell_config::{Arrival, Precondition, Resolved};
+use wearwell_trace::PAGE_BYTES;
 
 use super::{Ended, ReplayError, Run, part_figures};
-use crate::config::{Arrival, Precondition, Resolved};
 use crate::input::Requests;
 use crate::lifetime;
 use crate::record::{
     BytesRecord, DeviceRecord, Latency, LatencyRecord, LayoutRecord, LifetimeRecord, RecoveryCosts,
-    RecoveryRecord, RunRecord, SeriesPoint, ServiceRecord, TimeRecord, TraceRecord, by_cause,
+    RecoveryRecord, RunRecord, SeriesPoint, ServiceRecord, TimeRecord, TraceRecord,
 };
 use crate::report::grouped;
 use crate::steadiness::Steadiness;
 use crate::timeline::{Recorder, Timeline};
-use crate::trace::PAGE_BYTES;
 
 impl Run<'_> {
     pub(super) fn sample(&mut self) {

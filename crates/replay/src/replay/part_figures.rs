@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use wearwell::Ftl;
-use wearwell::content::chunk::ChunkStatistics;
+use wearwell::content::compress::ChunkStatistics;
 use wearwell::content::delta::DeltaStatistics;
 use wearwell::content::recycle::Recycle;
 use wearwell::mapping::{AnyMapping, Cached, JournalCounts};

@@ -2,14 +2,14 @@
 
 use wearwell::Error;
 use wearwell::address::Lpn;
-use wearwell::content::{Descriptor, Fingerprint};
+use wearwell::data::{Descriptor, Fingerprint};
 use wearwell::device::{HostData, SECTOR_BYTES};
 use wearwell::nand::Nand as _;
 use wearwell::timing::RequestKind;
+use wearwell_config::Zeroes;
+use wearwell_trace::{Op, PAGE_BYTES, Request};
 
 use super::Run;
-use crate::config::Zeroes;
-use crate::trace::{Op, PAGE_BYTES, Request};
 
 impl Run<'_> {
     #[inline]

@@ -2,15 +2,15 @@
 
 use wearwell::gc::OwnPolicy;
 use wearwell::timing::TimingOptions;
+use wearwell_config::{Addresses, Arrival, Config, ConfigError, Precondition, Resolved};
+use wearwell_trace::{Format, OpenOptions, PAGE_BYTES};
 
 use super::{OnProgress, ReplayError, Run};
-use crate::config::{Addresses, Arrival, Config, ConfigError, Precondition, Resolved};
 use crate::content_model::Spec as ContentSpec;
 use crate::input::{Input, Requests, Survey};
 use crate::process;
 use crate::record::RunRecord;
 use crate::report::grouped;
-use crate::trace::{Format, OpenOptions, PAGE_BYTES};
 
 /// What all designs of a comparison share: the surveyed input and the resolved device.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl<'a> Plan<'a> {
             return Err(ReplayError::NoRequests { input: input.name(), hint: hint_of_stage(input) });
         }
         let sha256 = match input {
-            Input::Trace { path, .. } => crate::trace::sha256(path).ok(),
+            Input::Trace { path, .. } => wearwell_trace::sha256(path).ok(),
             Input::Workload(_) | Input::Host(_) => None,
         };
         Self::of_survey(config, input, (aging, survey), sha256)

@@ -17,16 +17,15 @@ pub mod permutation;
 mod spec;
 
 use draw::{Chance, Zipf, below};
+pub use options::SpecError;
 use permutation::Permutation;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use wearwell::content::mix;
-
-pub use options::SpecError;
 pub use spec::{Arrival, GRAMMAR, Pattern, Size, Spec, Zone};
+use wearwell::data::mix;
+use wearwell_trace::{Op, Request};
 
 use crate::content_model::ContentModel;
-use crate::trace::{Op, Request};
 
 /// Page of all generators and content models, bytes.
 pub const PAGE_BYTES: u64 = 4096;

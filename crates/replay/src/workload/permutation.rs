@@ -11,7 +11,7 @@
 //! they fall inside (cycle walking; Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). The price:
 //! it looks random but is no cipher, and small domains reach only some of the `n!` orders.
 
-use wearwell::content::mix;
+use wearwell::data::mix;
 
 const ROUNDS: usize = 6;
 const ROUND_MULTIPLIER: u64 = 0xd6e8_feb8_6659_fd93;

@@ -2,12 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
-use wearwell_replay::trace::Request;
 use wearwell_replay::workload::Generator;
+use wearwell_trace::Request;
 
 /// Four dies on two channels, 64 blocks of 64 pages each: 64 MiB; 45/400/3500 us, 400 MB/s.
 pub const SMALL: [&str; 5] = [

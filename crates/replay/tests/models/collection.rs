@@ -5,9 +5,10 @@
 //! full last: under skew this rule is worth about a percent of write amplification. Program and model see the same writes;
 //! what is left to the tolerance are the blocks with which they begin.
 
-use super::load::{Drive, Random, geometry};
 use wearwell::design::page_map;
 use wearwell::gc::{GcOptions, VictimPolicy};
+
+use super::load::{Drive, Random, geometry};
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Cleaning {

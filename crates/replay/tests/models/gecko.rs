@@ -12,12 +12,13 @@
 
 use std::collections::BTreeMap;
 
-use super::collection::{Cleaning, Event, PageMap};
-use super::load::{Drive, PAGE_BYTES, Random, geometry};
 use wearwell::design::{GeckoFtlOptions, geckoftl};
 use wearwell::gc::GcOptions;
-use wearwell::timing::Cause;
+use wearwell::operation::Cause;
 use wearwell::validity::{GeckoOptions, MergeMode};
+
+use super::collection::{Cleaning, Event, PageMap};
+use super::load::{Drive, PAGE_BYTES, Random, geometry};
 
 const KEY_BYTES: u32 = 4;
 const BLOCK_PAGES: u32 = 128;

@@ -10,7 +10,7 @@ use wearwell::lifetime::{
     EnergyModel, History, SchemeEstimate, chunk_write_ratio, decide, dedup_write_ratio, epoch_capacity_bytes,
     remaining_bytes,
 };
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;

@@ -1,7 +1,7 @@
 //! What the models share: a source of random numbers, page pickers, and a drive to run a load on.
 
 use wearwell::address::Lpn;
-use wearwell::content::{Descriptor, Fingerprint};
+use wearwell::data::{Descriptor, Fingerprint};
 use wearwell::design::Parts;
 use wearwell::nand::{Geometry, SimNand};
 use wearwell::{Device, DeviceOptions};

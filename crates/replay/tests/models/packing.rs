@@ -8,11 +8,12 @@
 //! Two forms: the pages of a given series of sizes, which must be equal to the digit, and the mean over all series, from
 //! the stationary distribution of how full the page is.
 
-use super::load::{Drive, PAGE_BYTES, Random, geometry};
-use wearwell::content::{Descriptor, Fingerprint};
+use wearwell::data::{Descriptor, Fingerprint};
 use wearwell::design::{DeltaDesign, delta};
 use wearwell::gc::GcOptions;
-use wearwell::timing::Cause;
+use wearwell::operation::Cause;
+
+use super::load::{Drive, PAGE_BYTES, Random, geometry};
 
 const PAGE: usize = PAGE_BYTES as usize;
 const COUNT: usize = 2;

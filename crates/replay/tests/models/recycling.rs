@@ -11,11 +11,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::load::{Drive, Random, geometry};
 use wearwell::content::recycle::{RecycleOptions, StorePolicy};
 use wearwell::design::{RecycleDesign, page_map, recyclable};
 use wearwell::gc::GcOptions;
-use wearwell::timing::Cause;
+use wearwell::operation::Cause;
+
+use super::load::{Drive, Random, geometry};
 
 const ALPHA: f64 = 0.10;
 const BETA: f64 = 0.15;

@@ -11,13 +11,14 @@
 
 use std::collections::HashMap;
 
-use super::load::{Drive, PAGE_BYTES, Random, geometry};
 use wearwell::address::RemapMode;
 use wearwell::content::dedup::DedupOptions;
 use wearwell::design::{SharingDesign, remap};
 use wearwell::gc::GcOptions;
-use wearwell::refs::RefsPart;
-use wearwell::reverse_map::ReverseMapPart;
+use wearwell::sharing::counts::RefsPart;
+use wearwell::sharing::reverse_map::ReverseMapPart;
+
+use super::load::{Drive, PAGE_BYTES, Random, geometry};
 
 const MOST_REFERENCES: u32 = 15;
 

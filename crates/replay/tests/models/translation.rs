@@ -11,13 +11,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::collection::{Cleaning, Event, PageMap};
-use super::load::{Drive, Random, geometry};
 use wearwell::design::{GeckoFtlOptions, geckoftl};
 use wearwell::gc::GcOptions;
 use wearwell::nand::Geometry;
-use wearwell::timing::Cause;
+use wearwell::operation::Cause;
 use wearwell::validity::{GeckoOptions, MergeMode};
+
+use super::collection::{Cleaning, Event, PageMap};
+use super::load::{Drive, Random, geometry};
 
 const BLOCKS: u32 = 8192;
 const BLOCK_PAGES: u32 = 16;

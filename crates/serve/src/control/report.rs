@@ -3,9 +3,8 @@
 
 use serde_json::{Map, Value, json};
 use wearwell::address::BlockId;
-use wearwell::stats::{ByCause, Stats};
-use wearwell::timing::Cause;
-use wearwell_replay::record::by_cause;
+use wearwell::operation::Cause;
+use wearwell::stats::{ByCause, Stats, by_cause};
 
 use crate::device::{FlashDevice, Medium};
 

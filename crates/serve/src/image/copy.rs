@@ -10,7 +10,7 @@ use wearwell::Device;
 use wearwell::address::{Lpn, Ppn};
 use wearwell::device::HostData;
 use wearwell::page_state::PageState;
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 
 use super::backing::{Access, Backing, CopyOnWrite, Files, ImageFile};
 use super::create::{Specification, create};

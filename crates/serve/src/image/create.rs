@@ -5,7 +5,7 @@ use std::path::Path;
 
 use wearwell::nand::{Retain, SimNand};
 use wearwell::{Device, DeviceOptions};
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 
 use super::backing::{Backing, Files, ImageFile, require_file_size};
 use super::error::ImageError;

@@ -12,7 +12,7 @@
 //! Nothing here panics on what it reads: a record that is none decodes to `None`.
 
 use wearwell::address::{BlockId, Ppn};
-use wearwell::content::Fingerprint;
+use wearwell::data::Fingerprint;
 use wearwell::nand::{Geometry, Oob, PageKind};
 
 use super::backing::ImageFile;

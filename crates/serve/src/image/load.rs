@@ -15,7 +15,7 @@
 use std::io;
 
 use wearwell::address::{BlockId, Ppn};
-use wearwell::content::{Content, Descriptor};
+use wearwell::data::{Content, Descriptor};
 use wearwell::nand::{Fragile, Nand, Oob, PageKind, Retain, SimNand};
 
 use super::backing::{Backing, ImageFile};

@@ -31,25 +31,24 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 
 pub use audit::{AuditReport, Verdict, audit, audit_of};
+use backing::read_front;
 pub use backing::{Access, Backing, CopyOnWrite, Files, ImageFile};
 pub use copy::{Changes, CopyReport, RepairReport, copy, repair};
 pub use create::{Specification, create, create_on, create_watched};
 pub use error::ImageError;
 pub use layout::Durability;
-pub use nand::FileNand;
-pub use upgrade::{upgrade, upgrade_on};
-
-use backing::read_front;
 use layout::{
     Layout, MAX_CONFIG_BYTES, NoSuperblock, RECORD_BYTES, SUPERBLOCK_BYTES, Session, Superblock, VERSION,
 };
 use load::{Expectation, Loaded, load};
+pub use nand::FileNand;
 use sides::{SIDES, Side};
+pub use upgrade::{upgrade, upgrade_on};
 use wearwell::design::Parts;
-use wearwell::gc::RESERVE_BLOCKS;
 use wearwell::recovery::RecoveryReport;
+use wearwell::store::RESERVE_BLOCKS;
 use wearwell::{Device, DeviceOptions};
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 
 use crate::device::Identity;
 

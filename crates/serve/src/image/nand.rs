@@ -30,7 +30,7 @@ use std::io::{self, IoSliceMut};
 use std::path::Path;
 
 use wearwell::address::{BlockId, Ppn};
-use wearwell::content::{Content, Descriptor, Fingerprint};
+use wearwell::data::{Content, Descriptor, Fingerprint};
 use wearwell::nand::{CopyRun, Fragile, Geometry, Nand, NandError, Oob, SimNand};
 
 use super::backing::{Backing, Files, ImageFile};

@@ -4,14 +4,13 @@ pub mod client;
 
 use std::path::PathBuf;
 
+pub use client::Client;
 use wearwell::nand::SimNand;
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 use wearwell_serve::device::HostCommands;
 use wearwell_serve::image::{self, FileNand};
 use wearwell_serve::memory::Specification;
 use wearwell_serve::{Address, FlashDevice, Medium, Server};
-
-pub use client::Client;
 
 /// Designs that are served.
 pub const DESIGNS: [&str; 7] = ["page-map", "recyclable", "remap", "delta", "integrated", "dftl", "wearwell"];

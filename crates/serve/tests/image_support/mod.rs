@@ -10,7 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::device::HostData;
 use wearwell::nand::Nand;
 use wearwell::{Device, Result};
-use wearwell_replay::config::Config;
+use wearwell_config::Config;
 use wearwell_serve::Medium as _;
 use wearwell_serve::image::{Backing, Durability, FileNand, ImageFile, OpenOptions, Specification};
 

@@ -13,8 +13,8 @@
 //! that bring its pages back into one piece; merges in collection take the place of a copy and cost nothing. What is stored
 //! keeps costing that after the scheme went off, where it says nothing about the next write and is not counted.
 
-use super::chunk::CHUNK_MEMBERS;
-use super::{Content, Fingerprint, compressed_len};
+use crate::content::compress::CHUNK_MEMBERS;
+use crate::data::{Content, Fingerprint, compressed_len};
 use crate::ftl::Ftl;
 use crate::lifetime::{ContentSchemes, Observed, Sampler, SchemeKind};
 use crate::nand::Nand;

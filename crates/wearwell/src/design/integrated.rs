@@ -3,8 +3,8 @@
 use super::{BlockSurvey, ChunkDesign, ContentParts, Design, MappingPart, Parts, Persistence, SharingDesign};
 use crate::content::dedup::DedupOptions;
 use crate::gc::GcOptions;
-use crate::refs::RefsPart;
-use crate::reverse_map::ReverseMapPart;
+use crate::sharing::counts::RefsPart;
+use crate::sharing::reverse_map::ReverseMapPart;
 use crate::validity::ValidityPart;
 
 pub(super) const DESIGN: Design = Design {

@@ -15,9 +15,6 @@ mod remap;
 mod uftl;
 mod wearwell;
 
-pub use crate::content::chunk::ChunkDesign;
-pub use crate::content::delta::DeltaDesign;
-pub use crate::content::sharing::SharingDesign;
 pub use delta::{delta, delta_with_journal};
 pub use dftl::{DftlOptions, dftl};
 pub use geckoftl::{GeckoFtlOptions, METADATA_SHARE, geckoftl};
@@ -30,13 +27,16 @@ pub use remap::remap;
 pub use uftl::{UFtlOptions, uftl};
 pub use wearwell::{WearwellOptions, wearwell};
 
-use crate::content::chunk::CHUNK_MEMBERS;
+use crate::content::compress::CHUNK_MEMBERS;
+pub use crate::content::compress::ChunkDesign;
+pub use crate::content::delta::DeltaDesign;
 use crate::error::{Error, Result};
 use crate::gc::{GcOptions, MetadataGc, VictimPolicy};
 use crate::mapping::{CachedOptions, Identification, JournalOptions, nvram_words};
 use crate::nand::{Geometry, Retain};
-use crate::refs::MAX_REFERRERS;
-use crate::reverse_map::ReverseMapPart;
+pub use crate::sharing::SharingDesign;
+use crate::sharing::counts::MAX_REFERRERS;
+use crate::sharing::reverse_map::ReverseMapPart;
 use crate::validity::ValidityPart;
 
 /// How the L2P table is kept.

@@ -2,7 +2,7 @@
 
 use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence, SharingDesign};
 use crate::gc::GcOptions;
-use crate::reverse_map::ReverseMapPart;
+use crate::sharing::reverse_map::ReverseMapPart;
 use crate::validity::ValidityPart;
 
 pub(super) const DESIGN: Design = Design {

@@ -7,8 +7,8 @@ use super::{
 use crate::content::dedup::DedupOptions;
 use crate::gc::GcOptions;
 use crate::mapping::CachedOptions;
-use crate::refs::RefsPart;
-use crate::reverse_map::ReverseMapPart;
+use crate::sharing::counts::RefsPart;
+use crate::sharing::reverse_map::ReverseMapPart;
 use crate::validity::{GeckoOptions, ValidityPart};
 
 pub(super) const DESIGN: Design = Design {

@@ -11,19 +11,16 @@ mod referrers;
 mod victim;
 mod wear_scan;
 
-pub use crate::store::Ties;
+use dual_pool::DualPool;
 pub use own_policy::{Candidate, Candidates, ChooseVictim, OwnPolicy};
 pub use victim::{Chooser, VictimPolicy};
+use wear_scan::WearScan;
 
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::error::{Error, Result};
 use crate::nand::Nand;
-use crate::store::{BlockState, FreeOrder, Store};
-use dual_pool::DualPool;
-use wear_scan::WearScan;
-
-/// Free blocks that a pool keeps for the copies of the next victim.
-pub const RESERVE_BLOCKS: u32 = 1;
+pub use crate::store::Ties;
+use crate::store::{BlockState, FreeOrder, RESERVE_BLOCKS, Store};
 
 /// When and how to collect.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -12,14 +12,14 @@
 
 use super::Batch;
 use crate::address::{BlockId, Lpn, Ppn};
-use crate::content::{Content, Fingerprint};
+use crate::data::{Content, Fingerprint};
 use crate::error::Result;
 use crate::ftl::Ftl;
 use crate::mapping::Mapping;
 use crate::nand::{Nand, PageKind};
-use crate::reverse_map::{Entry, Need};
+use crate::operation::Cause;
+use crate::sharing::reverse_map::{Entry, Need};
 use crate::store::Stream;
-use crate::timing::Cause;
 
 impl<N: Nand> Ftl<N> {
     /// Whether a block can be emptied with at most `most_pages` appended, if it needs more than one per valid page.

@@ -10,8 +10,8 @@
 
 use crate::address::BlockId;
 use crate::nand::Nand;
+use crate::operation::Cause;
 use crate::store::{BlockState, Store};
-use crate::timing::Cause;
 
 /// Bytes of RAM: extremes, sum and number of two rounds, cursor, number of the last program, block to be moved.
 pub(crate) const RAM_BYTES: u64 = 40;

@@ -22,7 +22,7 @@
 //! product of all ratios is the share that is really written, whatever the overlap.
 
 use super::demand::History;
-use crate::content::{Fingerprint, mix};
+use crate::data::{Fingerprint, mix};
 
 /// Chooses pages for shadow sampling, without state: the same page gets the same answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

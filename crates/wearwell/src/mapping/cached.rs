@@ -39,9 +39,9 @@ use super::translation_table::{DirectoryPart, NOTE_BYTES, TranslationTable, entr
 use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::error::{Error, Result};
 use crate::nand::{Nand, PageKind};
+use crate::operation::Cause;
 use crate::store::Store;
-use crate::timing::Cause;
-use crate::warm::{MOST_PAGES, TOGETHER, read_all};
+use crate::tables::read_ahead::{MOST_PAGES, TOGETHER, read_all};
 
 /// Bytes of one entry in the cache: LPN and PPN.
 const CACHE_ENTRY_BYTES: u64 = 8;
@@ -506,7 +506,7 @@ impl Cached {
         self.synchronise(io, id, Cause::Translation).map(|()| Some(id))
     }
 
-    /// Reads the entries on flash that updates of `lpns` will ask for; see [`crate::warm`]. Returns the places they name.
+    /// Reads the entries on flash that updates of `lpns` will ask for; see [`crate::tables::read_ahead`]. Returns the places they name.
     pub(crate) fn warm_updates<N: Nand>(&self, io: &Store<N>, lpns: &[Lpn]) -> ArrayVec<Unit, TOGETHER> {
         if let Some(map) = &self.under_construction {
             map.warm(lpns);
@@ -526,7 +526,7 @@ impl Cached {
         words.iter().map(|word| Unit(word.value)).collect()
     }
 
-    /// Reads what dropping the oldest entries will need; see [`crate::warm`]: the entries, the dirty ones of the same
+    /// Reads what dropping the oldest entries will need; see [`crate::tables::read_ahead`]: the entries, the dirty ones of the same
     /// translation pages, what flash says of them, and the blocks that it names.
     #[inline(never)]
     fn warm_evictions<N: Nand>(&self, io: &Store<N>) {

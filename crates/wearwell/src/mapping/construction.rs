@@ -5,8 +5,8 @@
 //! and each is given back as soon as its translation pages are written; the price is one more step to an entry.
 
 use crate::address::{Address, Lpn, Unit};
-use crate::table::Table;
-use crate::warm::read_all;
+use crate::tables::Table;
+use crate::tables::read_ahead::read_all;
 
 /// Entries of a part, as a power of two: four megabytes, which the system takes back whole.
 const PART_LOG2: u32 = 20;
@@ -42,7 +42,7 @@ impl Construction {
         Unit(self.parts[part].replace(at, unit.0))
     }
 
-    /// Reads what giving `lpns` places will need; see [`crate::warm`].
+    /// Reads what giving `lpns` places will need; see [`crate::tables::read_ahead`].
     pub(super) fn warm(&self, lpns: &[Lpn]) {
         read_all(lpns.iter().map(|&lpn| self.get(lpn).0.into()));
     }

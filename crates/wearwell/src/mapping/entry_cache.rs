@@ -18,8 +18,8 @@ use arrayvec::ArrayVec;
 use super::age_order::{AgeOrder, Place, Placed};
 use crate::address::{Address, Lpn, Unit};
 use crate::divide::Divider;
-use crate::slot_index::{Chained, Chains};
-use crate::warm::{MOST_PAGES, read_all};
+use crate::tables::read_ahead::{MOST_PAGES, read_all};
+use crate::tables::{Chained, Chains};
 
 /// No slot.
 pub(super) const NIL: Slot = Slot::MAX;
@@ -151,7 +151,7 @@ impl EntryCache {
         self.index.find(&self.slots, lpn.0)
     }
 
-    /// Reads what dropping the oldest `count` entries will need; see [`crate::warm`]. Returns the translation pages of
+    /// Reads what dropping the oldest `count` entries will need; see [`crate::tables::read_ahead`]. Returns the translation pages of
     /// those that are dirty.
     pub(super) fn warm_oldest(&self, count: usize) -> ArrayVec<u32, MOST_PAGES> {
         let oldest = || self.recency.first_places(count).map(|slot| self.entry(slot));
@@ -167,7 +167,7 @@ impl EntryCache {
         pages
     }
 
-    /// Reads what giving these pages new places will need; see [`crate::warm`].
+    /// Reads what giving these pages new places will need; see [`crate::tables::read_ahead`].
     pub(super) fn warm(&self, lpns: &[Lpn]) {
         self.index.warm(&self.slots, self.slots.len(), lpns.iter().map(|lpn| lpn.0));
         read_all(lpns.iter().map(|&lpn| self.dirty_heads[self.page_of(lpn) as usize].into()));

@@ -9,8 +9,8 @@ use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::error::{Error, Result};
 use crate::nand::Nand;
 use crate::store::Store;
-use crate::table::Table;
-use crate::warm::read_all;
+use crate::tables::Table;
+use crate::tables::read_ahead::read_all;
 
 /// Flat L2P table.
 #[derive(Clone, Debug)]

@@ -28,11 +28,11 @@ use std::collections::BTreeMap;
 use super::cached::Cached;
 use super::{CachedOptions, Mapping};
 use crate::address::{Address, Lpn, Ppn, Unit};
-use crate::content::{Content, Fingerprint};
+use crate::data::{Content, Fingerprint};
 use crate::error::Result;
 use crate::nand::Nand;
+use crate::operation::Cause;
 use crate::store::{Store, Stream};
-use crate::timing::Cause;
 
 /// Bytes of a record: logical page and place.
 const RECORD_BYTES: usize = 8;

@@ -18,12 +18,11 @@ mod nvram_entries;
 mod translation_table;
 
 pub use cached::{Cached, CachedOptions, FetchCounts, Identification};
+pub(crate) use cached::{Identified, still_names};
 pub use flat::Flat;
 pub use journal::{JournalCounts, JournalOptions, Journalled};
-pub use translation_table::DirectoryPart;
-
-pub(crate) use cached::{Identified, still_names};
 pub(crate) use nvram_entries::words as nvram_words;
+pub use translation_table::DirectoryPart;
 
 use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::error::Result;

@@ -12,12 +12,12 @@
 //! have to compare them.
 
 use crate::address::{Address, Lpn, Ppn, Unit};
-use crate::content::{Content, Fingerprint};
+use crate::data::{Content, Fingerprint};
 use crate::error::Result;
 use crate::nand::{Nand, Word};
-use crate::recency::Recency;
+use crate::operation::Cause;
 use crate::store::{Store, Stream};
-use crate::timing::Cause;
+use crate::tables::Recency;
 
 /// Bytes of one entry of a translation page, and of one address in a node.
 pub(super) const TABLE_ENTRY_BYTES: u32 = 4;

@@ -5,7 +5,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{Fragile, Nand, NandError, Oob, Word};
 use crate::address::{BlockId, Ppn};
-use crate::content::Content;
+use crate::data::Content;
 
 /// How often operations fail: each with the given probability.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]

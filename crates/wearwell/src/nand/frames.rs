@@ -4,7 +4,7 @@
 //! allocation each: what is saved is the miss in the TLB. Tables double up to a limit, so that a tiny device stays tiny,
 //! and are never moved or given back: freed frames are used again.
 
-use crate::table::Table;
+use crate::tables::Table;
 
 /// The largest table, as a power of two of frames.
 const LARGEST_LOG2: u32 = 12;

@@ -55,7 +55,7 @@ macro_rules! delegate_queries {
         fn lost_pages(&self) -> Vec<Ppn> {
             self.inner.lost_pages()
         }
-        fn fingerprint(&self, ppn: Ppn) -> crate::content::Fingerprint {
+        fn fingerprint(&self, ppn: Ppn) -> crate::data::Fingerprint {
             self.inner.fingerprint(ppn)
         }
         fn nvram(&self) -> &[u64] {
@@ -90,7 +90,7 @@ pub use recording::{Recorded, Recording};
 pub use sim::{Retain, SimNand, WearFailure, WearLimit};
 
 use crate::address::{BlockId, Lpn, Ppn};
-use crate::content::{Content, Descriptor, Fingerprint};
+use crate::data::{Content, Descriptor, Fingerprint};
 
 /// What a page holds, hence who owns it. A block holds pages of one kind, beside its own head and tail pages.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

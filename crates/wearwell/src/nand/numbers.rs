@@ -8,7 +8,7 @@
 use rustc_hash::FxHashMap;
 
 use super::PageKind;
-use crate::table::Table;
+use crate::tables::Table;
 
 /// Number of a program, and number of the program that wrote the content first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

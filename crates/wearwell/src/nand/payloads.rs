@@ -15,8 +15,8 @@ use arrayvec::ArrayVec;
 use super::frames::{Frame, Frames};
 use super::{Geometry, Word};
 use crate::address::{BlockId, Ppn};
-use crate::table::Table;
-use crate::warm::{MOST_PAGES, TOGETHER, read_all};
+use crate::tables::Table;
+use crate::tables::read_ahead::{MOST_PAGES, TOGETHER, read_all};
 
 type Slot = u32;
 
@@ -194,7 +194,7 @@ impl Payloads {
     }
 
     /// Fills in words of several pages, none of a spare area, as many of each as is said, table after table (see
-    /// [`crate::warm`]); those of pages without bytes stay.
+    /// [`crate::tables::read_ahead`]); those of pages without bytes stay.
     pub(super) fn peek_words(&self, pages: &[(Place, usize)], words: &mut [Word]) {
         let slots: ArrayVec<Slot, MOST_PAGES> = pages.iter().map(|&(page, _)| self.slot(page)).collect();
         let newest: ArrayVec<_, MOST_PAGES> = slots.iter().map(|&slot| self.newest_bytes(slot)).collect();

@@ -6,7 +6,7 @@
 
 use super::{Fragile, Nand, NandError, Oob, Word};
 use crate::address::{BlockId, Ppn};
-use crate::content::Content;
+use crate::data::Content;
 
 /// What the interrupted operation left on the flash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,7 +2,7 @@
 
 use super::{Fragile, Nand, NandError, Oob, Word};
 use crate::address::{BlockId, Ppn};
-use crate::content::Content;
+use crate::data::Content;
 
 /// One entry of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -14,10 +14,10 @@ use super::numbers::{Numbers, PageNumbers};
 use super::payloads::{Payloads, Place};
 use super::{CopyRun, Fragile, Geometry, Nand, NandError, Oob, PageKind, ProgramRun, Word};
 use crate::address::{BlockId, Lpn, Ppn};
-use crate::content::{Content, Fingerprint};
+use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
-use crate::table::Table;
-use crate::warm::{MOST_PAGES, read_all};
+use crate::tables::Table;
+use crate::tables::read_ahead::{MOST_PAGES, read_all};
 
 /// What the medium keeps of each data page beyond its owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

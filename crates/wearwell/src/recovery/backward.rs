@@ -29,9 +29,8 @@ use crate::address::{Address, BlockId, Lpn, Ppn, Unit};
 use crate::error::{Error, Result};
 use crate::mapping::{AnyMapping, Cached, still_names};
 use crate::nand::{Nand, NandError, Oob, PageKind};
-use crate::store::FoundBlock;
-use crate::store::Stream;
-use crate::timing::Cause;
+use crate::operation::Cause;
+use crate::store::{FoundBlock, Stream};
 use crate::validity::{AnyValidity, RamBitmap, Validity};
 
 /// Flash operations of one step.

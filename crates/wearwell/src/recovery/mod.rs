@@ -12,9 +12,9 @@ use crate::error::Result;
 use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, Mapping};
 use crate::nand::{Nand, PageKind};
-use crate::reverse_map::{Entry, ReverseMap};
+use crate::operation::Cause;
+use crate::sharing::reverse_map::{Entry, ReverseMap};
 use crate::store::Stream;
-use crate::timing::Cause;
 use crate::validity::{AnyValidity, RamBitmap, Validity};
 
 mod backward;

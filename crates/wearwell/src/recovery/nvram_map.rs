@@ -19,15 +19,15 @@ use rustc_hash::FxBuildHasher;
 
 use super::RecoverySteps;
 use crate::address::{Address, BlockId, Lpn, Ppn, Unit, is_page};
-use crate::content::chunk::CHUNK_MEMBERS;
-use crate::content::chunk_directory::{DIRECTORY_BYTES, Directory, FoundChunks};
+use crate::content::compress::CHUNK_MEMBERS;
+use crate::content::compress::directory::{DIRECTORY_BYTES, Directory, FoundChunks};
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, Cached};
 use crate::nand::{Nand, PageKind};
-use crate::page_set::PageSet;
+use crate::operation::Cause;
 use crate::store::BlockState;
-use crate::timing::Cause;
+use crate::tables::PageSet;
 use crate::validity::{AnyValidity, RamBitmap, Validity};
 
 /// What the scan of the OOB met.

@@ -4,7 +4,7 @@ use super::{Frontier, Store, Stream};
 use crate::address::{Lpn, PlaneId, Ppn};
 use crate::error::Result;
 use crate::nand::{CopyRun, Nand, NandError};
-use crate::timing::{Cause, FlashOp, OpKind};
+use crate::operation::{Cause, FlashOp, OpKind};
 
 /// Pages to move and the owners their new OOB names.
 #[derive(Clone, Copy, Debug)]

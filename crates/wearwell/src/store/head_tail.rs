@@ -18,10 +18,10 @@
 
 use super::{Store, Stream};
 use crate::address::{BlockId, Ppn};
-use crate::content::{Content, Fingerprint};
+use crate::data::{Content, Fingerprint};
 use crate::error::{Error, Result};
 use crate::nand::{Geometry, Nand, NandError, Oob, PageKind};
-use crate::timing::{Cause, OpKind};
+use crate::operation::{Cause, OpKind};
 
 /// Bytes that a tail page keeps of a page: owner (4) and sequence number (8).
 pub const TAIL_ENTRY_BYTES: u32 = 12;

@@ -10,10 +10,10 @@
 
 use super::{Frontier, Store, Stream};
 use crate::address::{BlockId, Lpn, Ppn};
-use crate::content::Fingerprint;
+use crate::data::Fingerprint;
 use crate::error::{Error, Result};
 use crate::nand::{Nand, NandError, Oob};
-use crate::timing::{Cause, OpKind};
+use crate::operation::{Cause, OpKind};
 
 impl<N: Nand> Store<N> {
     /// Whether the data of a page is known to be unreadable.

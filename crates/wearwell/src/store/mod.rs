@@ -45,14 +45,16 @@ pub use turns::Striping;
 use turns::Turns;
 
 use crate::address::{Address, BlockId, Lpn, PlaneId, Ppn};
-use crate::content::{Content, Fingerprint};
+use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::error::{Error, Result};
-use crate::gc::RESERVE_BLOCKS;
 use crate::nand::{Geometry, Nand, NandError, Oob, PageKind, Word};
+use crate::operation::{Cause, FlashOp, OpKind};
 use crate::stats::{OpList, Stats};
-use crate::timing::{Cause, FlashOp, OpKind};
-use crate::warm::read_all;
+use crate::tables::read_ahead::read_all;
+
+/// Free blocks that a pool keeps for the copies of the next victim.
+pub const RESERVE_BLOCKS: u32 = 1;
 
 /// Pages of one kind and one expected lifetime; each stream fills its own blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,7 +7,7 @@ use super::{Frontier, Store, Stream};
 use crate::address::{Lpn, Ppn};
 use crate::error::Result;
 use crate::nand::{Nand, ProgramRun};
-use crate::timing::{Cause, OpKind};
+use crate::operation::{Cause, OpKind};
 
 impl<N: Nand> Store<N> {
     /// Appends pages of `owners` to the host stream, in order, each in the pool whose turn it is, and notes their `places`:

@@ -7,7 +7,7 @@ use super::{BlockState, BlockTable, FreePool, Frontier, Store, Stream};
 use crate::address::{BlockId, Ppn};
 use crate::error::Result;
 use crate::nand::{Nand, PageKind};
-use crate::timing::Cause;
+use crate::operation::Cause;
 
 /// A block as a scan of the flash found it.
 #[derive(Clone, Copy, Debug, Default)]

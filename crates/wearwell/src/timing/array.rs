@@ -13,7 +13,8 @@
 use super::channel::{Channel, Moment};
 use super::event_queue::{EventClass, EventQueue};
 use super::op_queue::{Op, OpQueue};
-use super::{FlashTiming, FreeBlocks, OpKind, TimingOptions};
+use super::{FlashTiming, FreeBlocks, TimingOptions};
+use crate::operation::OpKind;
 
 /// Queue of host reads with priority.
 pub(super) const READS: u8 = 0;

@@ -44,6 +44,8 @@
 
 #![expect(clippy::inline_always, reason = "measured: 25 % more operations per second than with plain hints")]
 
+use std::collections::VecDeque;
+
 use super::array::{Array, BACKGROUND, IDLE, READS, Shared, WRITES};
 use super::channel::{Channel, Moment};
 use super::codec::Codec;
@@ -52,8 +54,8 @@ use super::latency::Ledger;
 use super::nvram::Nvram;
 use super::op_queue::{NONE, Op, Role, SCANS, Waiter, WaiterSlab};
 use super::scans::{Scan, Scans};
-use super::{ControllerWork, FlashOp, FlashTiming, Layout, OpKind, RequestKind, TimingOptions};
-use std::collections::VecDeque;
+use super::{ControllerWork, FlashTiming, Layout, RequestKind, TimingOptions};
+use crate::operation::{FlashOp, OpKind};
 
 /// A list with the read and the program of each copy.
 fn singly(ops: &[FlashOp]) -> Vec<FlashOp> {

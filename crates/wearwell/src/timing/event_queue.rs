@@ -19,9 +19,10 @@
 
 #![expect(clippy::inline_always, reason = "measured: 25 % more operations per second than with plain hints")]
 
-use super::FlashTiming;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+use super::FlashTiming;
 
 /// What falls due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -373,8 +374,9 @@ impl EventQueue {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use EventClass::{Acknowledged, ChannelFree, Erased, Programmed, ReadSensed, Transferred};
+
+    use super::*;
 
     /// Takes all events that are due.
     fn take(queue: &mut EventQueue, limit: u64) -> Vec<(u64, EventClass, u32)> {

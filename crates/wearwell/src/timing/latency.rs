@@ -4,8 +4,9 @@
 //! is known; the price is a relative error of at most 0.1 % on reported percentiles. Exact times come from
 //! [`Completion`].
 
-use super::RequestKind;
 use hdrhistogram::Histogram;
+
+use super::RequestKind;
 
 /// Longest latency that a histogram tells apart: one hour. Longer ones count as this.
 const MAX_LATENCY_NS: u64 = 3_600_000_000_000;

@@ -1,6 +1,7 @@
 //! The NVRAM of a device as a resource of time: one, which does one thing at a time.
 
-use super::{FlashOp, TimingOptions};
+use super::TimingOptions;
+use crate::operation::FlashOp;
 
 /// When the NVRAM is free. Stores and scans take turns in the order in which they are ready.
 #[derive(Clone, Debug)]

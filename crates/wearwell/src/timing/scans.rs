@@ -7,8 +7,8 @@
 //!    a waiter, and when all have completed the queues are looked at again, because a copy between dies joins a queue late;
 //! 3. it is booked on the NVRAM. When it ends, everything that it held back joins its queue.
 
-use super::FlashOp;
 use super::op_queue::NONE;
+use crate::operation::FlashOp;
 
 /// One scan that has not ended.
 #[derive(Clone, Debug)]

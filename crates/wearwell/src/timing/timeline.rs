@@ -12,8 +12,9 @@ use super::codec::Codec;
 use super::latency::Ledger;
 use super::nvram::Nvram;
 use super::unfinished::Unfinished;
-use super::{ControllerWork, FlashOp, FlashTiming, Layout, OpKind, Place, RequestKind, TimingOptions};
+use super::{ControllerWork, FlashTiming, Layout, Place, RequestKind, TimingOptions};
 use crate::address::PlaneId;
+use crate::operation::{FlashOp, OpKind};
 
 /// A resource that serves bookings in order.
 #[derive(Clone, Copy, Default, Debug)]

@@ -27,12 +27,12 @@ use std::collections::VecDeque;
 
 use super::Validity;
 use crate::address::{Address, BlockId, Ppn};
-use crate::content::{Content, Fingerprint};
+use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::error::Result;
 use crate::nand::{Geometry, Nand, Oob};
+use crate::operation::Cause;
 use crate::store::{Store, Stream};
-use crate::timing::Cause;
 
 /// Bytes of a directory entry.
 const DIRECTORY_ENTRY_BYTES: u64 = 4;

@@ -48,13 +48,13 @@ use rustc_hash::FxBuildHasher;
 use super::Validity;
 use super::log_page::{ENTRY_BYTES, Entry, Head, NIL};
 use crate::address::{Address, BlockId, Ppn};
-use crate::content::{Content, Fingerprint};
+use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::error::{Error, Result};
 use crate::nand::{Geometry, Nand, Oob};
-use crate::page_set::PageSet;
+use crate::operation::Cause;
 use crate::store::{Store, Stream};
-use crate::timing::Cause;
+use crate::tables::PageSet;
 
 /// The first page's number. Numbers wrap; starting before the end lets every run see it.
 const FIRST_NUMBER: u32 = u32::MAX - 63;

@@ -8,12 +8,12 @@
 //! because the device programs pages then and the copy does not follow.
 
 use crate::address::{Address, Ppn};
-use crate::content::{Content, Fingerprint};
+use crate::data::{Content, Fingerprint};
 use crate::error::Result;
 use crate::nand::{Geometry, Nand, Oob};
-use crate::page_set::PageSet;
+use crate::operation::Cause;
 use crate::store::{Store, Stream};
-use crate::timing::Cause;
+use crate::tables::PageSet;
 
 /// One bit per physical page: 1 = holds data that is needed.
 #[derive(Clone, Debug)]

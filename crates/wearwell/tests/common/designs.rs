@@ -10,8 +10,8 @@ use wearwell::design::{
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
 use wearwell::lifetime::ContentSchemes;
 use wearwell::mapping::{CachedOptions, JournalOptions};
-use wearwell::refs::RefsPart;
-use wearwell::reverse_map::ReverseMapPart;
+use wearwell::sharing::counts::RefsPart;
+use wearwell::sharing::reverse_map::ReverseMapPart;
 use wearwell::validity::{BitmapOptions, GeckoOptions, MergeMode, ValidityPart};
 use wearwell::{Error, Ftl};
 

@@ -1,7 +1,6 @@
 //! A device under `remap` that is driven step by step: which block is collected is known, and power can be lost at
 //! every program, erase and store of a step.
 
-use super::{audit, flat_geometry};
 use wearwell::address::RemapMode::{self, Copy};
 use wearwell::address::{BlockId, Ppn};
 use wearwell::content::dedup::DedupOptions;
@@ -9,12 +8,14 @@ use wearwell::design::{BlockSurvey, Parts, SharingDesign, remap};
 use wearwell::device::HostData;
 use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::nand::{CutOutcome, Geometry, Nand, PowerCut, Retain, SimNand};
-use wearwell::refs::RefsPart;
-use wearwell::reverse_map::ReverseMapPart;
+use wearwell::operation::Cause;
+use wearwell::sharing::counts::RefsPart;
+use wearwell::sharing::reverse_map::ReverseMapPart;
 use wearwell::store::BlockState;
-use wearwell::timing::Cause;
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 use wearwell::{Device, DeviceOptions, Result};
+
+use super::{audit, flat_geometry};
 
 pub const PAGE_BYTES: u64 = 512;
 pub const LOGICAL: u32 = 20;

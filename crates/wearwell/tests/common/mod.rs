@@ -11,15 +11,14 @@ mod worlds;
 
 pub use designs::{DesignUnderTest, designs, designs_of, family, one_in};
 pub use operations::{Mix, Op, Random, Switching};
-pub use worlds::{World, accepts, flat_geometry, largest_logical, worlds};
-
 use wearwell::address::{Lpn, RemapMode};
-use wearwell::content::{Descriptor, Fingerprint, mix};
+use wearwell::data::{Descriptor, Fingerprint, mix};
 use wearwell::design::Parts;
 use wearwell::device::{HostData, SECTOR_BYTES};
 use wearwell::nand::{Geometry, Nand, Retain, SimNand};
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 use wearwell::{Device, DeviceOptions, Error, Result};
+pub use worlds::{World, accepts, flat_geometry, largest_logical, worlds};
 
 /// Bytes of a sector as an index.
 pub const SECTOR: usize = SECTOR_BYTES as usize;

@@ -1,8 +1,8 @@
 //! A deterministic stream of host operations.
 
 use wearwell::address::RemapMode;
-use wearwell::content::mix;
 use wearwell::content::recycle::StorePolicy;
+use wearwell::data::mix;
 use wearwell::gc::VictimPolicy;
 use wearwell::lifetime::ContentSchemes;
 

@@ -1,10 +1,11 @@
 //! Power cuts: from the flash alone comes back what was reported before the last flush that is on it, and nothing else.
 
-use super::rig::{Report, Rig, Shadow, geometry, options_of, pages_on_flash, scan};
-use crate::common::Random;
 use wearwell::address::Ppn;
 use wearwell::nand::{CutOutcome, Geometry, PowerCut, Retain, SimNand};
 use wearwell::validity::{Gecko, GeckoOptions, MergeMode};
+
+use super::rig::{Report, Rig, Shadow, geometry, options_of, pages_on_flash, scan};
+use crate::common::Random;
 
 const BLOCKS: u32 = 240;
 const UPDATES: u64 = 5000;

@@ -1,12 +1,13 @@
 //! A structure under test on a flash of its own, beside the bitmap that it must agree with.
 
-use crate::common::{Random, flat_geometry};
 use wearwell::Result;
 use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::nand::{Geometry, Nand, Oob, PageKind, Retain, SimNand};
+use wearwell::operation::Cause;
 use wearwell::store::{BlockState, FreeOrder, Moves, Store, Stream};
-use wearwell::timing::Cause;
 use wearwell::validity::{Gecko, GeckoOptions, MergeMode, Validity};
+
+use crate::common::{Random, flat_geometry};
 
 /// One pool of blocks.
 pub fn geometry(blocks: u32, block_pages: u32, page_bytes: u32) -> Geometry {

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::rig::{Rig, geometry, options_of, pages_on_flash, scan};
 use wearwell::Error;
 use wearwell::address::{BlockId, Ppn};
 use wearwell::nand::{Geometry, Nand, Retain, SimNand};
+use wearwell::operation::Cause;
 use wearwell::store::{FreeOrder, Store};
-use wearwell::timing::Cause;
 use wearwell::validity::{Gecko, GeckoOptions, MergeMode, Validity};
+
+use super::rig::{Rig, geometry, options_of, pages_on_flash, scan};
 
 /// Blocks of 8 pages without partitioning: an entry is a key and a byte.
 const BLOCK_PAGES: u32 = 8;

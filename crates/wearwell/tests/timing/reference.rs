@@ -5,8 +5,10 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+
 use wearwell::nand::{FlashTiming, Geometry};
-use wearwell::timing::{Cause, FlashOp, OpKind, TimingOptions};
+use wearwell::operation::{Cause, FlashOp, OpKind};
+use wearwell::timing::TimingOptions;
 
 /// Classes of events, in the order of simultaneous ones.
 const FREE: u8 = 0;

@@ -6,10 +6,10 @@ use std::collections::VecDeque;
 
 use wearwell::Result;
 use wearwell::address::{Address, BlockId, Lpn, Ppn};
-use wearwell::content::{Content, Fingerprint, mix};
+use wearwell::data::{Content, Fingerprint, mix};
 use wearwell::nand::{Geometry, Nand, Oob, PageKind, PowerCut, SimNand};
+use wearwell::operation::Cause;
 use wearwell::store::{BlockState, FreeOrder, Moves, Store, Stream};
-use wearwell::timing::Cause;
 use wearwell::validity::Validity;
 
 pub trait StoreUnderTest: Validity {}

@@ -10,8 +10,8 @@
 //! Invariant: from the home of an entry to its bucket there is no gap.
 
 use crate::address::Unit;
-use crate::table::Table;
-use crate::warm::read_all;
+use crate::tables::Table;
+use crate::tables::read_ahead::read_all;
 
 /// A table that is full becomes half as long again.
 fn longer(len: usize) -> usize {
@@ -169,7 +169,7 @@ impl Limited {
         Some(word.unit())
     }
 
-    /// Reads what looking for these hashes will need; see [`crate::warm`].
+    /// Reads what looking for these hashes will need; see [`crate::tables::read_ahead`].
     pub(super) fn warm(&self, hashes: impl Iterator<Item = u64>) {
         // A search is likely to end, and a gap to be closed, within a cache line of words from home on: on two lines.
         let at_home = |hash| {

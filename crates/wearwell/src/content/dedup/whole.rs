@@ -14,8 +14,8 @@
 //! was counted there is no free place; a free place has no tag and no distance.
 
 use crate::address::Unit;
-use crate::table::Table;
-use crate::warm::read_all;
+use crate::tables::Table;
+use crate::tables::read_ahead::read_all;
 
 /// Entries of a line.
 const ENTRIES: usize = 12;
@@ -227,7 +227,7 @@ impl Whole {
         self.search(hash, is_it).map(|spot| self.unit_at(spot))
     }
 
-    /// Reads what looking for these hashes will need; see [`crate::warm`].
+    /// Reads what looking for these hashes will need; see [`crate::tables::read_ahead`].
     pub(super) fn warm(&self, hashes: impl Iterator<Item = u64>) {
         read_all(hashes.map(|hash| self.words.get(self.home(hash) * LINE_WORDS + LAST_TAGS)));
     }

@@ -10,13 +10,13 @@ use rustc_hash::FxBuildHasher;
 
 use super::packing::{StagedDelta, TempBuffer, directory};
 use crate::address::{BlockId, Lpn, Ppn};
-use crate::content::Fingerprint;
+use crate::data::Fingerprint;
 use crate::design::Persistence;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::nand::Nand;
+use crate::operation::Cause;
 use crate::store::Stream;
-use crate::timing::Cause;
 
 impl<N: Nand> Ftl<N> {
     /// Before the data pages of a victim are copied: bases whose logical page should be in one piece are merged on the

@@ -11,9 +11,9 @@
 use hashbrown::HashTable;
 
 use crate::address::Lpn;
-use crate::content::mix;
-use crate::recency::Recency;
-use crate::warm::read_all;
+use crate::data::mix;
+use crate::tables::Recency;
+use crate::tables::read_ahead::read_all;
 
 /// Accesses of a logical page since it entered the table; both saturate at 255.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -96,7 +96,7 @@ impl HeatTable {
         self.slot_of(lpn).map_or(Heat::default(), |slot| self.entries[slot as usize].heat)
     }
 
-    /// Reads what counting accesses of these pages will need; see [`crate::warm`]: their entries, and those that make room.
+    /// Reads what counting accesses of these pages will need; see [`crate::tables::read_ahead`]: their entries, and those that make room.
     pub(crate) fn warm(&self, lpns: &[Lpn]) {
         read_all(lpns.iter().filter_map(|&lpn| self.slot_of(lpn)).map(u64::from));
         if self.index.len() + lpns.len() > self.capacity as usize {

@@ -29,21 +29,22 @@ mod written;
 use std::collections::VecDeque;
 
 use hashbrown::{HashMap, HashSet};
+use heat::{Access, Heat, HeatTable};
+use packing::{StagedDelta, TempBuffer, decode_members, directory, encode_members, most_members};
 use rustc_hash::FxBuildHasher;
+use written::WrittenDeltas;
 
 use crate::address::{BlockId, Lpn, Ppn, Unit, is_page};
-use crate::content::{Content, Descriptor, Fingerprint, Seen, apply_delta, delta_of};
+use crate::content::Seen;
+use crate::data::{Content, Descriptor, Fingerprint, apply_delta, delta_of};
 use crate::design::{MappingPart, Persistence};
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::lifetime::SchemeKind;
 use crate::mapping::Mapping;
 use crate::nand::Nand;
+use crate::operation::Cause;
 use crate::store::{Store, Stream};
-use crate::timing::Cause;
-use heat::{Access, Heat, HeatTable};
-use packing::{StagedDelta, TempBuffer, decode_members, directory, encode_members, most_members};
-use written::WrittenDeltas;
 
 /// Parameters of delta encoding; the default follows the paper where it says something.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -249,7 +250,7 @@ impl DeltaStage {
         self.most_deltas < usize::MAX
     }
 
-    /// Reads what writes of `lpns` will need; see [`crate::warm`].
+    /// Reads what writes of `lpns` will need; see [`crate::tables::read_ahead`].
     pub(crate) fn warm(&self, lpns: &[Lpn]) {
         self.heat.warm(lpns);
     }

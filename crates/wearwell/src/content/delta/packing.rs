@@ -15,7 +15,7 @@
 use std::ops::Range;
 
 use crate::address::Lpn;
-use crate::content::Fingerprint;
+use crate::data::Fingerprint;
 
 /// Bytes of the count at the beginning of a page.
 pub const COUNT_BYTES: usize = 2;

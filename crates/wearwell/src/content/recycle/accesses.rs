@@ -11,7 +11,7 @@
 //! Source: LX-SSD (Zhou et al.), section IV-B.2.
 
 use crate::address::Ppn;
-use crate::page_set::PageSet;
+use crate::tables::PageSet;
 
 /// Largest access count: 15 means "15 or more", the paper's over-accessed pages.
 pub const MAX_ACCESSES: u8 = 15;

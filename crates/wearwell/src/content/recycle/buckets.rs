@@ -3,9 +3,8 @@
 //! Twice as many buckets as entries at least: half of the contents that are not there are known not to be from an empty head,
 //! and an entry is mostly the first of its list. Memory: 8 to 16 bytes per entry.
 
-use crate::content::Fingerprint;
-use crate::slot_index::spread;
-use crate::table::Table;
+use crate::data::Fingerprint;
+use crate::tables::{Table, spread};
 
 /// No entry.
 pub(super) const NONE: u32 = u32::MAX;

@@ -25,15 +25,15 @@
 //! pages have slots. The links of other pages mean nothing.
 //! Source: LX-SSD (Zhou et al.), section IV-B.1.
 
-use super::probability::OLDEST_POSITION;
-use super::sparse::SparseTable;
-use crate::address::{Lpn, Ppn};
-use crate::page_set::PageSet;
-use crate::table::Table;
-use crate::warm::{TOGETHER, read_all};
 use arrayvec::ArrayVec;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
+
+use super::probability::OLDEST_POSITION;
+use super::sparse::SparseTable;
+use crate::address::{Lpn, Ppn};
+use crate::tables::read_ahead::{TOGETHER, read_all};
+use crate::tables::{PageSet, Table};
 
 const END: u32 = u32::MAX;
 
@@ -138,7 +138,7 @@ impl History {
         page(if self.slotted.contains(ppn) { self.displaced[link as usize] } else { link })
     }
 
-    /// Reads the links of these pages, and the bits that say what they mean; see [`crate::warm`].
+    /// Reads the links of these pages, and the bits that say what they mean; see [`crate::tables::read_ahead`].
     pub(super) fn warm_listed(&self, ppns: impl Iterator<Item = Ppn> + Clone) {
         let bits = |ppn| u64::from(self.is_dead(ppn)) + u64::from(self.slotted.contains(ppn));
         read_all(ppns.clone().map(bits));

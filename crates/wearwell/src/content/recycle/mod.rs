@@ -44,19 +44,19 @@ mod sparse;
 mod stage;
 mod store;
 
-pub use accesses::MAX_ACCESSES;
-pub use probability::{OLDEST_POSITION, Probability};
-pub(crate) use stage::RecycleStage;
-
-use crate::address::{Lpn, Ppn};
-use crate::content::Fingerprint;
-use crate::page_set::PageSet;
-use crate::warm::{TOGETHER, read_all};
 use accesses::Accesses;
+pub use accesses::MAX_ACCESSES;
 use arrayvec::ArrayVec;
 use history::{Heads, History, MAX_PAGES};
 use owners::Owners;
+pub use probability::{OLDEST_POSITION, Probability};
+pub(crate) use stage::RecycleStage;
 use store::{Admission, Candidate, Store};
+
+use crate::address::{Lpn, Ppn};
+use crate::data::Fingerprint;
+use crate::tables::PageSet;
+use crate::tables::read_ahead::{TOGETHER, read_all};
 
 /// Entries of the paper's standard store: 3 MiB of 24-byte entries.
 pub const STANDARD_ENTRIES: u32 = 128 * 1024;
@@ -259,7 +259,7 @@ impl Recycle {
         self.unhashed.insert(ppn);
     }
 
-    /// Reads what overwriting `ppns` with these contents will need; see [`crate::warm`].
+    /// Reads what overwriting `ppns` with these contents will need; see [`crate::tables::read_ahead`].
     pub(crate) fn warm(&self, ppns: &[Ppn], contents: &[Fingerprint]) {
         self.history.warm_listed(ppns.iter().copied());
         read_all(ppns.iter().map(|&ppn| self.accesses.get(ppn).into()));
@@ -277,7 +277,7 @@ impl Recycle {
         dead.iter().filter_map(|&ppn| self.history.slot(ppn)).collect()
     }
 
-    /// Reads what looking for these contents will need; see [`crate::warm`].
+    /// Reads what looking for these contents will need; see [`crate::tables::read_ahead`].
     pub(crate) fn warm_find(&self, contents: &[Fingerprint]) {
         self.store.warm_find(contents);
     }
@@ -435,7 +435,7 @@ impl Recycle {
         self.unhashed.remove_range(first, pages);
     }
 
-    /// Reads what taking these pages out will need; see [`crate::warm`].
+    /// Reads what taking these pages out will need; see [`crate::tables::read_ahead`].
     fn warm_removals(&self, dead: &[Ppn]) {
         self.history.warm_listed(dead.iter().copied());
         let slots = self.slots_of(dead);

@@ -214,9 +214,10 @@ impl Order {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use rand::{RngExt, SeedableRng};
     use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use super::*;
 
     /// Entries as (level, time of entry, slot): best first is descending.
     struct Naive(Vec<(u8, u64, u32)>);

@@ -4,10 +4,11 @@
 //!
 //! Invariant: a page has a bit exactly while it has a value.
 
-use crate::address::Ppn;
-use crate::page_set::PageSet;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
+
+use crate::address::Ppn;
+use crate::tables::PageSet;
 
 /// Values by page.
 #[derive(Clone, Debug)]

@@ -7,15 +7,16 @@
 
 use super::Recycle;
 use crate::address::{BlockId, Lpn, Ppn, Unit, is_page};
-use crate::content::{Content, Fingerprint, Seen};
+use crate::content::Seen;
+use crate::data::{Content, Fingerprint};
 use crate::design::RecycleDesign;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::lifetime::SchemeKind;
 use crate::mapping::{AnyMapping, Mapping};
 use crate::nand::Nand;
+use crate::operation::Cause;
 use crate::store::Store;
-use crate::timing::Cause;
 
 /// The recycling stage, with what it needs of the engine.
 #[derive(Clone, Debug)]

@@ -19,13 +19,14 @@
 //! Invariants: an entry's page is dead; at most one entry per fingerprint; entries <= capacity; twins only if
 //! unbounded; a page has a slot exactly if that slot names the page. Source: LX-SSD (Zhou et al.), section IV-C.2.
 
+use arrayvec::ArrayVec;
+
 use super::buckets::{Buckets, NONE};
 use super::history::History;
 use super::order::Order;
 use crate::address::{Address, Ppn};
-use crate::content::Fingerprint;
-use crate::warm::{TOGETHER, read_all};
-use arrayvec::ArrayVec;
+use crate::data::Fingerprint;
+use crate::tables::read_ahead::{TOGETHER, read_all};
 
 /// A dead page that could become an entry.
 #[derive(Clone, Copy, Debug)]
@@ -280,7 +281,7 @@ impl Store {
         self.clock = self.clock.wrapping_add(1);
     }
 
-    /// Reads what changing the places of these slots will need; see [`crate::warm`].
+    /// Reads what changing the places of these slots will need; see [`crate::tables::read_ahead`].
     pub(super) fn warm_places(&self, slots: &[u32]) {
         read_all(slots.iter().map(|&slot| self.slots[slot as usize].ticket.into()));
         read_all(slots.iter().map(|&slot| {

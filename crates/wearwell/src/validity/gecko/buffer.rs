@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::layout::{Entries, Layout};
 use crate::address::BlockId;
-use crate::slot_index::SlotIndex;
+use crate::tables::SlotIndex;
 
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {

@@ -16,8 +16,8 @@ use super::layout::{Entries, KEY_BYTES, Layout, key_at};
 use super::run::{Run, RunWriter};
 use crate::error::Result;
 use crate::nand::Nand;
+use crate::operation::Cause;
 use crate::store::Store;
-use crate::timing::Cause;
 
 /// Behind all keys.
 const NO_KEY: u32 = u32::MAX;

@@ -44,9 +44,9 @@ use super::Validity;
 use crate::address::{BlockId, Ppn};
 use crate::error::{Error, Result};
 use crate::nand::{Geometry, Nand};
+use crate::operation::Cause;
 use crate::store::Store;
-use crate::timing::Cause;
-use crate::warm::MOST_PAGES;
+use crate::tables::read_ahead::MOST_PAGES;
 
 /// When runs are merged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -260,7 +260,7 @@ impl Gecko {
         Ok(())
     }
 
-    /// Reads what a query will ask of the pages of all runs; see [`crate::warm`].
+    /// Reads what a query will ask of the pages of all runs; see [`crate::tables::read_ahead`].
     fn warm_query<N: Nand>(&self, io: &Store<N>, block: BlockId) {
         let marker = self.layout.marker(block);
         let (mut pages, mut words) =

@@ -13,8 +13,8 @@ use super::run::Run;
 use crate::address::{BlockId, Ppn};
 use crate::error::{Error, Result};
 use crate::nand::{Nand, Oob};
+use crate::operation::Cause;
 use crate::store::Store;
-use crate::timing::Cause;
 
 impl Gecko {
     /// Rebuilds runs and directories from all readable pages of this kind on the flash, in any order, obsolete ones and

@@ -2,11 +2,11 @@
 
 use super::layout::{Coverage, Layout, PageDraft, Postamble, expected_rank, key_at};
 use crate::address::Ppn;
-use crate::content::{Content, Fingerprint};
+use crate::data::{Content, Fingerprint};
 use crate::error::Result;
 use crate::nand::{Nand, Word};
+use crate::operation::Cause;
 use crate::store::{Store, Stream};
-use crate::timing::Cause;
 
 /// A complete run.
 #[derive(Clone, Debug)]

@@ -1,0 +1,258 @@
+//! Sections of the configuration that describe content designs: what is absent follows the papers, scaled to the
+//! device.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use wearwell::content::dedup::DedupOptions;
+use wearwell::content::recycle::RecycleOptions;
+use wearwell::design::{self, DeltaDesign, Parts, SharingDesign, delta_with_journal};
+use wearwell::gc::GcOptions;
+use wearwell::mapping::{CachedOptions, JournalOptions};
+use wearwell::nand::{FlashTiming, Geometry};
+use wearwell::sharing::counts::RefsPart;
+use wearwell::sharing::reverse_map::{ENTRY_BYTES, ReverseMapPart, SEGMENT_BYTES};
+
+/// NVRAM of Remap-SSD's standard configuration, as a share of the flash: 80 MiB beside 36 GiB.
+const NVRAM_SHARE: f64 = 80.0 / (36.0 * 1024.0);
+
+/// A tiny device gets so many segments at least, and pages of a log on flash.
+const LEAST_SEGMENTS: u64 = 16;
+const LEAST_LOG_PAGES: u64 = 4;
+
+/// Reverse maps by the paper's schemes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReverseMapName {
+    /// NVRAM segments grouped by superblock: Remap-SSD.
+    #[default]
+    Segments,
+    /// One log in NVRAM: `NLog`.
+    NvramLog,
+    /// One log on flash: `FLog`.
+    FlashLog,
+    /// Unlimited and free: `Opt`.
+    Ideal,
+    /// No remaps: `NoRemap`.
+    None,
+}
+
+/// The remap design.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches; any combination means something")]
+pub struct RemapConfig {
+    /// Who refers to a page.
+    pub reverse_map: ReverseMapName,
+    /// Size of the NVRAM or of the log on flash, MiB. Absent: the paper's ratio of 80 MiB to 36 GiB.
+    pub size_mib: Option<f64>,
+    /// Bytes of an NVRAM segment.
+    pub segment_bytes: u32,
+    /// Deduplicate host writes.
+    pub dedup: bool,
+    /// Entries of the content index; absent = by `index_share`.
+    pub index_entries: Option<u32>,
+    /// Entries of the content index per exported page, above 0 to 1, at least 131,072 of them; absent = one for every stored page,
+    /// on the design wearwell one for 64 exported pages.
+    pub index_share: Option<f64>,
+    /// Read and compare before binding.
+    pub verify_on_hit: bool,
+    /// Keep counts only of shared pages instead of four bits per page.
+    pub sparse_counts: bool,
+    /// A remap command of several pages is atomic; entries take 24 bytes instead of 16.
+    pub atomic_commands: bool,
+}
+
+impl Default for RemapConfig {
+    fn default() -> Self {
+        Self {
+            reverse_map: ReverseMapName::default(),
+            size_mib: None,
+            segment_bytes: SEGMENT_BYTES,
+            dedup: true,
+            index_entries: None,
+            index_share: None,
+            verify_on_hit: false,
+            sparse_counts: false,
+            atomic_commands: false,
+        }
+    }
+}
+
+/// Entries of a content index that is sized by the drive at the least: as many as the Recyclable SSD's store has.
+const LEAST_INDEX_ENTRIES: u32 = 1 << 17;
+
+impl RemapConfig {
+    /// Entries that fit the configured size, heads of segments not counted: also for reverse maps without a limit.
+    pub fn sized_entries(&self, geometry: &Geometry) -> u64 {
+        let flash_bytes = geometry.pages() as f64 * geometry.page_bytes as f64;
+        let bytes = self.size_mib.map_or(flash_bytes * NVRAM_SHARE, |mib| mib * 1024.0 * 1024.0);
+        bytes as u64 / ENTRY_BYTES
+    }
+
+    /// The parts for a device.
+    pub fn sharing(&self, geometry: &Geometry, logical_pages: u32) -> SharingDesign {
+        SharingDesign {
+            reverse_map: self.reverse_map_part(self.reverse_map, geometry),
+            refs: if self.sparse_counts { RefsPart::Sparse } else { RefsPart::Dense },
+            dedup: self.dedup.then(|| self.dedup_options(logical_pages)),
+            atomic_commands: self.atomic_commands,
+        }
+    }
+
+    /// The reverse map of that name, of the configured size.
+    pub(super) fn reverse_map_part(&self, name: ReverseMapName, geometry: &Geometry) -> ReverseMapPart {
+        let flash_bytes = geometry.pages() as f64 * geometry.page_bytes as f64;
+        let segment_bytes = self.segment_bytes.max(1) as u64;
+        let scaled = (flash_bytes * NVRAM_SHARE) as u64;
+        let wanted = self.size_mib.map(|mib| (mib * 1024.0 * 1024.0) as u64);
+        let nvram_bytes =
+            wanted.unwrap_or(scaled.max(LEAST_SEGMENTS * segment_bytes)) / segment_bytes * segment_bytes;
+        let page_bytes = geometry.page_bytes as u64;
+        let log_pages = (wanted.unwrap_or(scaled.max(LEAST_LOG_PAGES * page_bytes)) / page_bytes) as u32;
+        match name {
+            ReverseMapName::Segments => {
+                ReverseMapPart::Segments { nvram_bytes, segment_bytes: self.segment_bytes }
+            }
+            ReverseMapName::NvramLog => ReverseMapPart::NvramLog { nvram_bytes },
+            ReverseMapName::FlashLog => ReverseMapPart::FlashLog { log_pages },
+            ReverseMapName::Ideal => ReverseMapPart::Ideal,
+            ReverseMapName::None => ReverseMapPart::OobOnly,
+        }
+    }
+
+    /// The content index.
+    pub(super) fn dedup_options(&self, logical_pages: u32) -> DedupOptions {
+        let by_share = self.index_share.map(|share| (f64::from(logical_pages) * share) as u32);
+        let limited = by_share.map(|entries| entries.max(LEAST_INDEX_ENTRIES));
+        let capacity_entries = self.index_entries.or(limited.filter(|&entries| entries < logical_pages));
+        DedupOptions { capacity_entries, verify_on_hit: self.verify_on_hit }
+    }
+}
+
+/// The delta design.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct DeltaConfig {
+    /// Entries of the table of access counts. Absent: `cache_entries`, or one for 16 logical pages.
+    pub heat_entries: Option<u32>,
+    /// Accesses that make a page hot.
+    pub hot_accesses: u8,
+    /// Pages of the temp buffer that are filled at the same time.
+    pub open_pages: u32,
+    /// Page share per delta up to which deltas are worth it. Absent: 1 - max(tR, transfer, encode) / tPROG.
+    pub max_ratio: Option<f64>,
+    /// Host writes between two looks for write-cold pages; 0 = never.
+    pub scan_interval_writes: u32,
+    /// Deltas that such a look visits, about.
+    pub scan_entries: u32,
+    /// Share of the spare space that delta pages may use.
+    pub area_share: f64,
+    /// Entries of the cached mapping table, with tables on flash. Absent: all of it in capacitor-backed RAM.
+    pub cache_entries: Option<u32>,
+    /// Pages of a journal of map updates, after which it is merged with the table. Absent: no journal.
+    pub journal_pages: Option<u32>,
+}
+
+impl Default for DeltaConfig {
+    fn default() -> Self {
+        let design = DeltaDesign::default();
+        Self {
+            heat_entries: design.heat_entries,
+            hot_accesses: design.hot_accesses,
+            open_pages: design.open_pages,
+            max_ratio: None,
+            scan_interval_writes: design.scan_interval_writes,
+            scan_entries: design.scan_entries,
+            area_share: design.area_share,
+            cache_entries: None,
+            journal_pages: None,
+        }
+    }
+}
+
+impl DeltaConfig {
+    /// The part for flash of these times, with an encoder of `encode_ns`.
+    pub fn design(&self, flash: &FlashTiming, page_bytes: u32, encode_ns: f64) -> DeltaDesign {
+        let transfer_ns = page_bytes as f64 * flash.transfer_ps_per_byte as f64 / 1000.0;
+        let slowest_ns = encode_ns.max(transfer_ns).max(flash.read_ns as f64);
+        let worth_it = (1.0 - slowest_ns / flash.program_ns.max(1) as f64).clamp(0.0, 1.0);
+        DeltaDesign {
+            heat_entries: self.heat_entries,
+            hot_accesses: self.hot_accesses,
+            open_pages: self.open_pages,
+            max_ratio: self.max_ratio.unwrap_or(worth_it),
+            scan_interval_writes: self.scan_interval_writes,
+            scan_entries: self.scan_entries,
+            area_share: self.area_share,
+        }
+    }
+
+    /// The design with its map in RAM, on flash, or on flash with a journal. A journal needs `cache_entries`.
+    pub fn parts(&self, gc: GcOptions, delta: DeltaDesign) -> Parts {
+        let cache = self.cache_entries.map(CachedOptions::of_entries);
+        match (cache, self.journal_pages) {
+            (Some(cache), Some(pages)) => delta_with_journal(gc, delta, cache, JournalOptions { pages }),
+            _ => design::delta(gc, delta, cache),
+        }
+    }
+}
+
+/// The recyclable design.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RecycleConfig {
+    /// What the fingerprint store keeps.
+    pub policy: RecyclePolicy,
+    /// Entries of the store. Absent: 131072, or 1.25 % of the device's pages if that is less (the paper's ratio).
+    pub entries: Option<u32>,
+    /// Window of fast loading, logical pages on each side.
+    pub window: u32,
+    /// Growth of popularity, 0.10 to 0.15.
+    pub alpha: f64,
+    /// Decay per version, 0.15 to 0.20.
+    pub beta: f64,
+    /// Read and compare before reviving.
+    pub verify_on_hit: bool,
+    /// Count comparisons.
+    pub count_comparisons: bool,
+    /// Flash programs after which a page is too old to be revived. Absent: pages do not age.
+    pub refresh_age_programs: Option<u64>,
+}
+
+impl Default for RecycleConfig {
+    fn default() -> Self {
+        let options = RecycleOptions::default();
+        Self {
+            policy: RecyclePolicy::Prob,
+            entries: None,
+            window: 1,
+            alpha: options.alpha,
+            beta: options.beta,
+            verify_on_hit: false,
+            count_comparisons: true,
+            refresh_age_programs: None,
+        }
+    }
+}
+
+/// Store policies by the paper's names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecyclePolicy {
+    /// Queue by recency.
+    Lru,
+    /// By recycle probability.
+    Prob,
+    /// By recycle probability, with fast loading.
+    ProbFl,
+    /// Unbounded.
+    Inf,
+}
+
+/// Content of writes that come without any.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ContentConfig {
+    /// A content model such as `unique` or `dup:share=0.2,theta=0.9`.
+    pub model: Option<String>,
+}

@@ -1,0 +1,412 @@
+//! Settings that a run would ignore.
+//!
+//! A setting without effect makes a wrong figure as surely as a misspelt one: who compares two caches on a design without
+//! a cache sees that the cache does not matter. A rule says which runs a key, or all keys of a section, matter for; a
+//! key without a rule always matters. The rules are a list kept by hand, because "changes nothing" cannot be told from
+//! "was set to its default" by trying.
+
+use std::fmt;
+
+use wearwell::design::{MappingPart, Parts};
+use wearwell::validity::ValidityPart;
+
+use super::resolve::AUTO;
+use super::{
+    Arrival, Config, ContentConfig, LifetimeConfig, LifetimeSchemes, Mode, Policy, Precondition,
+    PreconditionConfig, ReplayConfig, TimingConfig,
+};
+
+/// What a setting needs to have an effect.
+struct Rule {
+    /// `section.key`, or `section.` for all of its keys.
+    key: &'static str,
+    /// Keys of that section which the rule leaves alone.
+    except: &'static [&'static str],
+    /// Whether a run of this design uses the setting.
+    is_used: fn(&Config, &Chosen<'_>) -> bool,
+    /// When it would, for the message.
+    when: &'static str,
+}
+
+/// A design with the parts that it has under the configuration.
+struct Chosen<'a> {
+    design: &'a str,
+    parts: Parts,
+}
+
+const fn rule(key: &'static str, is_used: fn(&Config, &Chosen<'_>) -> bool, when: &'static str) -> Rule {
+    Rule { key, except: &[], is_used, when }
+}
+
+const FOR_MAPS_ON_FLASH: &str =
+    "the design has a map on flash: dftl, lazyftl, u-ftl, ib-ftl, geckoftl, wearwell, or any with parts.map";
+const FOR_SHARING: &str = "pages are shared: remap, or parts.content with remap or dedup";
+const FOR_BUFFER: &str = "buffer.pages is above 0, or unset on a drive whose pages are larger than 4 KiB";
+const FOR_TIMING: &str = "there is a time model: timing.mode is timeline or event";
+
+const FOR_TARGETS: &str = "writes are held back: lifetime.schemes is throttling, or integrated on the design integrated or with parts.content";
+const FOR_BEST: &str =
+    "lifetime.schemes is best, and the design deduplicates, recycles, encodes deltas or compresses";
+
+fn is_managed(config: &Config, chosen: &Chosen<'_>) -> bool {
+    config.managed(chosen.design, &chosen.parts.content).is_some()
+}
+
+fn has_target(config: &Config, chosen: &Chosen<'_>) -> bool {
+    is_managed(config, chosen) && config.lifetime.schemes != LifetimeSchemes::Best
+}
+
+fn is_best(config: &Config, chosen: &Chosen<'_>) -> bool {
+    is_managed(config, chosen) && config.lifetime.schemes == LifetimeSchemes::Best
+}
+
+/// A map on flash whose options `[mapping]` has. That of delta is described by `[delta]`.
+fn has_map_on_flash(config: &Config, chosen: &Chosen<'_>) -> bool {
+    let is_described = chosen.design != "delta" || config.parts.map.is_some();
+    matches!(chosen.parts.mapping, MappingPart::Cached(_)) && is_described
+}
+
+fn shares_as_configured(_: &Config, chosen: &Chosen<'_>) -> bool {
+    chosen.parts.content.sharing.is_some() && chosen.design != "integrated"
+}
+
+fn has_buffer(config: &Config, _: &Chosen<'_>) -> bool {
+    config.has_buffer()
+}
+
+fn has_timing(config: &Config, _: &Chosen<'_>) -> bool {
+    config.timing.mode != Mode::None
+}
+
+fn has_events(config: &Config, _: &Chosen<'_>) -> bool {
+    config.timing.mode == Mode::Event
+}
+
+/// Whether the device has the size that its keys say, and is not resized to the input.
+fn has_fixed_size(config: &Config, _: &Chosen<'_>) -> bool {
+    let is_auto = config.device.preset.as_deref().is_none_or(|name| name == AUTO);
+    config.device.fit.is_none() && (!is_auto || config.device.logical_pages.is_some())
+}
+
+const RULES: &[Rule] = &[
+    rule(
+        "device.blocks_per_plane",
+        has_fixed_size,
+        "the device is not sized to the input: a preset without device.fit, or device.logical_pages",
+    ),
+    rule(
+        "recycle.",
+        |_, chosen| chosen.parts.content.recycle.is_some(),
+        "dead pages are recycled: recyclable, or parts.content with recycle",
+    ),
+    Rule { key: "remap.", except: &["remap.dedup"], is_used: shares_as_configured, when: FOR_SHARING },
+    rule(
+        "remap.dedup",
+        |config, chosen| config.parts.content.is_none() && chosen.design == "remap",
+        "the design is remap; parts.content names dedup or leaves it out",
+    ),
+    rule("parts.reverse_map", |_, chosen| chosen.parts.content.sharing.is_some(), FOR_SHARING),
+    rule(
+        "delta.",
+        |_, chosen| chosen.parts.content.delta.is_some(),
+        "overwrites are stored as deltas: delta, or parts.content with delta",
+    ),
+    rule("delta.cache_entries", |_, chosen| chosen.design == "delta", "the design is delta"),
+    rule("delta.journal_pages", |_, chosen| chosen.design == "delta", "the design is delta"),
+    rule("dftl.", |_, chosen| chosen.design == "dftl", "the design is dftl"),
+    rule("mapping.", has_map_on_flash, FOR_MAPS_ON_FLASH),
+    rule("validity.", has_map_on_flash, FOR_MAPS_ON_FLASH),
+    rule(
+        "gecko.",
+        |_, chosen| matches!(chosen.parts.validity, ValidityPart::Gecko(_)),
+        "the design is geckoftl or wearwell, or has a map on flash and validity.kind or parts.validity is gecko",
+    ),
+    rule("recovery.by", has_map_on_flash, FOR_MAPS_ON_FLASH),
+    rule("gc.metadata", has_map_on_flash, FOR_MAPS_ON_FLASH),
+    rule("gc.metadata_share", has_map_on_flash, FOR_MAPS_ON_FLASH),
+    rule("gc.d", |config, _| config.gc.policy == Policy::DChoices, "gc.policy is d-choices"),
+    rule(
+        "gc.ties",
+        |config, chosen| config.gc.policy == Policy::Greedy || has_map_on_flash(config, chosen),
+        "gc.policy is greedy",
+    ),
+    rule("gc.background_share", has_timing, FOR_TIMING),
+    rule("wear.scan", |config, _| config.wear.static_gap > 0, "wear.static_gap is above 0"),
+    rule("buffer.policy", has_buffer, FOR_BUFFER),
+    rule("buffer.keep_at_end", has_buffer, FOR_BUFFER),
+    Rule { key: "timing.", except: &["timing.mode"], is_used: has_timing, when: FOR_TIMING },
+    rule("timing.read_priority", has_events, "timing.mode is event"),
+    rule("timing.gc_yields", has_events, "timing.mode is event"),
+    rule("timing.gc_backlog_ops", has_events, "timing.mode is event"),
+    rule("timing.gc_holds_reads", has_events, "timing.mode is event"),
+    rule("timing.suspend", has_events, "timing.mode is event"),
+    rule("timing.suspend_overhead_us", |config, _| config.timing.suspend, "timing.suspend is true"),
+    rule("timing.suspend_max", |config, _| config.timing.suspend, "timing.suspend is true"),
+    rule("lifetime.target_years", has_target, FOR_TARGETS),
+    rule("lifetime.epoch_s", has_target, FOR_TARGETS),
+    rule("lifetime.epoch_writes", is_best, FOR_BEST),
+    rule(
+        "lifetime.schemes",
+        |config, chosen| config.lifetime.schemes != LifetimeSchemes::Best || is_managed(config, chosen),
+        FOR_BEST,
+    ),
+    rule("replay.arrival", has_timing, FOR_TIMING),
+    rule(
+        "replay.queue_depth",
+        |config, chosen| {
+            has_timing(config, chosen) && matches!(config.replay.arrival, Arrival::Auto | Arrival::Closed)
+        },
+        "replay.arrival is closed and there is a time model (timing.mode)",
+    ),
+    rule(
+        "precondition.overwrite",
+        |config, _| {
+            !matches!(config.precondition.mode, Precondition::None | Precondition::Fill | Precondition::Aged)
+        },
+        "precondition.mode is in-use, steady, constructed or random",
+    ),
+    rule(
+        "precondition.trace",
+        |config, _| config.precondition.mode == Precondition::Aged,
+        "precondition.mode is aged",
+    ),
+    rule(
+        "precondition.share",
+        |config, _| config.precondition.mode == Precondition::Aged && config.precondition.trace.is_none(),
+        "precondition.mode is aged and precondition.trace is not set",
+    ),
+    rule(
+        "precondition.filled",
+        |config, _| config.precondition.mode == Precondition::Aged,
+        "precondition.mode is aged",
+    ),
+];
+
+impl Rule {
+    fn concerns(&self, key: &str) -> bool {
+        let whole_section = self.key.ends_with('.') && key.starts_with(self.key);
+        (key == self.key || whole_section) && !self.except.contains(&key)
+    }
+}
+
+/// A setting that some of the designs of a run ignore.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ignored {
+    /// The key.
+    pub key: String,
+    /// The designs that ignore it.
+    pub designs: Vec<String>,
+    /// When it has an effect.
+    pub when: &'static str,
+    /// Whether no design of the run uses it.
+    pub by_all: bool,
+}
+
+/// The sentence for who set it.
+impl fmt::Display for Ignored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} has no effect on {}: it counts when {}", self.key, self.designs.join(", "), self.when)
+    }
+}
+
+/// A section or a key, and whether a configuration asks for it.
+type Asked = (&'static str, fn(&Config) -> bool);
+
+/// What a life leaves out. It has no clock but the input's, and begins with a new drive.
+const IGNORED_BY_LIFE: [Asked; 9] = [
+    ("timing", |config| config.timing != TimingConfig::default()),
+    ("recovery.after_run", |config| config.recovery.after_run),
+    ("recovery.after_requests", |config| config.recovery.after_requests.is_some()),
+    ("lifetime", |config| config.lifetime != LifetimeConfig::default()),
+    ("precondition", |config| config.precondition != PreconditionConfig::default()),
+    ("replay.arrival", |config| config.replay.arrival != Arrival::default()),
+    ("replay.queue_depth", |config| config.replay.queue_depth.is_some()),
+    ("replay.requests", |config| config.replay.requests.is_some()),
+    ("device.wear_out", |config| config.device.wear_out.is_some()),
+];
+
+/// What a drive leaves out that is driven step by step: it has no clock and no input.
+const IGNORED_BY_STEPS: [Asked; 8] = [
+    ("timing.mode", |config| config.timing.mode != Mode::default()),
+    ("recovery.after_run", |config| config.recovery.after_run),
+    ("recovery.after_requests", |config| config.recovery.after_requests.is_some()),
+    ("lifetime", |config| config.lifetime != LifetimeConfig::default()),
+    ("precondition", |config| config.precondition != PreconditionConfig::default()),
+    ("content", |config| config.content != ContentConfig::default()),
+    ("gc.background_share", |config| config.gc.background_share.is_some()),
+    ("replay", |config| {
+        config.replay != ReplayConfig { seed: config.replay.seed, ..ReplayConfig::default() }
+    }),
+];
+
+impl Config {
+    /// What a drive that is driven step by step would leave out of this configuration.
+    pub fn ignored_by_steps(&self) -> Option<&'static str> {
+        IGNORED_BY_STEPS.iter().find(|(_, is_asked_for)| is_asked_for(self)).map(|&(name, _)| name)
+    }
+
+    /// What a life would leave out of this configuration, whether a file or a setting says it: a section or a
+    /// key.
+    pub fn ignored_by_life(&self) -> Option<&'static str> {
+        IGNORED_BY_LIFE.iter().find(|(_, is_asked_for)| is_asked_for(self)).map(|&(name, _)| name)
+    }
+
+    /// Which of these settings (`section.key=value`) runs of these designs ignore.
+    pub fn ignored(&self, settings: &[String], designs: &[String]) -> Vec<Ignored> {
+        let key_of = |setting: &String| setting.split('=').next().unwrap_or_default().trim().to_owned();
+        let mut keys: Vec<String> = settings.iter().map(key_of).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys.iter().filter_map(|key| self.ignored_key(key, designs)).collect()
+    }
+
+    /// Which parts a design has does not depend on the device. None for a choice that is refused later.
+    fn parts_on_any_device(&self, design: &str) -> Option<Parts> {
+        let resolved = Self::default().resolve(1 << 16).ok()?;
+        self.parts(design, &resolved).ok()
+    }
+
+    fn ignored_key(&self, key: &str, designs: &[String]) -> Option<Ignored> {
+        let broken = |design: &String| {
+            let chosen = Chosen { design, parts: self.parts_on_any_device(design)? };
+            RULES.iter().find(|rule| rule.concerns(key) && !(rule.is_used)(self, &chosen))
+        };
+        let ignoring: Vec<String> =
+            designs.iter().filter(|&design| broken(design).is_some()).cloned().collect();
+        let when = ignoring.first().and_then(broken)?.when;
+        let by_all = ignoring.len() == designs.len();
+        Some(Ignored { key: key.to_owned(), designs: ignoring, when, by_all })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ignored(settings: &[&str], designs: &[&str]) -> Vec<(String, bool)> {
+        let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+        let config = Config::from_parts(None, &owned(settings)).unwrap();
+        config
+            .ignored(&owned(settings), &owned(designs))
+            .into_iter()
+            .map(|one| (one.key, one.by_all))
+            .collect()
+    }
+
+    #[test]
+    fn a_life_ignores_no_file_and_no_setting() {
+        let of = |file: &str, settings: &[&str]| {
+            let settings: Vec<String> = settings.iter().map(|&text| text.to_owned()).collect();
+            Config::from_parts(Some(("drive.toml", file)), &settings).unwrap().ignored_by_life()
+        };
+        assert_eq!(of("", &["wear.dynamic=true", "replay.seed=3", "replay.time_scale=2.0"]), None);
+        assert_eq!(of("[precondition]\nmode = 'steady'", &[]), Some("precondition"));
+        assert_eq!(of("[recovery]\nafter_run = true", &[]), Some("recovery.after_run"));
+        assert_eq!(of("", &["timing.mode=event"]), Some("timing"));
+        assert_eq!(of("", &["replay.requests=5"]), Some("replay.requests"));
+    }
+
+    #[test]
+    fn a_drive_that_is_driven_step_by_step_ignores_no_setting() {
+        let of = |setting: &str| Config::from_parts(None, &[setting.to_owned()]).unwrap().ignored_by_steps();
+        for used in ["gc.policy=fifo", "replay.seed=3", "device.wear_out=true", "timing.delta_encode_us=5.0"]
+        {
+            assert_eq!(of(used), None, "{used}");
+        }
+        for (left_out, name) in [
+            ("timing.mode=event", "timing.mode"),
+            ("precondition.mode=steady", "precondition"),
+            ("content.model=unique", "content"),
+            ("replay.requests=5", "replay"),
+            ("lifetime.schemes=integrated", "lifetime"),
+            ("gc.background_share=0.1", "gc.background_share"),
+            ("recovery.after_requests=5", "recovery.after_requests"),
+        ] {
+            assert_eq!(of(left_out), Some(name), "{left_out}");
+        }
+    }
+
+    #[test]
+    fn settings_of_another_design_are_found() {
+        assert_eq!(ignored(&["recycle.policy=inf"], &["geckoftl"]), [("recycle.policy".into(), true)]);
+        assert_eq!(
+            ignored(&["recycle.policy=inf"], &["page-map", "recyclable"]),
+            [("recycle.policy".into(), false)]
+        );
+        assert_eq!(ignored(&["recycle.policy=inf"], &["recyclable"]), []);
+        assert_eq!(ignored(&["gecko.parts=4"], &["dftl"]), [("gecko.parts".into(), true)]);
+        assert_eq!(ignored(&["gecko.parts=4", "validity.kind=gecko"], &["dftl"]), []);
+    }
+
+    #[test]
+    fn the_blocks_of_a_device_that_is_sized_to_the_input_are_no_choice() {
+        let blocks = "device.blocks_per_plane=12";
+        let is_ignored = [("device.blocks_per_plane".to_owned(), true)];
+        assert_eq!(ignored(&[blocks], &["page-map"]), is_ignored);
+        assert_eq!(ignored(&[blocks, "device.preset=auto"], &["page-map"]), is_ignored);
+        assert_eq!(ignored(&[blocks, "device.preset=lab-8g", "device.fit=0.5"], &["page-map"]), is_ignored);
+        assert_eq!(ignored(&[blocks, "device.preset=lab-8g"], &["page-map"]), []);
+        assert_eq!(ignored(&[blocks, "device.logical_pages=100"], &["page-map"]), []);
+    }
+
+    #[test]
+    fn settings_of_exchanged_parts_count() {
+        assert_eq!(ignored(&["parts.content=recycle", "recycle.policy=inf"], &["page-map"]), []);
+        assert_eq!(
+            ignored(&["parts.content=dedup", "recycle.policy=inf"], &["recyclable"]),
+            [("recycle.policy".into(), true)]
+        );
+        assert_eq!(ignored(&["parts.map=cached", "mapping.cache_entries=9"], &["page-map"]), []);
+        assert_eq!(
+            ignored(&["parts.map=flat", "mapping.cache_entries=9"], &["dftl"]),
+            [("mapping.cache_entries".into(), true)]
+        );
+        assert_eq!(
+            ignored(&["parts.reverse_map=ideal"], &["page-map"]),
+            [("parts.reverse_map".into(), true)]
+        );
+        let twice = ["parts.content=dedup", "remap.dedup=false"];
+        assert_eq!(ignored(&twice, &["remap"]), [("remap.dedup".into(), true)]);
+    }
+
+    #[test]
+    fn settings_of_another_management_are_found() {
+        let best = ["parts.content=delta", "lifetime.schemes=best", "lifetime.epoch_writes=9"];
+        assert_eq!(ignored(&best, &["page-map"]), []);
+        assert_eq!(ignored(&best[1..], &["recyclable", "delta", "remap", "integrated"]), []);
+        let nothing_to_switch = [("lifetime.epoch_writes".into(), true), ("lifetime.schemes".into(), true)];
+        assert_eq!(ignored(&best[1..], &["dftl"]), nothing_to_switch);
+        let timed = ["lifetime.schemes=best", "lifetime.epoch_s=9"];
+        assert_eq!(ignored(&timed, &["integrated"]), [("lifetime.epoch_s".into(), true)]);
+        let counted = ["lifetime.schemes=integrated", "lifetime.epoch_writes=9"];
+        assert_eq!(ignored(&counted, &["integrated"]), [("lifetime.epoch_writes".into(), true)]);
+    }
+
+    #[test]
+    fn settings_of_a_mode_that_is_off_are_found() {
+        for setting in ["gc.d=3", "timing.suspend=true", "replay.queue_depth=4", "precondition.share=0.3"] {
+            let key = setting.split('=').next().unwrap();
+            assert_eq!(ignored(&[setting], &["page-map"]), [(key.into(), true)], "{setting}");
+        }
+        assert_eq!(ignored(&["timing.mode=event", "timing.suspend=true"], &["page-map"]), []);
+        let closed = ["timing.mode=timeline", "replay.arrival=closed", "replay.queue_depth=4"];
+        assert_eq!(ignored(&closed, &["page-map"]), []);
+        assert_eq!(ignored(&["buffer.policy=slru"], &["page-map"]), [("buffer.policy".into(), true)]);
+        assert_eq!(ignored(&["buffer.policy=slru", "device.preset=tlc-1t"], &["page-map"]), []);
+        let suspended = ["timing.mode=timeline", "timing.suspend=true"];
+        assert_eq!(ignored(&suspended, &["page-map"]), [("timing.suspend".into(), true)]);
+    }
+
+    /// A rule about a key that does not exist could never be asked.
+    #[test]
+    fn every_rule_names_an_existing_key() {
+        let documents = include_str!("../../../docs/configuration.md");
+        for rule in RULES {
+            let known = match rule.key.strip_suffix('.') {
+                Some(section) => documents.contains(&format!("## `[{section}]`")),
+                None => documents.contains(&format!("| `{}` |", rule.key)),
+            };
+            assert!(known, "{}", rule.key);
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! The parts of a design, exchanged one by one: `[parts]`.
+//!
+//! A named design is a default of this section ([`Config::file_of`] prints it), and what the section says takes the place of
+//! the design's own part. Options of a part stay in the section of its mechanism (`[recycle]`, `[remap]`, `[delta]`, `[mapping]`,
+//! `[gecko]`). Which parts go together is the engine's business: its refusal is passed on as it is, and `docs/composition.md`
+//! lists all mixtures of content, map and page validity.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use wearwell::design::{self, ChunkDesign, ContentParts, MappingPart, Parts, Persistence, SharingDesign};
+use wearwell::gc::MetadataGc;
+use wearwell::mapping::{CachedOptions, DirectoryPart, Identification};
+use wearwell::sharing::counts::RefsPart;
+use wearwell::sharing::reverse_map::ReverseMapPart;
+use wearwell::validity::ValidityPart;
+
+use super::{Config, ConfigError, MetadataName, Resolved, ReverseMapName, ValidityName};
+
+/// Parts by name; what is absent is the design's own.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct PartsConfig {
+    /// Content mechanisms, all of them: a list, or names joined by commas or plus signs; `none` for no mechanism.
+    pub content: Option<ContentList>,
+    /// How the L2P table is kept.
+    pub map: Option<MapName>,
+    /// Page validity; all but `ram` need a map on flash.
+    pub validity: Option<ValidityName>,
+    /// Who refers to a shared page. Absent: the design's own; `ideal` where the design shares nothing.
+    pub reverse_map: Option<ReverseMapName>,
+    /// What keeps acknowledged data over a loss of power. Absent: the design's own; where content, map or reverse map are
+    /// exchanged, what serves such parts in the papers, else `battery`.
+    pub survives: Option<SurvivalName>,
+}
+
+/// Content mechanisms by name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ContentName {
+    /// Dead pages whose content is written again become valid again (LX).
+    Recycle,
+    /// Pages are shared by remap commands of the host (RM).
+    Remap,
+    /// Pages are shared by remap commands, and by writes of equal content (RM, IL).
+    Dedup,
+    /// Overwrites are stored as differences (DF).
+    Delta,
+    /// Pages are compressed in chunks (IL).
+    Compress,
+}
+
+impl ContentName {
+    /// All of them, in the order in which lists name them.
+    pub const ALL: [Self; 5] = [Self::Recycle, Self::Remap, Self::Dedup, Self::Delta, Self::Compress];
+
+    /// The mechanism of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.name() == name)
+    }
+
+    /// The name in files and settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Recycle => "recycle",
+            Self::Remap => "remap",
+            Self::Dedup => "dedup",
+            Self::Delta => "delta",
+            Self::Compress => "compress",
+        }
+    }
+}
+
+/// Content mechanisms, each once, in the order of [`ContentName::ALL`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "WrittenList", into = "Vec<ContentName>")]
+#[schemars(with = "Vec<ContentName>")]
+pub struct ContentList(Vec<ContentName>);
+
+/// A list as files and settings write it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WrittenList {
+    List(Vec<String>),
+    Text(String),
+}
+
+impl TryFrom<WrittenList> for ContentList {
+    type Error = ConfigError;
+
+    fn try_from(written: WrittenList) -> Result<Self, ConfigError> {
+        let words: Vec<String> = match written {
+            WrittenList::List(words) => words,
+            WrittenList::Text(text) if text.trim() == "none" => Vec::new(),
+            WrittenList::Text(text) => text.split([',', '+']).map(|word| word.trim().to_owned()).collect(),
+        };
+        let mut names = Vec::new();
+        for word in &words {
+            names.push(ContentName::named(word).ok_or_else(|| {
+                let known = ContentName::ALL.into_iter().map(ContentName::name);
+                ConfigError::unknown("content mechanism", word, known.chain(["none"]))
+            })?);
+        }
+        Ok(Self::of(&names))
+    }
+}
+
+impl From<ContentList> for Vec<ContentName> {
+    fn from(list: ContentList) -> Self {
+        list.0
+    }
+}
+
+impl ContentList {
+    /// These mechanisms.
+    pub fn of(names: &[ContentName]) -> Self {
+        let mut names = names.to_vec();
+        names.sort_unstable();
+        names.dedup();
+        Self(names)
+    }
+
+    /// Whether a mechanism is among them.
+    pub fn has(&self, name: ContentName) -> bool {
+        self.0.contains(&name)
+    }
+}
+
+/// L2P tables by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MapName {
+    /// All of it in RAM.
+    Flat,
+    /// On flash with a cache; the page that a write replaces is called invalid at once (DFTL).
+    Cached,
+    /// The same, but it is called invalid when the translation page is written; with checkpoints (`GeckoFTL`).
+    Lazy,
+}
+
+/// What keeps data over a loss of power, by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SurvivalName {
+    /// The spare areas of all pages; trims are not durable.
+    OobScan,
+    /// A battery keeps the RAM.
+    Battery,
+    /// A battery lasts long enough to write what is only in RAM to flash.
+    BatteryFlush,
+    /// The newest pages are read backwards.
+    Backward,
+    /// The same, and what is found is written before the device works again.
+    BackwardSynchronising,
+    /// The spare areas, and the entries of the reverse map.
+    NvramEntries,
+    /// A copy of the map in NVRAM, 8 bytes per logical page.
+    NvramMap,
+}
+
+impl SurvivalName {
+    fn persistence(self) -> Persistence {
+        match self {
+            Self::OobScan => Persistence::OobScan,
+            Self::Battery => Persistence::BatteryRam,
+            Self::BatteryFlush => Persistence::BatteryFlush,
+            Self::Backward => Persistence::BackwardScan { synchronises: false },
+            Self::BackwardSynchronising => Persistence::BackwardScan { synchronises: true },
+            Self::NvramEntries => Persistence::NvramEntries,
+            Self::NvramMap => Persistence::NvramMap,
+        }
+    }
+
+    fn of(persistence: Persistence) -> Self {
+        match persistence {
+            Persistence::OobScan => Self::OobScan,
+            Persistence::BatteryRam => Self::Battery,
+            Persistence::BatteryFlush => Self::BatteryFlush,
+            Persistence::BackwardScan { synchronises: false } => Self::Backward,
+            Persistence::BackwardScan { synchronises: true } => Self::BackwardSynchronising,
+            Persistence::NvramEntries => Self::NvramEntries,
+            Persistence::NvramMap => Self::NvramMap,
+        }
+    }
+}
+
+impl PartsConfig {
+    /// What it says, as settings; empty if it says nothing.
+    pub fn settings(&self) -> String {
+        let written = toml::Table::try_from(self).expect("names are plain data");
+        let plain = |value: &toml::Value| match value {
+            toml::Value::Array(names) if names.is_empty() => "none".to_owned(),
+            toml::Value::Array(names) => {
+                names.iter().filter_map(toml::Value::as_str).collect::<Vec<_>>().join("+")
+            }
+            other => other.as_str().unwrap_or_default().to_owned(),
+        };
+        let settings = written.iter().map(|(key, value)| format!("parts.{key}={}", plain(value)));
+        settings.collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl Config {
+    /// The same part said twice, in `[parts]` and in the section of the mechanism.
+    pub(super) fn require_one_choice(&self) -> Result<(), ConfigError> {
+        let parts = &self.parts;
+        let said_twice = [
+            (parts.validity.is_some() && self.validity.kind.is_some(), "parts.validity", "validity.kind"),
+            (parts.survives.is_some() && self.recovery.by.is_some(), "parts.survives", "recovery.by"),
+            (
+                parts.reverse_map.is_some() && self.remap.reverse_map != ReverseMapName::default(),
+                "parts.reverse_map",
+                "remap.reverse_map",
+            ),
+            (parts.map.is_some() && self.delta.cache_entries.is_some(), "parts.map", "delta.cache_entries"),
+        ];
+        match said_twice.into_iter().find(|(is_said_twice, ..)| *is_said_twice) {
+            Some((_, one, other)) => {
+                Err(ConfigError::Value(format!("{one} and {other} say the same thing: leave one out")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// What `[parts]` says, in the place of a design's own parts.
+    pub(super) fn exchange_parts(&self, parts: &mut Parts, resolved: &Resolved) {
+        let asked = &self.parts;
+        if let Some(list) = &asked.content {
+            parts.content = self.content_parts(list, &parts.content, resolved);
+        }
+        if let (Some(name), Some(sharing)) = (asked.reverse_map, &mut parts.content.sharing) {
+            sharing.reverse_map = self.remap.reverse_map_part(name, &resolved.geometry);
+        }
+        if let Some(name) = asked.map {
+            parts.mapping = self.map_part(name, parts.mapping, resolved);
+        }
+        if let Some(name) = asked.validity {
+            parts.validity = self.validity.part_of(name, self.gecko.options(&resolved.geometry));
+        }
+        let is_another = asked.content.is_some() || asked.map.is_some() || asked.reverse_map.is_some();
+        match asked.survives {
+            Some(name) => parts.persistence = name.persistence(),
+            None if is_another => parts.persistence = parts.usual_persistence(),
+            None => {}
+        }
+    }
+
+    fn content_parts(&self, list: &ContentList, own: &ContentParts, resolved: &Resolved) -> ContentParts {
+        let deduplicates = list.has(ContentName::Dedup);
+        let shares = deduplicates || list.has(ContentName::Remap);
+        ContentParts {
+            recycle: list.has(ContentName::Recycle).then(|| self.recycle_design(resolved)),
+            sharing: shares.then(|| self.sharing_part(deduplicates, own.sharing, resolved)),
+            delta: list.has(ContentName::Delta).then(|| self.delta_design(resolved)),
+            chunks: list.has(ContentName::Compress).then(ChunkDesign::default),
+        }
+    }
+
+    fn sharing_part(
+        &self,
+        deduplicates: bool,
+        own: Option<SharingDesign>,
+        resolved: &Resolved,
+    ) -> SharingDesign {
+        let configured = self.remap.sharing(&resolved.geometry, resolved.logical_pages);
+        let base = own.unwrap_or(SharingDesign { reverse_map: ReverseMapPart::Ideal, ..configured });
+        let dedup = base.dedup.unwrap_or_else(|| self.remap.dedup_options(resolved.logical_pages));
+        SharingDesign { dedup: deduplicates.then_some(dedup), ..base }
+    }
+
+    fn map_part(&self, name: MapName, own: MappingPart, resolved: &Resolved) -> MappingPart {
+        let entries = match own {
+            MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => cache.entries,
+            MappingPart::Flat => self.cache_entries(resolved),
+        };
+        let eager = CachedOptions::of_entries(entries);
+        let lazy =
+            CachedOptions { identification: Identification::AtSynchronisation, checkpoints: true, ..eager };
+        let nodes = self.cached_nodes(resolved);
+        match name {
+            MapName::Flat => MappingPart::Flat,
+            MapName::Cached => MappingPart::Cached(self.mapping.options(eager, nodes)),
+            MapName::Lazy => MappingPart::Cached(self.mapping.options(lazy, nodes)),
+        }
+    }
+
+    /// What tells a run with these settings, joined by blanks, from others: a design with other parts is another design, also
+    /// where there is only one.
+    pub fn variant(&self, settings: &str) -> String {
+        if settings.contains("parts.") {
+            return settings.to_owned();
+        }
+        [&self.parts.settings(), settings].join(" ").trim().to_owned()
+    }
+
+    /// All parts that a design has under this configuration, its own and those in their place.
+    ///
+    /// # Errors
+    /// [`ConfigError::UnknownName`]; [`ConfigError::Value`] where a part is chosen twice, or the device cannot be.
+    ///
+    /// # Panics
+    /// Never: the parts of a design have names.
+    pub fn all_parts(&self, design: &str) -> Result<PartsConfig, ConfigError> {
+        let resolved = Self::default().resolve(LARGE_DRIVE_PAGES)?;
+        let mut file = table_of(&self.parts(design, &resolved)?, resolved.logical_pages);
+        let parts = file.remove("parts").expect("a design has parts");
+        Ok(parts.try_into().expect("parts have the names of the section"))
+    }
+
+    /// A named design as a configuration file: its parts, and the options in which they differ from the default of the
+    /// section. A run of it on `page-map` is a run of the design.
+    ///
+    /// # Errors
+    /// [`ConfigError::UnknownName`].
+    pub fn file_of(design: &str) -> Result<String, ConfigError> {
+        let config = Self::default();
+        let resolved = config.resolve(LARGE_DRIVE_PAGES)?;
+        let parts = config.parts(design, &resolved)?;
+        let known = design::ALL.iter().find(|known| known.name == design);
+        let source = known.map_or("", |known| known.source);
+        let head = format!(
+            "# {design}: {source}\n# Save it as {design}.toml, and: wearwell replay TRACE --config {design}.toml\n\n"
+        );
+        Ok(head + &table_of(&parts, resolved.logical_pages).to_string())
+    }
+}
+
+/// So large a drive that nothing is at its least.
+const LARGE_DRIVE_PAGES: u64 = 1 << 24;
+
+/// A name as a file writes it.
+fn name_of(name: impl Serialize) -> toml::Value {
+    toml::Value::try_from(name).expect("a name is a string")
+}
+
+fn content_list(content: &ContentParts) -> ContentList {
+    let ContentParts { recycle, sharing, delta, chunks } = content;
+    let deduplicates = sharing.is_some_and(|sharing| sharing.dedup.is_some());
+    let present = [
+        (ContentName::Recycle, recycle.is_some()),
+        (ContentName::Remap, sharing.is_some() && !deduplicates),
+        (ContentName::Dedup, deduplicates),
+        (ContentName::Delta, delta.is_some()),
+        (ContentName::Compress, chunks.is_some()),
+    ];
+    ContentList(present.into_iter().filter(|(_, is_present)| *is_present).map(|(name, _)| name).collect())
+}
+
+fn reverse_map_name(part: ReverseMapPart) -> ReverseMapName {
+    match part {
+        ReverseMapPart::Segments { .. } => ReverseMapName::Segments,
+        ReverseMapPart::NvramLog { .. } => ReverseMapName::NvramLog,
+        ReverseMapPart::FlashLog { .. } => ReverseMapName::FlashLog,
+        ReverseMapPart::Ideal => ReverseMapName::Ideal,
+        ReverseMapPart::OobOnly => ReverseMapName::None,
+    }
+}
+
+/// The parts as sections of a file.
+fn table_of(parts: &Parts, logical_pages: u32) -> toml::Table {
+    let mut file = toml::Table::new();
+    let mut set = |section: &str, key: &str, value: toml::Value| {
+        let entry = file.entry(section).or_insert_with(|| toml::Table::new().into());
+        entry.as_table_mut().expect("a section is a table").insert(key.to_owned(), value);
+    };
+    let list = content_list(&parts.content);
+    let list = list.0.iter().map(|name| toml::Value::String(name.name().into()));
+    set("parts", "content", toml::Value::Array(list.collect()));
+    set("parts", "survives", name_of(SurvivalName::of(parts.persistence)));
+    if let Some(sharing) = parts.content.sharing {
+        set("parts", "reverse_map", name_of(reverse_map_name(sharing.reverse_map)));
+        if sharing.refs == RefsPart::Sparse {
+            set("remap", "sparse_counts", true.into());
+        }
+        if let Some(entries) = sharing.dedup.and_then(|dedup| dedup.capacity_entries) {
+            let pages_per_entry = (f64::from(logical_pages) / f64::from(entries)).floor();
+            set("remap", "index_share", (1.0 / pages_per_entry).into());
+        }
+    }
+    let validity = match parts.validity {
+        ValidityPart::Ram => ValidityName::Ram,
+        ValidityPart::Bitmap(_) => ValidityName::Bitmap,
+        ValidityPart::Log => ValidityName::Log,
+        ValidityPart::Gecko(_) => ValidityName::Gecko,
+    };
+    set("parts", "validity", name_of(validity));
+    let map = match parts.mapping {
+        MappingPart::Flat => MapName::Flat,
+        MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => {
+            let is_lazy = cache.identification == Identification::AtSynchronisation;
+            if let Some(dirty) = cache.dirty_entries {
+                let tenths = (10.0 * f64::from(dirty) / f64::from(cache.entries)).round();
+                set("mapping", "dirty_share", (tenths / 10.0).into());
+            }
+            if cache.checkpoints != is_lazy {
+                set("mapping", "checkpoints", cache.checkpoints.into());
+            }
+            if matches!(cache.directory, DirectoryPart::Tree { .. }) {
+                set("mapping", "directory", "tree".into());
+            }
+            if is_lazy { MapName::Lazy } else { MapName::Cached }
+        }
+    };
+    set("parts", "map", name_of(map));
+    if let MetadataGc::WhenEmpty { share } = parts.gc.metadata {
+        set("gc", "metadata", name_of(MetadataName::WhenEmpty));
+        set("gc", "metadata_share", share.into());
+    }
+    file
+}

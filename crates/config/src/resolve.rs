@@ -1,0 +1,494 @@
+//! From what was asked to what a run uses: geometry, capacity, thresholds, the parts of a design.
+
+use wearwell::address::BlockId;
+use wearwell::content::recycle::{RecycleOptions, STANDARD_ENTRIES, StorePolicy};
+use wearwell::data::{PAGE_BYTES, mix};
+use wearwell::design::{self, DeltaDesign, Parts, RecycleDesign};
+use wearwell::gc::{GcOptions, MetadataGc, VictimPolicy, WearOptions};
+use wearwell::nand::{FlashTiming, Geometry, preset};
+use wearwell::store::RESERVE_BLOCKS;
+use wearwell::write_buffer::{BufferOptions, BufferPolicy};
+
+use super::{
+    Arrival, BufferOrder, Config, ConfigError, GcConfig, Mode, Policy, RecyclePolicy, SpareOf, StripingName,
+};
+use crate::TIMELINE_CELLS_MAX;
+
+/// A device as a run uses it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Resolved {
+    /// Name of the preset it came from.
+    pub preset: String,
+    /// Layout.
+    pub geometry: Geometry,
+    /// Timing.
+    pub timing: FlashTiming,
+    /// Rated cycles.
+    pub endurance_cycles: u32,
+    /// Exported pages.
+    pub logical_pages: u32,
+    /// Blocks of each plane beside the exported pages and the over-provisioning: what GC keeps free, and what of the open
+    /// blocks is not written.
+    pub reserve_blocks: f64,
+    /// GC, with thresholds in blocks.
+    pub gc: GcOptions,
+}
+
+impl Resolved {
+    /// Physical pages without the reserve: exported ones and over-provisioning.
+    pub fn shared_pages(&self) -> u64 {
+        self.geometry.pages() - reserve_pages(&self.geometry, self.reserve_blocks)
+    }
+}
+
+/// The device that is made to fit the workload.
+pub(super) const AUTO: &str = "auto";
+
+impl Config {
+    /// Seed of the run.
+    pub fn seed(&self) -> u64 {
+        self.replay.seed.unwrap_or(1)
+    }
+
+    /// Blocks that are bad from the factory, drawn by the seed.
+    pub fn factory_bad(&self, geometry: &Geometry) -> Vec<BlockId> {
+        let share = self.device.factory_bad_share.unwrap_or(0.0).clamp(0.0, 0.2);
+        let threshold = (share * u64::MAX as f64) as u64;
+        let seed = self.seed();
+        let is_bad = |block: &u32| share > 0.0 && mix(mix(seed) ^ u64::from(*block)) < threshold;
+        (0..geometry.blocks()).filter(is_bad).map(BlockId).collect()
+    }
+
+    /// Where successive writes go.
+    pub fn striping_name(&self) -> StripingName {
+        let default =
+            if self.timing.multi_plane { StripingName::PlaneFirst } else { StripingName::ChannelFirst };
+        self.device.striping.unwrap_or(default)
+    }
+
+    /// Works out geometry, capacity and thresholds for a workload that touches `footprint_pages` (4 KiB).
+    ///
+    /// # Errors
+    /// Unknown preset, impossible geometry, capacity out of range.
+    pub fn resolve(&self, footprint_pages: u64) -> Result<Resolved, ConfigError> {
+        self.require_ranges()?;
+        self.require_what_lifetime_needs()?;
+        self.require_what_a_journal_needs()?;
+        let name = self.device.preset.as_deref().unwrap_or(AUTO);
+        let device = if name == AUTO { auto_device(footprint_pages) } else { named_device(name)? };
+        let geometry = self.layout(&device.geometry).checked()?;
+        let fit = self.device.fit.or((name == AUTO && self.device.logical_pages.is_none()).then_some(1.0));
+        let spare = self.device.over_provisioning.unwrap_or(device.over_provisioning);
+        let exported = exported_share(spare, self.device.over_provisioning_of.unwrap_or_default())?;
+        let (geometry, reserve_blocks) = match fit {
+            Some(fit) => {
+                let fitting =
+                    Fitting { footprint_pages, fit, exported, gc_free_share: self.gc_free_share(&device) };
+                self.fitted(&geometry, &fitting)?
+            }
+            None => (geometry, self.device.reserve_blocks.unwrap_or(0.0)),
+        };
+        let shared_pages = geometry.pages().saturating_sub(reserve_pages(&geometry, reserve_blocks));
+        let by_share = (shared_pages as f64 * exported) as u64;
+        let logical = self.device.logical_pages.map_or(by_share, u64::from);
+        if logical == 0 || logical >= geometry.pages() {
+            return Err(ConfigError::Value(format!(
+                "{logical} logical pages on {} physical pages: some, not all, of the flash must be exported",
+                geometry.pages()
+            )));
+        }
+        let logical_pages = u32::try_from(logical)
+            .map_err(|_| ConfigError::Value(format!("{logical} logical pages: at most 2^32 - 1")))?;
+        if let Some(asked) = self.device.fit.filter(|_| name != AUTO) {
+            require_fit(name, asked, footprint_pages, logical * u64::from(geometry.page_bytes) / 4096)?;
+        }
+        let gc = self.gc_options(&geometry, device.gc_free_share)?;
+        Ok(Resolved {
+            preset: name.to_owned(),
+            timing: self.flash_timing(device.timing),
+            endurance_cycles: self.device.endurance_cycles.unwrap_or(device.endurance_cycles),
+            logical_pages,
+            reserve_blocks,
+            gc,
+            geometry,
+        })
+    }
+
+    /// Numbers that no other check refuses, each with its bounds.
+    fn require_ranges(&self) -> Result<(), ConfigError> {
+        const LONGEST_US: f64 = 1e9;
+        let (device, timing) = (&self.device, &self.timing);
+        let replay = &self.replay;
+        let count = |value: Option<u32>| value.map(f64::from);
+        let any = f64::from(u32::MAX);
+        let bounds = [
+            ("device.read_us", device.read_us, 0.0, LONGEST_US),
+            ("device.program_us", device.program_us, 0.0, LONGEST_US),
+            ("device.erase_us", device.erase_us, 0.0, LONGEST_US),
+            ("device.channel_mb_per_s", device.channel_mb_per_s, 0.001, 1e6),
+            ("device.factory_bad_share", device.factory_bad_share, 0.0, 0.2),
+            ("device.over_provisioning", device.over_provisioning, 0.005, 4.0),
+            ("device.reserve_blocks", device.reserve_blocks, 0.0, 1e6),
+            ("device.endurance_cycles", count(device.endurance_cycles), 1.0, any),
+            ("gc.d", count(self.gc.d), 1.0, any),
+            ("remap.size_mib", self.remap.size_mib, 0.0, 1e6),
+            ("remap.index_share", self.remap.index_share, 1e-6, 1.0),
+            ("remap.segment_bytes", Some(f64::from(self.remap.segment_bytes)), 32.0, 1e6),
+            ("delta.hot_accesses", Some(f64::from(self.delta.hot_accesses)), 1.0, 255.0),
+            ("delta.open_pages", Some(f64::from(self.delta.open_pages)), 1.0, 64.0),
+            ("delta.max_ratio", self.delta.max_ratio, 0.0, 1.0),
+            ("delta.area_share", Some(self.delta.area_share), 0.0, 1.0),
+            ("delta.cache_entries", count(self.delta.cache_entries), 1.0, any),
+            ("delta.journal_pages", count(self.delta.journal_pages), 1.0, 1e6),
+            ("dftl.cache_entries", count(self.dftl.cache_entries), 1.0, any),
+            ("gc.metadata_share", self.gc.metadata_share, 0.0, 1.0),
+            ("mapping.cache_entries", count(self.mapping.cache_entries), 1.0, any),
+            ("mapping.dirty_share", self.mapping.dirty_share, 0.0, 1.0),
+            ("mapping.cached_nodes", count(self.mapping.cached_nodes), 1.0, any),
+            ("timing.suspend_overhead_us", Some(timing.suspend_overhead_us), 0.0, LONGEST_US),
+            ("timing.controller_overhead_us", Some(timing.controller_overhead_us), 0.0, LONGEST_US),
+            ("timing.hash_us", Some(timing.hash_us), 0.0, LONGEST_US),
+            ("timing.delta_encode_us", Some(timing.delta_encode_us), 0.0, LONGEST_US),
+            ("timing.delta_decode_us", Some(timing.delta_decode_us), 0.0, LONGEST_US),
+            ("timing.compress_us", Some(timing.compress_us), 0.0, LONGEST_US),
+            ("timing.decompress_us", Some(timing.decompress_us), 0.0, LONGEST_US),
+            ("timing.nvram_read_ns", Some(timing.nvram_read_ns), 0.0, LONGEST_US),
+            ("timing.nvram_write_ns", Some(timing.nvram_write_ns), 0.0, LONGEST_US),
+            ("precondition.overwrite", self.precondition.overwrite, 0.0, 1e6),
+            ("precondition.share", self.precondition.share, 1e-9, 1.0 - 1e-9),
+            ("precondition.bound_share", self.precondition.bound_share, 0.0, 1.0),
+            ("replay.queue_depth", count(replay.queue_depth), 1.0, any),
+            ("replay.requests", replay.requests.map(|requests| requests as f64), 1.0, f64::INFINITY),
+            ("replay.time_scale", replay.time_scale, 0.0, 1e9),
+            ("replay.timeline_cells", count(replay.timeline_cells), 1.0, f64::from(TIMELINE_CELLS_MAX)),
+            ("lifetime.epoch_s", count(Some(self.lifetime.epoch_s)), 1.0, 1e9),
+            ("lifetime.epoch_writes", count(Some(self.lifetime.epoch_writes)), 1.0, any),
+            ("lifetime.target_years", Some(self.lifetime.target_years), 0.001, 1e4),
+        ];
+        let outside = |&(_, value, low, high): &(&str, Option<f64>, f64, f64)| {
+            value.is_some_and(|value| !(low..=high).contains(&value))
+        };
+        match bounds.into_iter().find(outside) {
+            Some((name, value, low, high)) => {
+                let allowed = if high == f64::INFINITY {
+                    format!("be at least {low}")
+                } else {
+                    format!("lie in {low} to {high}")
+                };
+                Err(ConfigError::Value(format!("{name} is {}; it must {allowed}", value.unwrap_or_default())))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn require_what_a_journal_needs(&self) -> Result<(), ConfigError> {
+        if self.delta.journal_pages.is_some() && self.delta.cache_entries.is_none() {
+            return Err(ConfigError::Value(
+                "delta.journal_pages: a journal stands beside a map on flash, which needs delta.cache_entries"
+                    .into(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Management that could not do what it is there for is refused: throttling where time does not stretch.
+    fn require_what_lifetime_needs(&self) -> Result<(), ConfigError> {
+        if !self.lifetime.throttles() {
+            return Ok(());
+        }
+        if self.timing.mode == Mode::None || matches!(self.replay.arrival, Arrival::Auto | Arrival::Open) {
+            return Err(ConfigError::Value(
+                "lifetime.schemes: throttling stretches time, which needs a timing engine (timing.mode) and \
+                 replay.arrival=think or closed"
+                    .into(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn layout(&self, base: &Geometry) -> Geometry {
+        let device = &self.device;
+        Geometry {
+            channels: device.channels.unwrap_or(base.channels),
+            dies_per_channel: device.dies_per_channel.unwrap_or(base.dies_per_channel),
+            planes_per_die: device.planes_per_die.unwrap_or(base.planes_per_die),
+            blocks_per_plane: device.blocks_per_plane.unwrap_or(base.blocks_per_plane),
+            pages_per_block: device.pages_per_block.unwrap_or(base.pages_per_block),
+            page_bytes: device.page_bytes.unwrap_or(base.page_bytes),
+            spare_bytes: device.spare_bytes.unwrap_or(base.spare_bytes),
+            superblock_planes: device.superblock_planes.unwrap_or(base.superblock_planes),
+        }
+    }
+
+    fn flash_timing(&self, base: FlashTiming) -> FlashTiming {
+        let device = &self.device;
+        let ns = |us: Option<f64>, base: u64| us.map_or(base, |us| (us * 1000.0).round() as u64);
+        FlashTiming {
+            read_ns: ns(device.read_us, base.read_ns),
+            program_ns: ns(device.program_us, base.program_ns),
+            erase_ns: ns(device.erase_us, base.erase_ns),
+            transfer_ps_per_byte: device
+                .channel_mb_per_s
+                .map_or(base.transfer_ps_per_byte, |rate| (1e6 / rate).round() as u64),
+        }
+    }
+
+    fn gc_options(&self, geometry: &Geometry, preset_share: f64) -> Result<GcOptions, ConfigError> {
+        let share = self.gc.free_share.unwrap_or(preset_share);
+        let background = self.gc.background_share.unwrap_or(0.0);
+        if !(0.0..0.5).contains(&share) || !(0.0..0.5).contains(&background) {
+            return Err(ConfigError::Value(
+                "gc.free_share and gc.background_share are from 0 to below 0.5".into(),
+            ));
+        }
+        let pool_blocks = geometry.blocks_per_plane as f64;
+        let low_blocks = self.low_blocks(geometry.blocks_per_plane, share);
+        Ok(GcOptions {
+            policy: self.gc.victim_policy(),
+            low_blocks,
+            urgent_blocks: RESERVE_BLOCKS,
+            background_blocks: (pool_blocks * background) as u32,
+            ties: self.gc.ties.into(),
+            metadata: MetadataGc::default(),
+            wear: WearOptions {
+                dynamic: self.wear.dynamic,
+                static_gap: self.wear.static_gap,
+                scan: self.wear.scan,
+                dual_pool_gap: self.wear.dual_pool_gap,
+            },
+            seed: self.seed(),
+        })
+    }
+
+    /// Free blocks of a pool at which GC runs: as set by hand, or a share of the pool.
+    fn low_blocks(&self, pool_blocks: u32, share: f64) -> u32 {
+        let of_share = (f64::from(pool_blocks) * share) as u32;
+        match (self.gc.low_blocks, self.gc.free_share) {
+            (Some(blocks), None) => blocks,
+            (blocks, _) => blocks.unwrap_or(RESERVE_BLOCKS + 1).max(of_share),
+        }
+    }
+
+    fn gc_free_share(&self, device: &preset::Device) -> f64 {
+        self.gc.free_share.unwrap_or(device.gc_free_share)
+    }
+
+    /// The geometry with as many blocks per plane as give `footprint / fit` exported pages, and how many of them are the
+    /// reserve.
+    fn fitted(&self, geometry: &Geometry, fitting: &Fitting) -> Result<(Geometry, f64), ConfigError> {
+        let Fitting { footprint_pages, fit, exported, gc_free_share } = *fitting;
+        if !(fit > 0.0 && fit <= 1.0) {
+            return Err(ConfigError::Value(format!("device.fit is {fit}; it must be above 0 and at most 1")));
+        }
+        let pages_4k = (footprint_pages.max(1) as f64 / fit / exported).ceil();
+        let pages = pages_4k * 4096.0 / geometry.page_bytes as f64;
+        let per_plane = pages / (geometry.planes() as f64 * geometry.pages_per_block as f64);
+        let reserve = match self.device.reserve_blocks {
+            Some(reserve) => reserve,
+            None => self.reserve_blocks(per_plane, exported, gc_free_share),
+        };
+        // On a tiny device a share of the blocks is not enough: each pool needs a free block, a block for copies, six for
+        // maps and page validity on flash, and one whose pages can die.
+        let least_for_gc = ((9.0 - reserve).max(0.0) / (1.0 - exported)).ceil().max(48.0);
+        let blocks_per_plane = (per_plane.max(least_for_gc) + reserve).ceil() as u32;
+        Ok((Geometry { blocks_per_plane, ..geometry.clone() }.checked()?, reserve))
+    }
+
+    /// What keeps the spare space of a pool what its label says: the blocks that GC keeps free while it rests, and what of the
+    /// open blocks is not written. Where the spare space is a few blocks, so many more that maps and page validity on flash
+    /// find room.
+    fn reserve_blocks(&self, per_plane: f64, exported: f64, gc_free_share: f64) -> f64 {
+        let for_metadata = 9.0 - per_plane * (1.0 - exported);
+        let mut reserve = 0.0;
+        // The threshold may be a share of all blocks, the reserve among them.
+        for _ in 0..8 {
+            let low = self.low_blocks((per_plane + reserve).ceil() as u32, gc_free_share);
+            reserve = blocks_kept(low).max(for_metadata);
+        }
+        reserve
+    }
+
+    /// The parts of the design of that name, with what `[parts]` says in their place.
+    ///
+    /// # Errors
+    /// [`ConfigError::UnknownName`]; [`ConfigError::Value`] where a part is chosen twice.
+    pub fn parts(&self, design: &str, resolved: &Resolved) -> Result<Parts, ConfigError> {
+        self.require_one_choice()?;
+        let gc = resolved.gc;
+        let mut parts = match design {
+            "page-map" => design::page_map(gc),
+            "recyclable" => design::recyclable(gc, self.recycle_design(resolved)),
+            "remap" => design::remap(gc, self.remap.sharing(&resolved.geometry, resolved.logical_pages)),
+            "delta" => self.delta.parts(gc, self.delta_design(resolved)),
+            "integrated" => {
+                let (dedup, compresses) = self.lifetime.stages();
+                design::integrated(gc, dedup, compresses)
+            }
+            other => self.metadata_parts(other, resolved).ok_or_else(|| {
+                ConfigError::unknown("design", other, design::ALL.iter().map(|design| design.name))
+            })?,
+        };
+        self.exchange_parts(&mut parts, resolved);
+        parts.gc = self.metadata_gc(parts.gc);
+        parts.survey = self.recovery.blocks.part();
+        Ok(parts)
+    }
+
+    pub(super) fn delta_design(&self, resolved: &Resolved) -> DeltaDesign {
+        let encode_ns = self.timing.delta_encode_us * 1000.0;
+        self.delta.design(&resolved.timing, resolved.geometry.page_bytes, encode_ns)
+    }
+
+    pub(super) fn recycle_design(&self, resolved: &Resolved) -> RecycleDesign {
+        let config = &self.recycle;
+        let paper_ratio = (resolved.geometry.pages() / 80).min(STANDARD_ENTRIES as u64) as u32;
+        let entries = config.entries.unwrap_or(paper_ratio);
+        let policy = match config.policy {
+            RecyclePolicy::Lru => StorePolicy::Lru,
+            RecyclePolicy::Prob | RecyclePolicy::Inf => StorePolicy::Probability,
+            RecyclePolicy::ProbFl => StorePolicy::ProbabilityFastLoading { window: config.window },
+        };
+        let options = RecycleOptions {
+            capacity_entries: (config.policy != RecyclePolicy::Inf).then_some(entries),
+            policy,
+            alpha: config.alpha,
+            beta: config.beta,
+            count_comparisons: config.count_comparisons,
+            refresh_age_programs: config.refresh_age_programs,
+        };
+        RecycleDesign { options, verify_on_hit: config.verify_on_hit }
+    }
+
+    /// The write buffer that the configuration names; none if it names none. A live device asks for this one: it completes
+    /// parts of pages itself.
+    pub fn named_buffer(&self) -> BufferOptions {
+        let policy = match self.buffer.policy {
+            BufferOrder::Fifo => BufferPolicy::Fifo,
+            BufferOrder::Slru => BufferPolicy::Slru,
+        };
+        BufferOptions { pages: self.buffer.pages.unwrap_or(0), policy }
+    }
+
+    /// The write buffer of a replay on a device of this layout.
+    pub fn buffer(&self, geometry: &Geometry) -> BufferOptions {
+        let joins_small_writes = u64::from(geometry.page_bytes) > PAGE_BYTES;
+        let default = if joins_small_writes { BUFFER_PAGES_PER_PLANE * geometry.planes() } else { 0 };
+        BufferOptions { pages: self.buffer.pages.unwrap_or(default), ..self.named_buffer() }
+    }
+
+    /// Whether there is a write buffer, as far as this can be told without the input.
+    pub(super) fn has_buffer(&self) -> bool {
+        let preset = self.device.preset.as_deref().and_then(preset::by_name);
+        let of_preset = preset.map_or(PAGE_BYTES as u32, |device| device.geometry.page_bytes);
+        let page_bytes = self.device.page_bytes.unwrap_or(of_preset);
+        self.buffer.pages.map_or(u64::from(page_bytes) > PAGE_BYTES, |pages| pages > 0)
+    }
+}
+
+/// Pages of the default write buffer for each plane: a wordline of a TLC die is three pages, and one more gathers meanwhile.
+/// 4 MiB on `tlc-1t`.
+const BUFFER_PAGES_PER_PLANE: u32 = 4;
+
+impl GcConfig {
+    /// Blocks that `d-choices` looks at.
+    pub(super) fn d(&self) -> u32 {
+        self.d.unwrap_or(10)
+    }
+
+    fn victim_policy(&self) -> VictimPolicy {
+        match self.policy {
+            Policy::Greedy => VictimPolicy::Greedy,
+            Policy::CostBenefit => VictimPolicy::CostBenefit,
+            Policy::DChoices => VictimPolicy::DChoices { d: self.d() },
+            Policy::Random => VictimPolicy::DChoices { d: 1 },
+            Policy::Fifo => VictimPolicy::Fifo,
+            Policy::RcGc => VictimPolicy::RecycleAware,
+            Policy::DeadBytes => VictimPolicy::DeadBytes,
+        }
+    }
+}
+
+fn named_device(name: &str) -> Result<preset::Device, ConfigError> {
+    preset::by_name(name).ok_or_else(|| {
+        let presets = preset::all();
+        ConfigError::unknown(
+            "device",
+            name,
+            [AUTO].into_iter().chain(presets.iter().map(|device| device.name)),
+        )
+    })
+}
+
+/// A small drive for a workload of `footprint_pages`: timing of the LX paper, four dies on two channels, or one die
+/// and smaller blocks where four would leave a pool too few blocks to collect.
+fn auto_device(footprint_pages: u64) -> preset::Device {
+    /// Blocks a pool needs so that 15 % of spare space is several blocks.
+    const POOL_BLOCKS: u64 = 64;
+    let model = preset::by_name("lx-40g").expect("the preset is in the list");
+    let pages_per_block = model.geometry.pages_per_block as u64;
+    let is_large = footprint_pages >= 4 * POOL_BLOCKS * pages_per_block;
+    let fitting = (footprint_pages / POOL_BLOCKS).max(1).next_power_of_two().clamp(4, pages_per_block);
+    let geometry = Geometry {
+        channels: if is_large { 2 } else { 1 },
+        dies_per_channel: if is_large { 2 } else { 1 },
+        planes_per_die: 1,
+        blocks_per_plane: POOL_BLOCKS as u32,
+        pages_per_block: if is_large { pages_per_block } else { fitting } as u32,
+        ..model.geometry
+    };
+    preset::Device { name: AUTO, geometry, gc_free_share: 0.0, ..model }
+}
+
+/// Share of the physical pages that is exported.
+fn exported_share(spare: f64, of: SpareOf) -> Result<f64, ConfigError> {
+    let exported = match of {
+        SpareOf::Logical => 1.0 / (1.0 + spare),
+        SpareOf::Physical => 1.0 - spare,
+    };
+    if !(spare > 0.0 && exported > 0.0 && exported < 1.0) {
+        return Err(ConfigError::Value(format!(
+            "device.over_provisioning is {spare}; it must leave some, not all, of the flash to the host"
+        )));
+    }
+    Ok(exported)
+}
+
+/// What the open blocks of a pool, one for host writes and one for copies, take from its spare space: half of each is not
+/// written, on average, but pages in them die before they close. Of uniform writes to 5,000 to 1,000,000 pages at 7, 15 and
+/// 28 % the write amplification is that of theory with 0.60 to 0.76 of a block.
+const OPEN_BLOCKS: f64 = 0.65;
+
+/// Blocks of each pool that are no room for data: those that GC keeps free while it rests, and what of the open blocks is
+/// not written.
+pub fn blocks_kept(low_blocks: u32) -> f64 {
+    f64::from(low_blocks) + 1.0 + OPEN_BLOCKS
+}
+
+/// What a device is fitted to.
+struct Fitting {
+    /// Pages of 4 KiB that the input touches, and their share of the exported pages.
+    footprint_pages: u64,
+    fit: f64,
+    /// Exported share of all pages but the reserve.
+    exported: f64,
+    gc_free_share: f64,
+}
+
+fn reserve_pages(geometry: &Geometry, reserve_blocks: f64) -> u64 {
+    let per_plane = reserve_blocks * f64::from(geometry.pages_per_block);
+    per_plane as u64 * u64::from(geometry.planes())
+}
+
+/// Refuses a fit that a device of whole blocks misses by more than half.
+fn require_fit(preset: &str, fit: f64, footprint_pages: u64, exported_4k: u64) -> Result<(), ConfigError> {
+    let reached = footprint_pages as f64 / exported_4k as f64;
+    if reached > fit / 2.0 {
+        return Ok(());
+    }
+    Err(ConfigError::Value(format!(
+        "device.fit is {fit}, but the smallest {preset} that can collect garbage exports {} MiB, of which the input touches \
+         {:.2} %; set fewer channels, dies, planes or pages per block, or leave device.fit out",
+        exported_4k / 256,
+        100.0 * reached
+    )))
+}

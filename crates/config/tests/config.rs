@@ -1,0 +1,541 @@
+//! Configuration: what is refused and how, what presets resolve to, which of several sources wins.
+
+use proptest::prelude::*;
+use wearwell::gc::VictimPolicy;
+use wearwell::nand::preset;
+use wearwell_config::{Config, ConfigError, Policy, RecyclePolicy, Resolved};
+
+const GIB: u64 = 1 << 30;
+
+fn settings(list: &[&str]) -> Vec<String> {
+    list.iter().map(|&setting| setting.to_owned()).collect()
+}
+
+fn of_settings(list: &[&str]) -> Config {
+    Config::from_parts(None, &settings(list)).unwrap()
+}
+
+fn of_file(text: &str) -> Result<Config, ConfigError> {
+    Config::from_parts(Some(("drive.toml", text)), &[])
+}
+
+fn resolve(list: &[&str]) -> Result<Resolved, ConfigError> {
+    of_settings(list).resolve(10_000)
+}
+
+/// The sentence with which something is refused.
+fn sentence<T: std::fmt::Debug>(result: Result<T, ConfigError>) -> String {
+    result.unwrap_err().to_string()
+}
+
+#[track_caller]
+fn assert_says(sentence: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(sentence.contains(part), "`{part}` is missing in: {sentence}");
+    }
+}
+
+#[test]
+fn an_unknown_key_in_a_file_is_refused_with_its_line_and_the_nearest_name() {
+    let refused = sentence(of_file("[gc]\nlow_blocks = 3\npolicie = \"fifo\"\n"));
+    assert_says(&refused, &["drive.toml:3:", "`policie`", "did you mean `policy`?"]);
+}
+
+#[test]
+fn an_unknown_section_is_refused_with_its_line_and_the_nearest_name() {
+    let refused = sentence(of_file("\n[devise]\npreset = \"lab-8g\"\n"));
+    assert_says(&refused, &["drive.toml:2:", "`devise`", "did you mean `device`?"]);
+}
+
+#[test]
+fn an_unknown_value_of_a_closed_set_is_refused_with_the_nearest_one() {
+    let refused = sentence(of_file("[timing]\nmode = \"evnt\"\n"));
+    assert_says(&refused, &["drive.toml:2:", "`evnt`", "did you mean `event`?"]);
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_is_refused_with_its_line() {
+    let refused = sentence(of_file("[device]\n\nchannels = \"four\"\n"));
+    assert_says(&refused, &["drive.toml:3:", "four", "u32"]);
+}
+
+#[test]
+fn negative_counts_are_refused() {
+    assert_says(&sentence(of_file("[buffer]\npages = -1\n")), &["drive.toml:2:", "-1"]);
+}
+
+#[test]
+fn broken_toml_is_refused_with_its_line() {
+    assert_says(&sentence(of_file("[gc]\npolicy = \n")), &["drive.toml:2:"]);
+}
+
+#[test]
+fn a_misspelt_setting_names_itself_and_the_nearest_key() {
+    let refused = sentence(Config::from_parts(None, &settings(&["gc.polcy=fifo"])));
+    assert_says(&refused, &["setting `gc.polcy=fifo`", "did you mean `policy`?"]);
+}
+
+#[test]
+fn settings_that_are_not_section_key_value_are_refused() {
+    for (setting, wanted) in [
+        ("gc.policy", "section.key=value"),
+        ("policy=fifo", "gc.policy"),
+        ("=", "gc.policy"),
+        ("gc.=1", "unknown field"),
+        (".policy=1", "unknown field"),
+        ("gc.wear.dynamic=true", "unknown field"),
+    ] {
+        let refused = sentence(Config::from_parts(None, &settings(&[setting])));
+        assert_says(&refused, &[setting, wanted]);
+    }
+}
+
+#[test]
+fn a_journal_without_a_map_on_flash_is_refused() {
+    let refused = sentence(resolve(&["delta.journal_pages=4"]));
+    assert_says(&refused, &["delta.journal_pages", "delta.cache_entries"]);
+    assert!(resolve(&["delta.journal_pages=4", "delta.cache_entries=100"]).is_ok());
+}
+
+#[test]
+fn impossible_geometries_are_refused_with_field_and_bound() {
+    for (list, parts) in [
+        (vec!["device.planes_per_die=0"], vec!["planes_per_die is 0"]),
+        (vec!["device.pages_per_block=0"], vec!["pages_per_block is 0"]),
+        (vec!["device.page_bytes=3000"], vec!["page_bytes is 3000", "power of two"]),
+        (vec!["device.page_bytes=256"], vec!["page_bytes is 256", "512"]),
+        (vec!["device.preset=gk-2t", "device.channels=16"], vec!["8589934592 pages", "32 bits"]),
+        (
+            vec!["device.preset=bench-8g", "device.superblock_planes=3"],
+            vec!["superblock_planes is 3", "does not divide the 64 planes"],
+        ),
+        (
+            vec!["device.preset=bench-8g", "device.superblock_planes=4", "device.pages_per_block=20000"],
+            vec!["80000 pages", "65535"],
+        ),
+        (
+            vec![
+                "device.channels=4294967295",
+                "device.dies_per_channel=4294967295",
+                "device.planes_per_die=9",
+            ],
+            vec!["32 bits"],
+        ),
+    ] {
+        assert_says(&sentence(resolve(&list)), &parts);
+    }
+}
+
+/// A device of 2^32 planes with a page each passed every bound, and then its number of planes overflowed.
+#[test]
+fn a_device_of_nothing_but_planes_is_refused() {
+    let refused = resolve(&[
+        "device.preset=lab-8g",
+        "device.channels=65536",
+        "device.dies_per_channel=65536",
+        "device.blocks_per_plane=1",
+        "device.pages_per_block=1",
+    ]);
+    assert_says(&sentence(refused), &["4294967296 planes", "at most 65536"]);
+}
+
+#[test]
+fn over_provisioning_has_two_definitions() {
+    let exported = |of: &str| {
+        let of = format!("device.over_provisioning_of={of}");
+        let resolved = resolve(&["device.preset=lab-8g", "device.over_provisioning=0.15", &of]).unwrap();
+        (resolved.logical_pages, resolved.geometry.pages() as f64)
+    };
+    let (logical, physical) = exported("logical");
+    assert_eq!(logical, (physical / 1.15) as u32);
+    let (logical, physical) = exported("physical");
+    assert_eq!(logical, (physical * 0.85) as u32);
+}
+
+#[test]
+fn over_provisioning_out_of_range_is_refused() {
+    for share in ["0", "-0.1", "+nan", "+inf"] {
+        let setting = format!("device.over_provisioning={share}");
+        assert_says(&sentence(resolve(&[&setting])), &["device.over_provisioning is"]);
+    }
+    let all = resolve(&["device.over_provisioning=1.0", "device.over_provisioning_of=physical"]);
+    assert_says(&sentence(all), &["device.over_provisioning is 1", "some, not all"]);
+}
+
+#[test]
+fn exported_pages_must_be_some_and_not_all() {
+    let refused = resolve(&["device.preset=lab-8g", "device.logical_pages=2097152"]);
+    assert_says(&sentence(refused), &["2097152 logical pages on 2097152 physical pages"]);
+    assert_says(&sentence(resolve(&["device.logical_pages=0"])), &["0 logical pages"]);
+    assert_eq!(
+        resolve(&["device.preset=lab-8g", "device.logical_pages=1000000"]).unwrap().logical_pages,
+        1_000_000
+    );
+}
+
+/// Such numbers used to become 0, or were cut to the bound, without a word.
+#[test]
+fn numbers_out_of_range_are_refused_and_not_bent() {
+    for setting in [
+        "device.read_us=-1",
+        "device.erase_us=+nan",
+        "device.program_us=+inf",
+        "device.channel_mb_per_s=0",
+        "device.channel_mb_per_s=+nan",
+        "device.factory_bad_share=0.5",
+        "device.factory_bad_share=-0.01",
+        "device.endurance_cycles=0",
+        "device.fit=1.5",
+        "device.fit=0",
+        "device.fit=+nan",
+        "gc.d=0",
+        "gc.free_share=0.5",
+        "gc.background_share=-0.1",
+        "dftl.cache_entries=0",
+        "timing.hash_us=-5",
+        "timing.suspend_overhead_us=+nan",
+        "precondition.share=1",
+        "precondition.overwrite=-1",
+        "replay.queue_depth=0",
+        "replay.time_scale=-2",
+    ] {
+        let (name, _) = setting.split_once('=').unwrap();
+        assert_says(&sentence(resolve(&[setting])), &[name]);
+    }
+}
+
+#[test]
+fn an_unknown_device_and_an_unknown_design_are_refused_with_the_nearest_name() {
+    let refused = sentence(resolve(&["device.preset=lab-8gb"]));
+    assert_says(&refused, &["unknown device `lab-8gb`", "did you mean `lab-8g`?", "auto", "tlc-1t"]);
+    let config = Config::default();
+    let refused = sentence(config.parts("pagemap", &config.resolve(1000).unwrap()));
+    assert_says(&refused, &["unknown design `pagemap`", "did you mean `page-map`?", "recyclable"]);
+}
+
+#[test]
+fn every_preset_resolves_as_it_is_described() {
+    for device in preset::all() {
+        let config = of_settings(&[&format!("device.preset={}", device.name)]);
+        let resolved = config.resolve(1).unwrap();
+        assert_eq!(resolved.preset, device.name);
+        assert_eq!(resolved.geometry, device.geometry);
+        assert_eq!(resolved.timing, device.timing);
+        assert_eq!(resolved.endurance_cycles, device.endurance_cycles);
+        let spare = resolved.geometry.pages() as f64 / resolved.logical_pages as f64 - 1.0;
+        assert!((spare - device.over_provisioning).abs() < 1e-6, "{}: {spare}", device.name);
+        for design in wearwell::design::ALL {
+            config.parts(design.name, &resolved).unwrap();
+        }
+    }
+}
+
+/// Pages, exported pages and free blocks at which GC starts, of a preset.
+fn capacity(name: &str) -> (Resolved, u64, u64) {
+    let resolved = resolve(&[&format!("device.preset={name}")]).unwrap();
+    let (pages, logical) = (resolved.geometry.pages(), resolved.logical_pages as u64);
+    (resolved, pages, logical)
+}
+
+#[test]
+fn paper_presets_have_the_capacity_of_their_papers() {
+    let (lx, pages, _) = capacity("lx-40g");
+    assert_eq!((pages, lx.geometry.pools()), (10_485_760, 80));
+    // 5 % of 2048 blocks per plane.
+    assert_eq!(lx.gc.low_blocks, 102);
+
+    let (rm, pages, logical) = capacity("rm-36g");
+    assert_eq!((rm.geometry.blocks(), rm.geometry.block_pages()), (576, 16_384));
+    assert_eq!((pages, logical), (9 << 20, 8 << 20), "32 GiB exported of 36");
+
+    let (gk, pages, logical) = capacity("gk-2t");
+    assert_eq!((pages, gk.geometry.blocks()), (1 << 29, 1 << 22));
+    assert_eq!(logical, (0.7 * (1u64 << 29) as f64) as u64);
+
+    let (_, pages, logical) = capacity("df-64g");
+    assert_eq!(pages * 4096, 64 * GIB);
+    assert_eq!(logical * 4096 / (1 << 20), 45_875, "44.8 GiB in MiB, rounded down");
+
+    let (_, pages, logical) = capacity("il-64g");
+    assert_eq!(pages * 4096, 64 * GIB);
+    assert_eq!(logical, (pages as f64 / 1.07) as u64);
+}
+
+#[test]
+fn settings_take_strings_with_and_without_quotes_and_blanks() {
+    for setting in ["gc.policy=fifo", "gc.policy=\"fifo\"", "gc.policy='fifo'", " gc.policy = fifo "] {
+        assert_eq!(of_settings(&[setting]).gc.policy, Policy::Fifo, "{setting}");
+    }
+    let content = "content.model=dup:share=0.2,theta=0.9";
+    assert_eq!(of_settings(&[content]).content.model.as_deref(), Some("dup:share=0.2,theta=0.9"));
+    let whole =
+        of_settings(&["device.over_provisioning=1", "wear.dynamic=true", "device.blocks_per_plane=1_000"]);
+    assert_eq!(whole.device.over_provisioning, Some(1.0));
+    assert!(whole.wear.dynamic);
+    assert_eq!(whole.device.blocks_per_plane, Some(1000));
+}
+
+/// The policy `inf` used to be read as the number infinity.
+#[test]
+fn words_in_settings_are_strings_even_where_toml_has_a_number_of_that_name() {
+    assert_eq!(of_settings(&["recycle.policy=inf"]).recycle.policy, RecyclePolicy::Inf);
+}
+
+#[test]
+fn later_sources_win_and_leave_the_rest() {
+    let file = "[gc]\npolicy = \"fifo\"\nlow_blocks = 5\n[replay]\nseed = 3\n";
+    let list = settings(&["gc.policy=random", "replay.seed=4", "replay.seed=5"]);
+    let config = Config::from_parts(Some(("drive.toml", file)), &list).unwrap();
+    assert_eq!((config.gc.policy, config.gc.low_blocks), (Policy::Random, Some(5)));
+    assert_eq!(config.seed(), 5);
+    // What nothing names comes from the preset or is the default.
+    assert_eq!(Config::default().seed(), 1);
+    assert_eq!(config.resolve(1000).unwrap().gc.low_blocks, 5);
+    assert_eq!(config.resolve(1000).unwrap().gc.policy, VictimPolicy::DChoices { d: 1 });
+}
+
+#[test]
+fn a_configuration_survives_its_toml_form() {
+    let config = of_settings(&[
+        "device.preset=tlc-1t",
+        "device.over_provisioning=0.28",
+        "device.over_provisioning_of=physical",
+        "gc.policy=d-choices",
+        "gc.d=7",
+        "buffer.policy=slru",
+        "recycle.policy=prob-fl",
+        "timing.mode=event",
+        "timing.suspend=true",
+        "precondition.mode=aged",
+        "precondition.trace=\"a \\\"quoted\\\" name\"",
+        "content.model=unique",
+        "replay.arrival=think",
+        "replay.addresses=compact",
+        "replay.zeroes=write",
+        "replay.seed=9223372036854775807",
+    ]);
+    for config in [config, Config::default()] {
+        assert_eq!(of_file(&config.to_toml()).unwrap(), config);
+        let json = serde_json::to_string(&config).unwrap();
+        assert_eq!(serde_json::from_str::<Config>(&json).unwrap(), config);
+    }
+}
+
+#[test]
+fn fit_sizes_the_device_to_the_footprint() {
+    for (list, footprint) in [
+        (vec!["device.fit=0.9"], 1_000_000),
+        (vec!["device.fit=1.0", "device.preset=bench-8g"], 5_000_000),
+        (vec!["device.fit=0.5", "device.preset=tlc-1t"], 10_000_000),
+    ] {
+        let resolved = resolve_for(&list, footprint);
+        let fit: f64 = list[0].split_once('=').unwrap().1.parse().unwrap();
+        let exported_4k = resolved.logical_pages as u64 * resolved.geometry.page_bytes as u64 / 4096;
+        let share = footprint as f64 / exported_4k as f64;
+        // One block more per plane is the resolution.
+        let finest = resolved.geometry.planes() as f64
+            * resolved.geometry.pages_per_block as f64
+            * (resolved.geometry.page_bytes / 4096) as f64
+            / footprint as f64;
+        assert!(share <= fit && share > fit / (1.0 + finest), "{list:?}: {share}, resolution {finest}");
+    }
+}
+
+fn resolve_for(list: &[&str], footprint: u64) -> Resolved {
+    of_settings(list).resolve(footprint).unwrap()
+}
+
+#[test]
+fn the_auto_device_is_as_large_as_the_input_and_a_preset_is_left_as_it_is() {
+    let auto = resolve_for(&[], 500_000);
+    assert_eq!(auto.preset, "auto");
+    let share = 500_000.0 / auto.logical_pages as f64;
+    assert!((0.999..=1.0).contains(&share), "{share}");
+    let preset = resolve_for(&["device.preset=lab-8g"], 500_000);
+    assert_eq!((preset.geometry.pages(), preset.reserve_blocks), (1 << 21, 0.0));
+}
+
+/// A pool of few blocks keeps half of its spare space free or open: 15 % acted as 10 % on a small drive.
+#[test]
+fn over_provisioning_leaves_out_what_collection_keeps_free() {
+    for footprint in [5_000, 50_000, 500_000] {
+        for spare in [0.07, 0.15, 0.28] {
+            let auto = resolve_for(&[&format!("device.over_provisioning={spare}")], footprint);
+            let shared = auto.shared_pages() as f64 / auto.logical_pages as f64 - 1.0;
+            assert!((shared / spare - 1.0).abs() < 0.01, "{shared} for {spare} at {footprint}");
+            let reserve = auto.geometry.pages() - auto.shared_pages();
+            let block_pages = u64::from(auto.geometry.pages_per_block * auto.geometry.planes());
+            assert_eq!(auto.gc.low_blocks, 2);
+            assert!(
+                reserve > 3 * block_pages && reserve <= 10 * block_pages,
+                "{reserve} pages at {footprint}"
+            );
+        }
+    }
+    let none = resolve_for(&["device.reserve_blocks=0"], 500_000);
+    assert_eq!(none.shared_pages(), none.geometry.pages());
+}
+
+/// Of the smallest drive of 512 dies a few MiB are nothing: what `device.fit` asks for cannot be.
+#[test]
+fn a_fit_that_no_drive_reaches_is_refused() {
+    let refused = sentence(resolve_with(&["device.fit=0.9", "device.preset=tlc-1t"], 50_000));
+    assert_says(&refused, &["device.fit is 0.9", "tlc-1t", "MiB"]);
+    assert!(!refused.contains("  "), "{refused}");
+    assert!(
+        resolve_with(&["device.fit=0.9", "device.preset=lab-8g", "device.channels=1"], 5_000_000).is_ok()
+    );
+}
+
+/// The preset's share of free blocks overruled it without a word.
+#[test]
+fn a_threshold_set_by_hand_is_what_counts() {
+    let by_hand = resolve_for(&["device.preset=lx-40g", "gc.low_blocks=3"], 1_000);
+    assert_eq!(by_hand.gc.low_blocks, 3);
+    let both = resolve_for(&["device.preset=lx-40g", "gc.low_blocks=3", "gc.free_share=0.05"], 1_000);
+    assert_eq!(both.gc.low_blocks, 102);
+}
+
+fn resolve_with(list: &[&str], footprint: u64) -> Result<Resolved, ConfigError> {
+    of_settings(list).resolve(footprint)
+}
+
+/// With one or two spare blocks per plane the device could not be built: every tiny trace was refused.
+#[test]
+fn the_auto_device_can_be_built_for_a_tiny_footprint() {
+    for spare in ["0.07", "0.15", "0.5"] {
+        let config = of_settings(&[&format!("device.over_provisioning={spare}")]);
+        for footprint in [0, 1, 14, 900, 3_000, 20_000] {
+            let resolved = config.resolve(footprint).unwrap();
+            for design in wearwell::design::ALL {
+                let parts = config.parts(design.name, &resolved).unwrap();
+                let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
+                let nand = wearwell::nand::SimNand::new(resolved.geometry.clone(), parts.retain())
+                    .with_nvram(nvram_bytes);
+                let device = wearwell::Device::new(
+                    nand,
+                    resolved.logical_pages,
+                    &parts,
+                    wearwell::DeviceOptions::default(),
+                );
+                assert!(device.is_ok(), "{} at {footprint}, {spare}: {:?}", design.name, device.err());
+            }
+        }
+    }
+}
+
+/// A file that uses every section; what the mutations below start from.
+const VALID: &str = r#"
+[device]
+preset = "lab-8g"
+channels = 2
+pages_per_block = 64
+page_bytes = 4096
+superblock_planes = 2
+read_us = 25.0
+channel_mb_per_s = 400.0
+over_provisioning = 0.15
+over_provisioning_of = "physical"
+fit = 0.9
+[gc]
+policy = "d-choices"
+d = 5
+free_share = 0.05
+[wear]
+static_gap = 10
+[buffer]
+pages = 100
+[recycle]
+policy = "prob-fl"
+[dftl]
+cache_entries = 100
+[timing]
+mode = "event"
+hash_us = 32.0
+[precondition]
+mode = "steady"
+overwrite = 0.5
+[content]
+model = "unique"
+[replay]
+arrival = "closed"
+seed = 7
+"#;
+
+/// Nothing but a refusal may come of it.
+fn read_and_resolve(text: &str, list: &[String], footprint: u64) {
+    if let Ok(config) = Config::from_parts(Some(("any.toml", text)), list)
+        && let Ok(resolved) = config.resolve(footprint)
+    {
+        assert!(resolved.logical_pages > 0);
+        assert!((resolved.logical_pages as u64) < resolved.geometry.pages());
+        for design in wearwell::design::ALL {
+            config.parts(design.name, &resolved).unwrap();
+        }
+    }
+}
+
+/// Numbers near every bound there is.
+fn extreme_number() -> impl Strategy<Value = String> {
+    prop_oneof![
+        any::<i64>().prop_map(|n| n.to_string()),
+        any::<u32>().prop_map(|n| n.to_string()),
+        (0u32..33).prop_map(|bits| (1u64 << bits).to_string()),
+        any::<f64>().prop_map(|n| format!("{n:?}")),
+        prop::sample::select(vec![
+            "0",
+            "1",
+            "-1",
+            "nan",
+            "inf",
+            "0.0",
+            "1e300",
+            "4294967295",
+            "true",
+            "\"x\""
+        ])
+        .prop_map(str::to_owned),
+    ]
+}
+
+#[test]
+fn the_file_that_mutations_start_from_is_valid() {
+    of_file(VALID).unwrap().resolve(1_000_000).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2048))]
+
+    #[test]
+    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), setting in ".{0,40}") {
+        read_and_resolve(&String::from_utf8_lossy(&bytes), &[setting], 1000);
+    }
+
+    #[test]
+    fn mutated_files_never_panic(
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        footprint in any::<u64>(),
+    ) {
+        let mut bytes = VALID.as_bytes().to_vec();
+        for (at, byte) in edits {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        read_and_resolve(&String::from_utf8_lossy(&bytes), &[], footprint);
+    }
+
+    #[test]
+    fn extreme_values_never_panic(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), extreme_number()), 1..8),
+        footprint in any::<u64>(),
+    ) {
+        let mut lines: Vec<String> = VALID.lines().map(str::to_owned).collect();
+        for (at, value) in changes {
+            let at = at.index(lines.len());
+            if let Some((key, _)) = lines[at].clone().split_once('=') {
+                lines[at] = format!("{key}= {value}");
+            }
+        }
+        read_and_resolve(&lines.join("\n"), &[], footprint);
+    }
+}

@@ -1,0 +1,103 @@
+//! `docs/configuration.md` names every key with its default and every value that a key may take by name, and no other.
+//!
+//! The names come from the refusals of the parser itself, which lists what it would have taken.
+
+use std::collections::BTreeSet;
+
+use wearwell_config::{Config, ConfigError};
+
+const DOCUMENT: &str = include_str!("../../../docs/configuration.md");
+/// Nothing is called this.
+const NOBODY: &str = "zzz-nobody";
+
+/// What the parser would have accepted in place of [`NOBODY`].
+fn expected_instead(setting: &str) -> Vec<String> {
+    let refusal = Config::from_parts(None, &[setting.to_owned()]).expect_err("nobody has this name");
+    let ConfigError::Toml { message, .. } = refusal else { panic!("{setting}: {refusal}") };
+    let names = message.split('`').skip(1).step_by(2).filter(|name| *name != NOBODY);
+    let is_list = message.contains("expected");
+    // A suggestion at the end repeats one of the names.
+    names.filter(|_| is_list).map(str::to_owned).collect()
+}
+
+fn keys() -> BTreeSet<String> {
+    let sections = expected_instead(&format!("{NOBODY}.x=1"));
+    let of_section = |section: &String| {
+        let keys = expected_instead(&format!("{section}.{NOBODY}=1"));
+        keys.into_iter().map(move |key| format!("{section}.{key}")).collect::<Vec<_>>()
+    };
+    sections.iter().flat_map(of_section).collect()
+}
+
+/// Rows of the tables: key, unit, default, meaning.
+fn rows() -> Vec<[&'static str; 4]> {
+    let is_row = |line: &&str| line.starts_with("| `");
+    let cells = |line: &'static str| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        cells.try_into().unwrap_or_else(|cells| panic!("not four cells: {cells:?}"))
+    };
+    DOCUMENT.lines().filter(is_row).map(cells).collect()
+}
+
+fn row_of(key: &str) -> [&'static str; 4] {
+    let name = format!("`{key}`");
+    rows()
+        .into_iter()
+        .find(|row| row[0] == name)
+        .unwrap_or_else(|| panic!("docs/configuration.md lacks {key}"))
+}
+
+#[test]
+fn every_key_is_documented_and_no_other() {
+    let documented: BTreeSet<String> = rows().iter().map(|row| row[0].trim_matches('`').to_owned()).collect();
+    let keys = keys();
+    assert!(keys.len() > 50, "only {} keys: the parser's refusals read differently now", keys.len());
+    let missing: Vec<_> = keys.difference(&documented).collect();
+    let stray: Vec<_> = documented.difference(&keys).collect();
+    assert!(missing.is_empty() && stray.is_empty(), "not documented: {missing:?}; not a key: {stray:?}");
+}
+
+#[test]
+fn defaults_are_those_of_the_configuration() {
+    let defaults: toml::Table = Config::default().to_toml().parse().expect("it writes TOML");
+    let mut seen = 0;
+    for (section, table) in &defaults {
+        for (key, value) in table.as_table().expect("sections are tables") {
+            let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let [name, _, default, _] = row_of(&format!("{section}.{key}"));
+            assert_eq!(default, format!("`{shown}`"), "default of {name}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 20, "only {seen} keys have a default");
+}
+
+#[test]
+fn every_named_value_is_documented() {
+    let mut named_keys = 0;
+    for key in keys() {
+        let [_, unit, default, meaning] = row_of(&key);
+        if unit != "name" || key == "device.preset" {
+            continue;
+        }
+        let values = expected_instead(&format!("{key}={NOBODY}"));
+        assert!(!values.is_empty(), "{key} takes no names");
+        named_keys += 1;
+        for value in values {
+            let shown = format!("`{value}`");
+            assert!(
+                meaning.contains(&shown) || default == shown,
+                "{key} may be {value}; its row does not say so"
+            );
+        }
+    }
+    assert!(named_keys > 7, "only {named_keys} keys take names");
+}
+
+#[test]
+fn the_example_is_a_configuration() {
+    let block =
+        DOCUMENT.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let config = Config::from_parts(Some(("drive.toml", block)), &["gc.policy=cost-benefit".to_owned()]);
+    config.expect("the example is valid").resolve(50_000).expect("and describes a device");
+}

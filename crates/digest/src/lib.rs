@@ -1,0 +1,75 @@
+//! Digests the sources of a crate while it is built, so that a record of results can name the code that made it.
+//!
+//! Comments that fill a line, blank lines and indentation do not count: they change no result. Paths do not count either, so
+//! that a checkout and a packaged crate have the same digest. Each crate whose code makes figures calls [`of_sources`] in its
+//! build script and finds the digest in the environment variable `CODE_DIGEST` of its compilation.
+
+#![forbid(unsafe_code)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Digests the files below `src` that `counts` accepts, and hands the digest to the compiler; for build scripts.
+pub fn of_sources(counts: impl Fn(&Path) -> bool) {
+    println!("cargo::rerun-if-changed=src");
+    println!("cargo::rerun-if-changed=build.rs");
+    let mut files = Vec::new();
+    collect(Path::new("src"), &mut files);
+    files.sort();
+    let digest = files.iter().filter(|path| counts(path)).fold(FNV_OFFSET, |digest, path| {
+        digested(digest, &fs::read_to_string(path).expect("sources are UTF-8"))
+    });
+    println!("cargo::rustc-env=CODE_DIGEST={digest:016x}");
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("the crate has sources") {
+        let path = entry.expect("a folder can be listed").path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+/// Adds the code of a file to a digest.
+pub fn digested(digest: u64, text: &str) -> u64 {
+    text.lines().map(str::trim).filter(|line| is_code(line)).fold(digest, fnv)
+}
+
+/// Whether a trimmed line is more than a comment.
+fn is_code(line: &str) -> bool {
+    !line.is_empty() && !line.starts_with("//")
+}
+
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
+
+/// FNV-1a of a line and its end: small, and the same on every machine.
+fn fnv(digest: u64, line: &str) -> u64 {
+    line.bytes()
+        .chain([b'\n'])
+        .fold(digest, |digest, byte| (digest ^ u64::from(byte)).wrapping_mul(FNV_PRIME))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::digested;
+
+    #[test]
+    fn the_digest_of_code_is_that_of_code() {
+        let digest = |text: &str| digested(7, text);
+        let code = digest("fn a() {\n    b(1);\n}\n");
+        assert_eq!(
+            code,
+            digest("/// Calls.\nfn a() {\n\n  // Once.\n  b(1);\n}"),
+            "comments and layout do not count"
+        );
+        for other in
+            ["fn a() {\n    b(2);\n}\n", "fn a() {\n    b(1);\n    b(1);\n}\n", "fn a() {\n}\n    b(1);\n"]
+        {
+            assert_ne!(code, digest(other), "{other}");
+        }
+    }
+}

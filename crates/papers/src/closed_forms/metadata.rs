@@ -1,0 +1,467 @@
+//! RAM and recovery of the five designs that `GeckoFTL` compares (GK, section 2, appendices B and C), for any capacity.
+//!
+//! The paper models both and executes neither; here the formulas stand beside what the parts report and what executed
+//! recoveries count (tests compare them). Symbols are the paper's: K blocks of B pages of P bytes, R logical over physical
+//! pages, C cached entries, V entries of Logarithmic Gecko's buffer, T its size ratio, S its parts of a block.
+
+use wearwell::nand::{Geometry, preset};
+use wearwell::validity::{Gecko, GeckoOptions, Validity as _};
+use wearwell_replay::theory;
+
+use super::rows::{holds, named, one};
+use super::{GIB, KIB, MIB, PAGE_BYTES, TIB, percent};
+use crate::verdict::Value;
+
+/// Bytes of an address, and of a key.
+const ADDRESS_BYTES: f64 = 4.0;
+/// Bytes of a cached entry.
+const ENTRY_BYTES: f64 = 8.0;
+/// Bytes of an entry of IB-FTL's log: a page, a stamp, a pointer to the entry before.
+const LOG_ENTRY_BYTES: f64 = 12.0;
+/// Share of the cache that may be dirty in LazyFTL and IB-FTL.
+const DIRTY_SHARE: f64 = 0.1;
+
+/// Times of flash operations, seconds (GK, section 5).
+const PAGE_READ_S: f64 = 100e-6;
+const SPARE_READ_S: f64 = 3e-6;
+const PROGRAM_S: f64 = 1e-3;
+/// Time of a page write over that of a page read.
+pub const DELTA: f64 = PROGRAM_S / PAGE_READ_S;
+
+/// A device and its cache.
+#[derive(Clone, Copy, Debug)]
+pub struct MetadataScale {
+    /// K.
+    pub blocks: f64,
+    /// B.
+    pub block_pages: f64,
+    /// R.
+    pub utilisation: f64,
+    /// C.
+    pub cache_entries: f64,
+}
+
+impl MetadataScale {
+    /// The paper's device at a capacity, with its cache of 4 MiB.
+    pub fn of_capacity(bytes: f64) -> Self {
+        let block_pages = 128.0;
+        let blocks = bytes / (block_pages * PAGE_BYTES);
+        Self { blocks, block_pages, utilisation: 0.7, cache_entries: 4.0 * MIB / ENTRY_BYTES }
+    }
+
+    /// Physical pages.
+    pub fn pages(self) -> f64 {
+        self.blocks * self.block_pages
+    }
+
+    /// TT: bytes of the translation table.
+    pub fn table_bytes(self) -> f64 {
+        self.pages() * self.utilisation * ADDRESS_BYTES
+    }
+
+    /// TPT: translation pages.
+    pub fn translation_pages(self) -> f64 {
+        (self.table_bytes() / PAGE_BYTES).ceil()
+    }
+
+    /// Host writes from one victim to the next, `B (1 - u)`: what a victim has free again, `1 / (1 - u)` being the write
+    /// amplification of large blocks.
+    pub fn updates_per_query(self) -> f64 {
+        self.block_pages / theory::large_block_write_amplification(self.utilisation)
+    }
+
+    /// Bytes of the directory of translation pages.
+    pub fn directory_bytes(self) -> f64 {
+        self.translation_pages() * ADDRESS_BYTES
+    }
+
+    /// Bytes of a bitmap of all pages.
+    pub fn bitmap_bytes(self) -> f64 {
+        self.pages() / 8.0
+    }
+
+    /// Bytes of the counters of valid pages.
+    pub fn counter_bytes(self) -> f64 {
+        2.0 * self.blocks
+    }
+
+    /// Bytes of the cache.
+    pub fn cache_bytes(self) -> f64 {
+        self.cache_entries * ENTRY_BYTES
+    }
+
+    /// V for bitmaps cut into `parts`.
+    pub fn buffer_entries(self, parts: f64) -> f64 {
+        8.0 * PAGE_BYTES / (8.0 * ADDRESS_BYTES + self.block_pages / parts)
+    }
+
+    /// L for entries that are not cut.
+    pub fn gecko_levels(self) -> f64 {
+        (self.blocks / self.buffer_entries(1.0)).log2().ceil()
+    }
+
+    /// Pages of all runs: twice the largest.
+    pub fn gecko_pages(self) -> f64 {
+        2.0 * self.blocks / self.buffer_entries(1.0)
+    }
+
+    /// Bytes of the run directories.
+    pub fn gecko_directory_bytes(self) -> f64 {
+        2.0 * ADDRESS_BYTES * self.gecko_pages()
+    }
+
+    /// Bytes of the buffer and of the pages that a multi-way merge has in hand.
+    pub fn gecko_buffer_bytes(self) -> f64 {
+        PAGE_BYTES * (2.0 + self.gecko_levels())
+    }
+
+    /// Pages of IB-FTL's log: twice as many entries as pages can be invalid.
+    pub fn log_pages(self) -> f64 {
+        let invalid = self.pages() * (1.0 - self.utilisation);
+        (2.0 * invalid / (PAGE_BYTES / LOG_ENTRY_BYTES).floor()).ceil()
+    }
+
+    /// RAM without the cache, by design.
+    pub fn ram_bytes(self, design: Metadata) -> f64 {
+        match design {
+            Metadata::Dftl | Metadata::LazyFtl => self.bitmap_bytes() + self.directory_bytes(),
+            // The root of its tree takes a page, the directory of the bitmap an address for every page of it.
+            Metadata::UFtl => {
+                self.counter_bytes() + self.bitmap_bytes() / PAGE_BYTES * ADDRESS_BYTES + PAGE_BYTES
+            }
+            // The head of each block's chain and the stamp of its last erase.
+            Metadata::IbFtl => self.counter_bytes() + 2.0 * ADDRESS_BYTES * self.blocks + PAGE_BYTES,
+            Metadata::GeckoFtl => self.counter_bytes() + self.gecko_ram_without_counters(),
+        }
+    }
+
+    fn gecko_ram_without_counters(self) -> f64 {
+        self.directory_bytes() + self.gecko_directory_bytes() + self.gecko_buffer_bytes()
+    }
+
+    /// Steps of a recovery, seconds, one flash operation after the other.
+    pub fn recovery(self, design: Metadata) -> Vec<(&'static str, f64)> {
+        let dirty = DIRTY_SHARE * self.cache_entries;
+        let blocks = ("blocks", self.blocks * SPARE_READ_S);
+        let directory = ("directory", self.translation_pages() * SPARE_READ_S);
+        let backward = |entries: f64| ("changed entries", 2.0 * entries * SPARE_READ_S);
+        let synchronisation =
+            ("synchronisation", dirty.min(self.translation_pages()) * (PAGE_READ_S + PROGRAM_S));
+        let bitmap_pages = self.bitmap_bytes() / PAGE_BYTES;
+        match design {
+            Metadata::LazyFtl => vec![
+                blocks,
+                directory,
+                ("bitmap", self.translation_pages() * PAGE_READ_S),
+                backward(dirty),
+                synchronisation,
+            ],
+            // What the battery wrote is read again.
+            Metadata::Dftl => vec![
+                blocks,
+                directory,
+                ("bitmap", bitmap_pages * PAGE_READ_S),
+                ("cache", self.cache_bytes() / PAGE_BYTES * PAGE_READ_S),
+            ],
+            Metadata::UFtl => vec![
+                blocks,
+                ("bitmap directory", bitmap_pages * SPARE_READ_S),
+                ("valid counts", bitmap_pages * PAGE_READ_S),
+                ("cache", self.cache_bytes() / PAGE_BYTES * PAGE_READ_S),
+            ],
+            Metadata::IbFtl => {
+                vec![blocks, ("log", self.log_pages() * PAGE_READ_S), backward(dirty), synchronisation]
+            }
+            Metadata::GeckoFtl => vec![
+                blocks,
+                directory,
+                ("run directories", self.gecko_pages() * SPARE_READ_S),
+                ("buffer", 2.0 * self.buffer_entries(4.0) * PAGE_READ_S),
+                ("valid counts", self.gecko_pages() * PAGE_READ_S),
+                backward(self.cache_entries),
+            ],
+        }
+    }
+
+    /// All steps of a recovery, seconds.
+    pub fn recovery_s(self, design: Metadata) -> f64 {
+        self.recovery(design).iter().map(|(_, time_s)| time_s).sum()
+    }
+}
+
+/// The designs compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Metadata {
+    /// DFTL with a battery.
+    Dftl,
+    /// LazyFTL.
+    LazyFtl,
+    /// u-FTL.
+    UFtl,
+    /// IB-FTL.
+    IbFtl,
+    /// GeckoFTL.
+    GeckoFtl,
+}
+
+impl Metadata {
+    /// All of them; LazyFTL first, with which the others are compared.
+    pub const ALL: [Self; 5] = [Self::LazyFtl, Self::Dftl, Self::UFtl, Self::IbFtl, Self::GeckoFtl];
+
+    /// Name in the paper.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Dftl => "DFTL",
+            Self::LazyFtl => "LazyFTL",
+            Self::UFtl => "u-FTL",
+            Self::IbFtl => "IB-FTL",
+            Self::GeckoFtl => "GeckoFTL",
+        }
+    }
+}
+
+/// Factor by which reads of the host are slowed down: the reads of the map that one takes and internal operations leave
+/// so much of the flash's time (GK, section 5).
+pub fn read_slowdown(read_amplification: f64, reads_per_write: f64, write_amplification: f64) -> f64 {
+    1.0 / (read_amplification * reads_per_write + write_amplification * DELTA)
+}
+
+/// log2 of the factor in capacity at which an update of Logarithmic Gecko costs as much as one of the bitmap, from K
+/// blocks on: with `cost` writes per entry and level, levels are so many that `cost L / V = 1`.
+pub fn crossing_exponent(scale: MetadataScale, parts: f64, cost: f64) -> f64 {
+    let entries = scale.buffer_entries(parts);
+    let levels = entries / cost;
+    levels + (entries / parts).log2() - scale.blocks.log2()
+}
+
+fn paper() -> MetadataScale {
+    MetadataScale::of_capacity(2.0 * TIB)
+}
+
+/// Capacities of Figure 1.
+const CAPACITIES: [(&str, f64); 8] = [
+    ("64 GiB", 64.0 * GIB),
+    ("128 GiB", 128.0 * GIB),
+    ("256 GiB", 256.0 * GIB),
+    ("512 GiB", 512.0 * GIB),
+    ("1 TiB", TIB),
+    ("2 TiB", 2.0 * TIB),
+    ("4 TiB", 4.0 * TIB),
+    ("8 TiB", 8.0 * TIB),
+];
+
+/// RAM and recovery of a design over the capacities.
+fn by_capacity(design: Metadata) -> impl Iterator<Item = (f64, f64)> {
+    CAPACITIES.into_iter().map(move |(_, bytes)| {
+        let scale = MetadataScale::of_capacity(bytes);
+        (scale.ram_bytes(design), scale.recovery_s(design))
+    })
+}
+
+fn curves(design: Metadata) -> Vec<Value> {
+    let name = |k: usize, what: &str| format!("{} {what}", CAPACITIES[k].0);
+    let ram = by_capacity(design).enumerate().map(|(k, (ram, _))| Value::new(name(k, "RAM MiB"), ram / MIB));
+    let recovery =
+        by_capacity(design).enumerate().map(|(k, (_, time_s))| Value::new(name(k, "recovery s"), time_s));
+    ram.chain(recovery).collect()
+}
+
+/// Both of Figure 1's claims, and its curves.
+fn growth() -> Vec<Value> {
+    let steps: Vec<(f64, f64)> = by_capacity(Metadata::LazyFtl).collect();
+    let doubles = |pair: &[(f64, f64)]| (pair[1].0 / pair[0].0 - 2.0).abs() < 1e-3;
+    let claims = named([
+        ("RAM is linear", holds(steps.windows(2).all(doubles))),
+        ("recovery grows", holds(steps.windows(2).all(|pair| pair[1].1 > pair[0].1))),
+    ]);
+    [claims, curves(Metadata::LazyFtl)].concat()
+}
+
+/// RAM of a design with the cache of 4 MiB, MiB.
+fn ram_mib(design: Metadata) -> f64 {
+    (paper().ram_bytes(design) + paper().cache_bytes()) / MIB
+}
+
+fn ram_of_all() -> Vec<Value> {
+    named([
+        ("DFTL, LazyFTL", ram_mib(Metadata::LazyFtl)),
+        ("IB-FTL", ram_mib(Metadata::IbFtl)),
+        ("GeckoFTL", ram_mib(Metadata::GeckoFtl)),
+        ("u-FTL", ram_mib(Metadata::UFtl)),
+    ])
+}
+
+/// RAM of `GeckoFTL` as its parts report it, MiB: run directories for every page that there can be, and three bytes per
+/// block in the block table.
+fn gecko_as_built_mib() -> f64 {
+    let device = preset::by_name("gk-2t").expect("the paper's device is a preset");
+    let of_part = gecko_part_bytes(&device.geometry);
+    (of_part + paper().directory_bytes() + 1.5 * paper().counter_bytes() + paper().cache_bytes()) / MIB
+}
+
+/// What Logarithmic Gecko reports, bytes.
+fn gecko_part_bytes(geometry: &Geometry) -> f64 {
+    let gecko =
+        Gecko::new(geometry, GeckoOptions::balanced(geometry)).expect("the default fits the geometry");
+    gecko.ram_bytes().iter().map(|&(_, bytes)| bytes as f64).sum()
+}
+
+fn largest<'a>(steps: &[(&'a str, f64)]) -> &'a str {
+    steps.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or("", |step| step.0)
+}
+
+fn step(steps: &[(&str, f64)], name: &str) -> f64 {
+    steps.iter().find(|step| step.0 == name).map_or(0.0, |step| step.1)
+}
+
+fn by_step(design: Metadata) -> Vec<Value> {
+    let steps = paper().recovery(design);
+    let total = Value::new("all", paper().recovery_s(design));
+    steps.iter().map(|&(name, time_s)| Value::new(name, time_s)).chain([total]).collect()
+}
+
+fn with(mut values: Vec<Value>, more: Vec<Value>) -> Vec<Value> {
+    values.extend(more);
+    values
+}
+
+/// Recovery time saved against `LazyFTL`, percent; without `LazyFTL`'s changed entries in the second place.
+fn recovery_saved() -> Vec<Value> {
+    let lazy = paper().recovery(Metadata::LazyFtl);
+    let all = paper().recovery_s(Metadata::LazyFtl);
+    let others = all - step(&lazy, "synchronisation") - step(&lazy, "changed entries");
+    let saved = |of: f64| percent(1.0 - paper().recovery_s(Metadata::GeckoFtl) / of);
+    named([("", saved(all)), ("without its synchronisation", saved(others))])
+}
+
+fn ram_saved() -> Vec<Value> {
+    let saved = |bytes: f64| percent(1.0 - bytes / paper().ram_bytes(Metadata::LazyFtl));
+    named([
+        ("without counts", saved(paper().gecko_ram_without_counters())),
+        ("with counts", saved(paper().ram_bytes(Metadata::GeckoFtl))),
+    ])
+}
+
+fn log_dominates() -> Vec<Value> {
+    let steps = paper().recovery(Metadata::IbFtl);
+    let both = step(&steps, "log") + step(&steps, "synchronisation");
+    let claim = named([("they dominate", holds(both > 0.5 * paper().recovery_s(Metadata::IbFtl)))]);
+    with(claim, by_step(Metadata::IbFtl))
+}
+
+fn scan_dominates() -> Vec<Value> {
+    let steps = paper().recovery(Metadata::GeckoFtl);
+    let share = step(&steps, "blocks") / paper().recovery_s(Metadata::GeckoFtl);
+    named([("it dominates", holds(largest(&steps) == "blocks")), ("share, %", percent(share))])
+}
+
+/// Whether the counters of valid pages are the largest part of RAM beside the cache.
+fn counters_dominate() -> Vec<Value> {
+    let of = |design: Metadata| holds(paper().counter_bytes() > 0.5 * paper().ram_bytes(design));
+    named([("GeckoFTL", of(Metadata::GeckoFtl)), ("u-FTL", of(Metadata::UFtl))])
+}
+
+/// RAM of Figure 14's designs, which leave the counters out, MiB.
+fn split() -> Vec<Value> {
+    let of = |design: Metadata, cache_mib: f64, counters: f64| {
+        (paper().ram_bytes(design) - counters) / MIB + cache_mib
+    };
+    let counters = paper().counter_bytes();
+    named([
+        ("DFTL", of(Metadata::Dftl, 4.0, 0.0)),
+        ("u-FTL", of(Metadata::UFtl, 68.0, counters)),
+        ("GeckoFTL", of(Metadata::GeckoFtl, 68.0, counters)),
+        ("counters", counters / MIB),
+    ])
+}
+
+fn slowdowns() -> Vec<Value> {
+    let writes = theory::large_block_write_amplification(0.7);
+    let copies = (writes - 1.0) * (1.0 + 1.0 / DELTA);
+    let dirty = paper().cache_entries / paper().translation_pages();
+    let map = theory::lazy_translation_write_amplification(writes, DELTA, dirty);
+    let slowdown = |validity: f64| read_slowdown(1.0, 1.0, 1.0 + copies + map + validity);
+    named([("validity in RAM", slowdown(0.0)), ("bitmap on flash", slowdown(1.0 + 1.0 / DELTA))])
+}
+
+/// The formulas of the rows about recovery at 2 TiB, beside which stand executed recoveries.
+pub fn recovery_row(id: &str) -> Option<Vec<Value>> {
+    Some(match id {
+        "GK-35" => by_step(Metadata::GeckoFtl),
+        "GK-36" => Metadata::ALL.map(|design| Value::new(design.name(), paper().recovery_s(design))).to_vec(),
+        "GK-37" => log_dominates(),
+        "GK-38" => scan_dominates(),
+        "GK-39" => recovery_saved(),
+        _ => return None,
+    })
+}
+
+/// Values of a closed-form row of GK.
+pub(super) fn row(id: &str) -> Option<Vec<Value>> {
+    let scale = paper();
+    let recovery = |design: Metadata| scale.recovery_s(design);
+    Some(match id {
+        "GK-01" => one(MetadataScale::of_capacity(128.0 * GIB).ram_bytes(Metadata::LazyFtl) / MIB),
+        "GK-02" => with(one(recovery(Metadata::LazyFtl)), by_step(Metadata::LazyFtl)),
+        "GK-03" => growth(),
+        "GK-04" => curves(Metadata::GeckoFtl),
+        "GK-05" => one(scale.table_bytes() / GIB),
+        "GK-06" => one(scale.directory_bytes() / MIB),
+        "GK-07" => one(scale.bitmap_bytes() / MIB),
+        "GK-08" => one(scale.bitmap_bytes() / scale.directory_bytes()),
+        "GK-09" => {
+            let share = |others: f64| percent(scale.bitmap_bytes() / (scale.bitmap_bytes() + others));
+            named([
+                ("bitmap and directory", share(scale.directory_bytes())),
+                ("with the cache", share(scale.directory_bytes() + scale.cache_bytes())),
+                ("with counters, without cache", share(scale.directory_bytes() + scale.counter_bytes())),
+            ])
+        }
+        "GK-10" => one(scale.pages() * SPARE_READ_S / 60.0),
+        "GK-11" => {
+            let pages = scale.cache_entries.min(scale.translation_pages());
+            one(pages * (PAGE_READ_S + PROGRAM_S) / 60.0)
+        }
+        "GK-12" => one(scale.translation_pages() * PAGE_READ_S),
+        "GK-13" => one(PAGE_READ_S / 32.0 * 1e6),
+        "GK-14" => one(scale.cache_bytes() / ENTRY_BYTES),
+        "GK-15" => one(scale.block_pages / (8.0 * ADDRESS_BYTES)),
+        "GK-17" => named([("MiB", scale.bitmap_bytes() / MIB)]),
+        "GK-20" => {
+            let writes = theory::large_block_write_amplification(scale.utilisation);
+            let with_queries =
+                theory::flash_bitmap_write_amplification(DELTA, writes, scale.block_pages as usize);
+            named([("", 1.0 + 1.0 / DELTA), ("with queries", with_queries)])
+        }
+        "GK-28" => named([
+            ("S = 1", crossing_exponent(scale, 1.0, 2.0)),
+            ("S = 1, one merge per level", crossing_exponent(scale, 1.0, 1.0)),
+            ("S = 4", crossing_exponent(scale, 4.0, 2.0)),
+        ]),
+        "GK-30" | "GK-31" | "GK-33" => ram_of_all(),
+        "GK-32" => named([
+            ("ratio", ram_mib(Metadata::GeckoFtl) / ram_mib(Metadata::UFtl)),
+            ("GeckoFTL, MiB", ram_mib(Metadata::GeckoFtl)),
+            ("as built, MiB", gecko_as_built_mib()),
+        ]),
+        "GK-34" => counters_dominate(),
+        "GK-40" => ram_saved(),
+        "GK-47" => split(),
+        "GK-50" => named([
+            ("map", percent(scale.translation_pages() / scale.pages())),
+            ("Logarithmic Gecko", percent(scale.gecko_pages() / scale.pages())),
+        ]),
+        "GK-53" => named([
+            ("pages", scale.gecko_pages()),
+            ("directories, MiB", scale.gecko_directory_bytes() / MIB),
+            ("buffers, KiB", scale.gecko_buffer_bytes() / KIB),
+        ]),
+        "GK-54" => one((2.0 * scale.cache_entries / scale.block_pages).ceil().max(scale.buffer_entries(4.0))),
+        "GK-57" => one(1000.0 / scale.block_pages),
+        // Least, greatest and mean of two statistics; the counter of erases; the cursor of the scan.
+        "GK-58" => one(6.0 * ADDRESS_BYTES + ADDRESS_BYTES + ADDRESS_BYTES),
+        "GK-60" => one(scale.updates_per_query()),
+        "GK-61" => slowdowns(),
+        _ => return None,
+    })
+}

@@ -1,0 +1,490 @@
+//! Rows that follow from a paper's parameters by arithmetic.
+//!
+//! Every function takes the parameters and returns the result; none holds a result. The parameters stand in `rows`,
+//! each as the paper prints it. Formulas of steady states are in [`wearwell_replay::theory`]. The tests of this module compare
+//! with figures that were computed independently.
+
+pub mod metadata;
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use wearwell::lifetime::{SchemeEstimate, decide};
+use wearwell_replay::theory;
+
+use super::verdict::Value;
+
+/// Bytes of a page in all five papers.
+const PAGE_BYTES: f64 = 4096.0;
+
+const KIB: f64 = 1024.0;
+const MIB: f64 = KIB * KIB;
+const GIB: f64 = KIB * MIB;
+const TIB: f64 = KIB * GIB;
+
+/// A share as percent.
+pub fn percent(share: f64) -> f64 {
+    100.0 * share
+}
+
+/// A row of LX's Table I: how much a trace writes, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct TraceTable {
+    /// Requests.
+    pub requests: f64,
+    /// Share that writes.
+    pub write_share: f64,
+    /// Distinct addresses.
+    pub addresses: f64,
+}
+
+impl TraceTable {
+    /// Requests that write, one page each.
+    pub fn writes(self) -> f64 {
+        self.requests * self.write_share
+    }
+
+    /// Writes that invalidate an older version: all but the first of each address.
+    pub fn overwrites(self) -> f64 {
+        self.writes() - self.addresses
+    }
+
+    /// Share of the writes that overwrite (LX, III-B).
+    pub fn overwrite_share(self) -> f64 {
+        self.overwrites() / self.writes()
+    }
+
+    /// Invalidated pages, GiB (LX, III-B).
+    pub fn invalid_gib(self) -> f64 {
+        self.overwrites() * PAGE_BYTES / GIB
+    }
+}
+
+/// RAM of a fingerprint store, bytes: a 16-byte hash, a page address and a probability of 4 bytes each (LX, IV-C).
+pub fn fingerprint_store_bytes(entries: f64) -> f64 {
+    entries * (16.0 + 4.0 + 4.0)
+}
+
+/// Time of a computation, microseconds: cycles at a clock in MHz (DF, Table 1).
+pub fn cycles_us(cycles: f64, mhz: f64) -> f64 {
+    cycles / mhz
+}
+
+/// The stages through which a delta write passes one page after the other, microseconds (DF, section 3.3).
+#[derive(Clone, Copy, Debug)]
+pub struct DeltaPipeline {
+    /// Array read of the old version.
+    pub read_us: f64,
+    /// Its transfer.
+    pub bus_us: f64,
+    /// Difference and compression.
+    pub encode_us: f64,
+}
+
+impl DeltaPipeline {
+    /// The slowest stage, which sets the rate.
+    pub fn slowest_us(self) -> f64 {
+        self.read_us.max(self.bus_us).max(self.encode_us)
+    }
+
+    /// Right-hand side of expression 2: what a delta write costs beside programs, in program times.
+    pub fn overhead(self, program_us: f64) -> f64 {
+        self.slowest_us() / program_us
+    }
+
+    /// The ratio below which deltas cost no time: `1 - Rc > overhead`.
+    pub fn viable_ratio(self, program_us: f64) -> f64 {
+        1.0 - self.overhead(program_us)
+    }
+
+    /// Whether the encoder is the slowest stage.
+    pub fn is_bound_by_encoder(self) -> bool {
+        self.encode_us > self.read_us.max(self.bus_us)
+    }
+}
+
+/// Page writes saved by storing overwrites of one page as deltas of a mean ratio (DF, section 3.2).
+pub fn pages_saved(overwrites: f64, ratio: f64) -> f64 {
+    overwrites * (1.0 - ratio)
+}
+
+/// Frequency of collections with delta encoding over the blocks that hold invalid pages, if the page mapping area
+/// dominates: consumption `1 - Pc + Pc Rc` over gain `1 - Pc` (DF, expression 7).
+pub fn collection_frequency(delta_share: f64, ratio: f64) -> f64 {
+    theory::delta_foreground_writes(delta_share, ratio) / (1.0 - delta_share)
+}
+
+/// Raw read latency with a share of reads that take two flash reads, over that without (DF, footnote 2).
+pub fn read_latency_factor(double_share: f64) -> f64 {
+    (1.0 - double_share) + 2.0 * double_share
+}
+
+/// Pages per delta when whole deltas fill one page after the other and a delta that does not fit closes the page:
+/// Gaussian sizes around `ratio` with a quarter of it as deviation, 6 bytes of header per delta and 2 per page.
+/// Simulated with a fixed seed; the standard error is below 0.002.
+pub fn packed_pages_per_delta(ratio: f64) -> f64 {
+    const DELTAS: u32 = 200_000;
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let (mut pages, mut left) = (0u32, 0.0);
+    for _ in 0..DELTAS {
+        let share = (ratio * (1.0 + gaussian(&mut random) / 4.0)).clamp(0.01, 1.0);
+        let bytes = (share * PAGE_BYTES + 6.0).min(PAGE_BYTES - 2.0);
+        if bytes > left {
+            pages += 1;
+            left = PAGE_BYTES - 2.0;
+        }
+        left -= bytes;
+    }
+    f64::from(pages) / f64::from(DELTAS)
+}
+
+/// A standard normal variate (Box and Muller).
+fn gaussian(random: &mut Xoshiro256PlusPlus) -> f64 {
+    let radius = (-2.0 * (1.0 - random.random::<f64>()).ln()).sqrt();
+    radius * (std::f64::consts::TAU * random.random::<f64>()).cos()
+}
+
+/// Bytes of a table with `bits` for each page of a capacity.
+pub fn table_bytes(capacity_bytes: f64, bits: f64) -> f64 {
+    capacity_bytes / PAGE_BYTES * bits / 8.0
+}
+
+/// Share of a segment that is its metadata: one entry of 16 bytes (RM, section 4.6).
+pub fn segment_overhead(segment_bytes: f64) -> f64 {
+    REMAP_ENTRY_BYTES / segment_bytes
+}
+
+/// Bytes of remapping entries for this many bytes of duplicates (RM, section 4.6).
+pub fn entries_for_duplicates(duplicate_bytes: f64) -> f64 {
+    duplicate_bytes / PAGE_BYTES * REMAP_ENTRY_BYTES
+}
+
+/// Bytes of one remapping entry (RM, Table 2).
+const REMAP_ENTRY_BYTES: f64 = 16.0;
+
+/// Time to read NVRAM of this size, ms, at `ns` per 64 bytes.
+pub fn nvram_scan_ms(bytes: f64, ns: f64) -> f64 {
+    bytes / 64.0 * ns / 1e6
+}
+
+/// Time to read a log on flash, ms, spread over dies that each read a page in `read_us`.
+pub fn flash_scan_ms(bytes: f64, dies: f64, read_us: f64) -> f64 {
+    bytes / PAGE_BYTES / dies * read_us / 1e3
+}
+
+/// What compressing a chunk of four pages leaves of its writes: whole pages for `1 - ratio` of the bytes (IL, III-A).
+pub fn chunk_share(ratio: f64) -> f64 {
+    (4.0 * (1.0 - ratio)).ceil() / 4.0
+}
+
+/// Energy of something that takes `us` at `mw`, microjoules.
+pub fn energy_uj(us: f64, mw: f64) -> f64 {
+    us * mw / 1e3
+}
+
+/// The smallest of the ratios, in steps of a thousandth, at which a chunk takes less energy compressed than raw;
+/// `cost` is the energy of compressing a page over that of programming it. `None` if no ratio does.
+pub fn energy_break_even(cost: f64) -> Option<f64> {
+    (0..=1000).map(|k| f64::from(k) / 1000.0).find(|&ratio| chunk_share(ratio) + cost < 1.0)
+}
+
+/// The budget of a drive: bytes that its cycles allow.
+pub fn budget_bytes(capacity_bytes: f64, cycles: f64) -> f64 {
+    capacity_bytes * cycles
+}
+
+/// Bytes per second that use up a budget in so many years of 365 days.
+pub fn rate_of_lifetime(budget_bytes: f64, years: f64) -> f64 {
+    budget_bytes / (years * theory::DAYS_PER_YEAR * 86_400.0)
+}
+
+/// Algorithm 1 of IL as it is printed, for ratios of deduplication and compression `(D, E)`: whether each is enabled, and
+/// whether writes are throttled.
+pub fn algorithm_1(dedup: (f64, f64), compression: (f64, f64), demand: f64, capacity: f64) -> [bool; 3] {
+    let (mut dedup_on, mut compression_on, mut left) = (false, false, demand);
+    if dedup.0 < 1.0 && dedup.1 < 1.0 {
+        left *= dedup.0;
+        dedup_on = true;
+    }
+    if compression.0 < 1.0 && compression.1 < 1.0 {
+        left *= compression.0;
+        compression_on = true;
+    }
+    if left < capacity {
+        return [dedup_on, compression_on, false];
+    }
+    if !compression_on && 1.0 - compression.0 > compression.1 - 1.0 {
+        left *= compression.0;
+        compression_on = true;
+    }
+    if !dedup_on && 1.0 - dedup.0 > dedup.1 - 1.0 {
+        left *= dedup.0;
+        dedup_on = true;
+    }
+    [dedup_on, compression_on, left > capacity]
+}
+
+/// How often the lifetime part decides as the printed algorithm does, over a grid of ratios, energies and demands; percent.
+pub fn decisions_that_agree() -> f64 {
+    const RATIOS: [f64; 6] = [0.25, 0.5, 0.75, 0.99, 1.0, 1.05];
+    const OVERHEADS: [f64; 5] = [0.0, 0.0145, 0.132, 0.264, 0.6];
+    const DEMANDS: [f64; 6] = [0.5, 0.99, 1.0, 1.3, 2.0, 20.0];
+    let schemes = || RATIOS.iter().flat_map(|&d| OVERHEADS.map(|e| (d, d + e)));
+    let (mut agree, mut all) = (0.0, 0.0);
+    for (dedup, compression, demand) in schemes()
+        .flat_map(|dedup| schemes().map(move |compression| (dedup, compression)))
+        .flat_map(|(dedup, compression)| DEMANDS.map(|demand| (dedup, compression, demand)))
+    {
+        let estimates = [dedup, compression]
+            .map(|(write_ratio, energy_ratio)| SchemeEstimate { write_ratio, energy_ratio });
+        let decision = decide(&estimates, demand, 1.0);
+        let ours = [
+            decision.enabled.contains(0),
+            decision.enabled.contains(1),
+            decision.throttle_bytes_per_epoch.is_some(),
+        ];
+        agree += f64::from(u8::from(ours == algorithm_1(dedup, compression, demand, 1.0)));
+        all += 1.0;
+    }
+    percent(agree / all)
+}
+
+/// Values of a closed-form row, or `None` if the row is not one.
+pub fn row(id: &str) -> Option<Vec<Value>> {
+    rows::lx(id)
+        .or_else(|| rows::df(id))
+        .or_else(|| rows::rm(id))
+        .or_else(|| rows::il(id))
+        .or_else(|| metadata::row(id))
+}
+
+/// The papers' parameters, row by row.
+mod rows {
+    #[allow(clippy::wildcard_imports, reason = "every formula of the module is used here")]
+    use super::*;
+
+    /// LX, Table I, and the recyclable GB of section III-B.
+    const FIU: [(&str, TraceTable, f64); 3] = [
+        ("homes", TraceTable { requests: 9.3e6, write_share: 0.938, addresses: 2.4e6 }, 2.8),
+        ("mail", TraceTable { requests: 16.3e6, write_share: 0.753, addresses: 1.2e6 }, 7.4),
+        ("web", TraceTable { requests: 5.9e6, write_share: 0.825, addresses: 0.8e6 }, 2.5),
+    ];
+
+    fn of_traces(value: impl Fn(TraceTable, f64) -> f64) -> Vec<Value> {
+        FIU.map(|(name, table, recyclable)| Value::new(name, value(table, recyclable))).into()
+    }
+
+    pub(super) fn one(value: f64) -> Vec<Value> {
+        vec![Value::new("", value)]
+    }
+
+    pub(super) fn named<const N: usize>(values: [(&str, f64); N]) -> Vec<Value> {
+        values.map(|(name, value)| Value::new(name, value)).into()
+    }
+
+    /// 1 for a statement that holds.
+    pub(super) fn holds(statement: bool) -> f64 {
+        f64::from(u8::from(statement))
+    }
+
+    pub(super) fn lx(id: &str) -> Option<Vec<Value>> {
+        Some(match id {
+            "LX-05" => of_traces(|table, _| percent(table.overwrite_share())),
+            "LX-06" => of_traces(|table, _| table.invalid_gib()),
+            "LX-08" => of_traces(|table, recyclable_gb| percent(recyclable_gb / table.invalid_gib())),
+            "LX-16" => named(
+                [("64K", 64.0), ("128K", 128.0), ("256K", 256.0)]
+                    .map(|(name, kilo)| (name, fingerprint_store_bytes(kilo * KIB) / MIB)),
+            ),
+            "LX-35" => named([("hash and look-up", wearwell_config::TimingConfig::default().hash_us)]),
+            _ => return None,
+        })
+    }
+
+    /// DF, Table 1 and Table 3.
+    const CLOCKS: [(&str, f64); 3] = [("304 MHz", 304.0), ("619 MHz", 619.0), ("934 MHz", 934.0)];
+    const COMPRESS_CYCLES: f64 = 27_212.0;
+    const DECOMPRESS_CYCLES: f64 = 6_737.0;
+    const PROGRAM_US: f64 = 200.0;
+    const RATIOS: [(&str, f64); 3] = [("0.50", 0.50), ("0.35", 0.35), ("0.20", 0.20)];
+    const DELTA_SHARES: [f64; 3] = [0.2, 0.5, 0.8];
+
+    fn pipeline(mhz: f64) -> DeltaPipeline {
+        DeltaPipeline { read_us: 25.0, bus_us: 40.0, encode_us: cycles_us(COMPRESS_CYCLES, mhz) }
+    }
+
+    fn of_clocks(value: impl Fn(f64) -> f64) -> Vec<Value> {
+        named(CLOCKS.map(|(name, mhz)| (name, value(mhz))))
+    }
+
+    /// A value for every delta share and ratio.
+    fn of_shares(value: impl Fn(f64, f64) -> f64) -> Vec<Value> {
+        let cell = |(name, ratio): (&str, f64), share: f64| {
+            Value::new(format!("Rc {name} Pc {share}"), value(share, ratio))
+        };
+        RATIOS.iter().flat_map(|&ratio| DELTA_SHARES.map(|share| cell(ratio, share))).collect()
+    }
+
+    pub(super) fn df(id: &str) -> Option<Vec<Value>> {
+        Some(match id {
+            "DF-01" => of_clocks(|mhz| cycles_us(COMPRESS_CYCLES, mhz)),
+            "DF-02" => of_clocks(|mhz| cycles_us(DECOMPRESS_CYCLES, mhz)),
+            "DF-03" => of_clocks(|mhz| pipeline(mhz).overhead(PROGRAM_US)),
+            "DF-04" => of_clocks(|mhz| pipeline(mhz).viable_ratio(PROGRAM_US)),
+            "DF-05" => one(2f64.powi(31) * PAGE_BYTES / TIB),
+            "DF-06" => named([
+                ("once", pages_saved(1.0, 0.25)),
+                ("four times", pages_saved(4.0, 0.25)),
+                ("spare space", 0.25),
+            ]),
+            "DF-07" => of_clocks(|mhz| holds(pipeline(mhz).is_bound_by_encoder())),
+            "DF-19" => of_shares(theory::delta_foreground_writes),
+            "DF-30" => one(percent(read_latency_factor(0.107) - 1.0)),
+            "DF-31" => overhead_at_tested_ratios(),
+            "DF-32" => of_shares(collection_frequency),
+            "DF-33" => {
+                let exported = 64.0 * (1.0 - 0.30);
+                named([("exported", exported), ("threshold", exported * 0.10)])
+            }
+            _ => return None,
+        })
+    }
+
+    /// Whether no clock has an overhead at the ideal ratio, and the packed share beside it.
+    fn overhead_at_tested_ratios() -> Vec<Value> {
+        let slowest = pipeline(CLOCKS[0].1).viable_ratio(PROGRAM_US);
+        let ideal = RATIOS.map(|(name, ratio)| Value::new(name, holds(ratio < slowest)));
+        let packed =
+            RATIOS.map(|(name, ratio)| Value::new(format!("packed {name}"), packed_pages_per_delta(ratio)));
+        [ideal, packed].concat()
+    }
+
+    /// RM: capacities of section 4.6, flash and NVRAM of section 5.1.
+    const LOGICAL: f64 = 4.0 * TIB;
+    const BIT_COST: f64 = 5.0;
+    const SEGMENT_BYTES: f64 = 1024.0;
+    const SUPERBLOCK_PAGES: f64 = 16.0 * 1024.0;
+
+    fn with_heads(bytes: f64) -> f64 {
+        bytes / (1.0 - segment_overhead(SEGMENT_BYTES))
+    }
+
+    fn log_bytes(remapped_share: f64) -> f64 {
+        LOGICAL / PAGE_BYTES * remapped_share * 12.0
+    }
+
+    fn of_content(contents_per_page: f64) -> Vec<Value> {
+        let content = theory::zipf_content(0.2, contents_per_page);
+        named([("flash writes", content.miss), ("distinct live contents", content.distinct)])
+    }
+
+    pub(super) fn rm(id: &str) -> Option<Vec<Value>> {
+        let duplicates_of = |nvram_bytes: f64| nvram_bytes / entries_for_duplicates(1.0);
+        let superblocks = 36.0 * GIB / (SUPERBLOCK_PAGES * PAGE_BYTES);
+        let tail_pages = SUPERBLOCK_PAGES * 12.0 / PAGE_BYTES;
+        Some(match id {
+            "RM-01" => one(percent(table_bytes(1.0, 32.0))),
+            "RM-02" => one(log_bytes(0.05) / MIB),
+            "RM-03" => one(log_bytes(0.20) / GIB),
+            "RM-04" => named([
+                ("NVRAM 40 MiB", nvram_scan_ms(40.0 * MIB, 50.0)),
+                ("NVRAM 640 MiB", nvram_scan_ms(640.0 * MIB, 50.0)),
+                ("flash 40 MiB", flash_scan_ms(40.0 * MIB, 16.0, 50.0)),
+                ("flash 640 MiB", flash_scan_ms(640.0 * MIB, 32.0, 50.0)),
+            ]),
+            "RM-05" => {
+                let entries = entries_for_duplicates(GIB);
+                named([("entries", entries / MIB), ("with heads", with_heads(entries) / MIB)])
+            }
+            "RM-06" => named([
+                ("entries", duplicates_of(GIB) / GIB),
+                ("with heads", duplicates_of(GIB * (1.0 - segment_overhead(SEGMENT_BYTES))) / GIB),
+            ]),
+            "RM-07" => named([
+                ("1 KiB", percent(segment_overhead(SEGMENT_BYTES))),
+                ("256 B", percent(segment_overhead(256.0))),
+                ("8 KiB", percent(segment_overhead(8.0 * KIB))),
+            ]),
+            "RM-08" => one(percent(BIT_COST * entries_for_duplicates(1.0))),
+            "RM-09" => one(BIT_COST),
+            "RM-10" => named(
+                [("4 bits", 4.0), ("1 bit", 1.0)]
+                    .map(|(name, bits)| (name, table_bytes(5.0 * TIB, bits) / MIB)),
+            ),
+            "RM-11" => one(table_bytes(LOGICAL, 1.0) / MIB),
+            "RM-12" => one([1, 21, 42, 1, 31, 1, 31].iter().map(|&bits| f64::from(bits)).sum()),
+            "RM-14" => named([("references", 2f64.powi(4) - 1.0)]),
+            "RM-30" => of_content(0.9),
+            "RM-31" => of_content(0.7),
+            "RM-44" => named([("superblocks", superblocks), ("pages each", SUPERBLOCK_PAGES)]),
+            "RM-45" => named([
+                ("heads", superblocks),
+                ("tails", superblocks * tail_pages),
+                ("NVRAM scan of 80 MiB, ms", nvram_scan_ms(80.0 * MIB, 50.0)),
+            ]),
+            _ => return None,
+        })
+    }
+
+    /// IL, section IV.
+    fn compress_uj() -> f64 {
+        energy_uj(64.0, 60.0)
+    }
+
+    fn hash_uj() -> f64 {
+        energy_uj(8.6, 49.0)
+    }
+
+    fn program_uj() -> f64 {
+        energy_uj(600.0, 48.5)
+    }
+
+    const EPOCH_S: f64 = 300.0;
+
+    pub(super) fn il(id: &str) -> Option<Vec<Value>> {
+        let cost = compress_uj() / program_uj();
+        let hash = hash_uj() / program_uj();
+        let budget = budget_bytes(64.0 * GIB, 3000.0);
+        let target = rate_of_lifetime(budget, 5.0);
+        let none = f64::NAN;
+        Some(match id {
+            "IL-09" => named([
+                ("", energy_break_even(cost).unwrap_or(none)),
+                ("2x", energy_break_even(2.0 * cost).unwrap_or(none)),
+                ("cost", cost),
+                ("2x cost", 2.0 * cost),
+            ]),
+            "IL-10" => {
+                let useless = |&k: &i32| chunk_share(f64::from(k) / 1000.0) >= 1.0;
+                one(f64::from((0..=1000).rev().find(useless).unwrap_or(0) + 1) / 1000.0)
+            }
+            "IL-11" => {
+                let slope = |left: &dyn Fn(f64) -> f64| {
+                    let differences =
+                        (0..10).map(|k| left(f64::from(k) / 10.0) - left(f64::from(k + 1) / 10.0));
+                    holds(differences.into_iter().all(|step| (step - 0.1).abs() < 1e-12))
+                };
+                let writes = |ratio: f64| 1.0 - ratio;
+                let energy = |ratio: f64| 1.0 - ratio + hash;
+                named([
+                    ("writes", slope(&writes)),
+                    ("energy", slope(&energy)),
+                    ("break-even, %", percent(hash)),
+                ])
+            }
+            "IL-12" => {
+                named([("compression", compress_uj()), ("hash", hash_uj()), ("program", program_uj())])
+            }
+            "IL-13" => named([
+                ("MiB per epoch", target * EPOCH_S / MIB),
+                ("MB/s", target / 1e6),
+                ("epochs", 5.0 * theory::DAYS_PER_YEAR * 86_400.0 / EPOCH_S),
+            ]),
+            "IL-17" => named([("agree", decisions_that_agree())]),
+            "IL-14" => named(
+                [("WKSN", 6.8), ("Media", 3.8), ("DVMT", 3.04)]
+                    .map(|(name, years)| (name, rate_of_lifetime(budget, years) / 1e6)),
+            ),
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,792 @@
+//! Experiments of the Delta-FTL paper (DF, section 5) and what its rows take from them.
+//!
+//! Device: the paper's 64-GB drive with a 64-MB write buffer, collected below 10 % of the exported space. Its traces write
+//! a quarter of it at most, so it is brought to the steady state of random writes first (the paper does not say how it was
+//! filled); most of what is collected then is that filling. A second drive, `fitted`, holds little but the trace, whose
+//! first half ages it; its values stand beside the others. Scaled down, planes have fewer blocks and the buffer fewer pages, in proportion to the
+//! requests. Contents differ from what they replace by Gaussian ratios, as in the paper; the encoder runs at 934 MHz,
+//! where the bus is slower than it.
+//!
+//! How often the originals overwrite and read an address soon again is not published, and it decides the share of delta
+//! writes (Pc). So there is a second family, `set/`: the load `delta-load` whose Pc is set to what the paper reports (its
+//! three means of Figure 6 imply 0.83 to 0.84), on the paper's drive full of data and half full, under a light load and
+//! saturated. Around it one thing at a time is changed: spare space, size and life of the hot set, reads of hot pages, open
+//! pages of the temp buffer. On two traces codec and scan are taken away one by one.
+
+use wearwell_replay::theory;
+
+use super::experiment::{Experiment, Run, Runs, Setting, Size, Source};
+use super::verdict::Value;
+
+/// Traces: the paper's name and ours.
+const TRACES: [(&str, &str); 6] =
+    [("F1", "f1"), ("F2", "f2"), ("C3", "c3"), ("C8", "c8"), ("DAP", "dap"), ("MSN", "msn")];
+const RATIOS: [&str; 3] = ["0.50", "0.35", "0.20"];
+/// Skews of the synthetic loads: hotter pages mean more deltas.
+const SKEWS: [&str; 3] = ["0.6", "0.9", "1.2"];
+/// Pages per block.
+const BLOCK: f64 = 64.0;
+
+/// The paper's drive, scaled down. Every plane has open blocks of its own for pages, copies and deltas, so the number of
+/// planes shrinks first: with all of them, opening the delta log would cost more than a short trace saves.
+fn drive(setting: &Setting, scale: f64) -> Vec<String> {
+    let Chips { channels, blocks_per_plane } = Chips::of(scale);
+    vec![
+        "device.preset=df-64g".to_owned(),
+        format!("device.channels={channels}"),
+        format!("device.blocks_per_plane={blocks_per_plane}"),
+        format!("buffer.pages={}", (16_384.0 * scale).round()),
+        "precondition.mode=steady".to_owned(),
+        "timing.mode=event".to_owned(),
+        "timing.delta_encode_us=29.1".to_owned(),
+        "timing.delta_decode_us=7.2".to_owned(),
+        format!("replay.seed={}", setting.seed),
+    ]
+}
+
+/// A drive that the trace fills to nine tenths, with the paper's spare space. A small footprint has four dies, since many
+/// planes of few blocks each have no spare block.
+fn fitted(setting: &Setting, scale: f64) -> Vec<String> {
+    let preset = match setting.size {
+        Size::Quick => "device.preset=auto",
+        Size::Full => "device.preset=df-64g",
+    };
+    let fit =
+        [preset, "device.over_provisioning=0.3", "device.over_provisioning_of=physical", "device.fit=0.9"];
+    let rest = ["gc.free_share=0.07", "precondition.mode=aged", "timing.delta_encode_us=29.1"];
+    let mut settings: Vec<String> = fit.into_iter().chain(rest).map(str::to_owned).collect();
+    settings.push(format!("buffer.pages={}", (16_384.0 * scale).round()));
+    settings.push(format!("replay.seed={}", setting.seed));
+    settings
+}
+
+/// Victims are the blocks with the most invalid data, of either area (section 3.6), and the invalidation of a delta is
+/// information for the collector. On pages alone this is greedy collection.
+const COUNTS_DEAD_DELTAS: &str = "gc.policy=dead-bytes";
+
+fn content(ratio: &str) -> String {
+    format!("content.model=unique:delta={ratio}")
+}
+
+/// Drives of the loads whose Pc is set: spare share of the physical pages.
+const SET_DRIVES: [(&str, &str); 2] = [("full", "0.3"), ("half", "0.5")];
+/// How requests come: Poisson arrivals of so many per second and chip, or so many in flight per chip.
+const LEVELS: [(&str, Level); 3] =
+    [("light", Level::PerSecond(300)), ("busy", Level::PerSecond(2000)), ("saturated", Level::InFlight(32))];
+/// Spare shares of the curve.
+const SPARES: [&str; 6] = ["0.1", "0.2", "0.3", "0.4", "0.5", "0.7"];
+/// What one parameter of the load makes of the result: name, and what it is instead.
+const VARIATIONS: [(&str, &str); 6] = [
+    ("hot 1 %", "hot=0.01"),
+    ("hot 6 %", "hot=0.06"),
+    ("life 8", "life=8"),
+    ("life 32", "life=32"),
+    ("hot reads 0", "hot_reads=0"),
+    ("hot reads 5.5 %", "hot_reads=0.055"),
+];
+/// Logical pages per entry of the table of access counts.
+const HEAT_SHARES: [f64; 4] = [256.0, 64.0, 16.0, 4.0];
+/// What is taken away, and how.
+const TAKEN_AWAY: [(&str, &[&str]); 3] = [
+    ("codec", &[CODEC_FREE[0], CODEC_FREE[1]]),
+    ("scan", &[UNSCANNED]),
+    ("both", &[CODEC_FREE[0], CODEC_FREE[1], UNSCANNED]),
+];
+/// Variants of the runs at Rc = 0.5: name, what it is called in a row, settings.
+const SET_VARIANTS: [(&str, &str, &[&str]); 4] = [
+    ("open4", "four open pages", &["delta.open_pages=4"]),
+    ("codec-free", "codec free", &CODEC_FREE),
+    ("both", "four open pages and codec free", &["delta.open_pages=4", CODEC_FREE[0], CODEC_FREE[1]]),
+    ("unscanned", "no scan", &[UNSCANNED]),
+];
+const CODEC_FREE: [&str; 2] = ["timing.delta_encode_us=0", "timing.delta_decode_us=0"];
+const UNSCANNED: &str = "delta.scan_interval_writes=0";
+/// Logical pages per entry of the smaller table of access counts.
+const SMALL_TABLE: f64 = HEAT_SHARES[1];
+/// Pages of a journal before it is merged; `None`: no journal.
+const JOURNALS: [Option<u32>; 4] = [None, Some(4), Some(16), Some(64)];
+/// Logical pages per entry of the mapping cache, and of the table of access counts, where journals are compared.
+const MAP_PAGES_PER_CACHED: u64 = 32;
+const MAP_PAGES_PER_COUNTED: u64 = 16;
+/// Records of eight bytes in a journal page of 4 KiB, after its header.
+const RECORDS_PER_PAGE: f64 = 510.0;
+/// Ratios of the runs that are examined, and of the variations.
+const ENDS: [&str; 2] = ["0.50", "0.20"];
+/// Traces on which that is done: the one with the most writes, and the one with the most deltas.
+const EXAMINED: [(&str, &str); 2] = [("F1", "f1"), ("C8", "c8")];
+
+#[derive(Clone, Copy)]
+enum Level {
+    PerSecond(u32),
+    InFlight(u32),
+}
+
+/// Everything that the rows need.
+pub fn experiments(setting: &Setting) -> Vec<Experiment> {
+    let scale = match setting.size {
+        Size::Quick => 0.05,
+        Size::Full => 1.0,
+    };
+    let mut experiments = Vec::new();
+    for (trace, name) in TRACES {
+        let (counted, size) = setting.traces.source(name, &format!(",seed={}", setting.seed), scale);
+        experiments.push(Experiment::count(format!("{trace}/counts"), (counted.clone(), size)));
+        for (drive, settings) in [("", drive(setting, size)), ("fitted-", fitted(setting, size))] {
+            let name = format!("{trace}/{drive}baseline");
+            experiments.push(Experiment::replay(name, (counted.clone(), size), "page-map", settings.clone()));
+            for ratio in RATIOS {
+                let (source, settings) = with_deltas(&counted, ratio, &settings);
+                let name = format!("{trace}/{drive}{ratio}");
+                experiments.push(Experiment::replay(name, (source, size), "delta", settings));
+            }
+        }
+    }
+    experiments.extend(synthetic(setting));
+    experiments.extend(taken_away(setting, scale));
+    experiments.extend(heat_tables(setting, scale));
+    experiments.extend(set_loads(setting));
+    if setting.size == Size::Quick {
+        experiments.extend(causes(setting, scale));
+        experiments.extend(journals(setting));
+    }
+    experiments
+}
+
+/// Suspected causes of differences, taken away on small runs: the size of the table of access counts for all traces, and the
+/// scan for cold pages on drives that hold little but the trace.
+fn causes(setting: &Setting, scale: f64) -> Vec<Experiment> {
+    let mut experiments = Vec::new();
+    for (trace, name) in TRACES {
+        let (counted, size) = setting.traces.source(name, &format!(",seed={}", setting.seed), scale);
+        let mut add = |name: String, ratio: &str, drive: &[String], extra: String| {
+            let (source, settings) = with_deltas(&counted, ratio, drive);
+            let settings = [settings, vec![extra]].concat();
+            experiments.push(Experiment::replay(name, (source, size), "delta", settings));
+        };
+        if trace != "F1" {
+            let entries = Chips::of(size).logical_pages(0.3) as f64 / SMALL_TABLE;
+            let entries = format!("delta.heat_entries={entries:.0}");
+            add(format!("{trace}/heat-{SMALL_TABLE}"), "0.35", &drive(setting, size), entries);
+        }
+        if ["F1", "F2"].contains(&trace) {
+            let name = format!("{trace}/fitted-0.50-without-scan");
+            add(name, "0.50", &fitted(setting, size), UNSCANNED.to_owned());
+        }
+    }
+    experiments
+}
+
+/// The map on flash with a cache for one in 32 entries, without and with a journal of its updates; power fails at the end.
+fn journals(setting: &Setting) -> Vec<Experiment> {
+    let scale = 0.02;
+    let pages = Chips::of(scale).logical_pages(0.3) - 1;
+    let source = Source::Generated(set_load(setting, pages, 10e6 * scale, "") + "+unique:delta=0.35");
+    let one = |journal_pages: Option<u32>| {
+        let mut settings = drive(setting, scale);
+        settings.extend(strings(&["device.over_provisioning=0.3", "device.over_provisioning_of=physical"]));
+        settings.extend(strings(&["timing.mode=none", COUNTS_DEAD_DELTAS, "recovery.after_run=true"]));
+        settings.push(format!("delta.cache_entries={}", pages / MAP_PAGES_PER_CACHED));
+        settings.push(format!("delta.heat_entries={}", pages / MAP_PAGES_PER_COUNTED));
+        settings.extend(journal_pages.map(|pages| format!("delta.journal_pages={pages}")));
+        Experiment::replay(journal_name(journal_pages), (source.clone(), scale), "delta", settings)
+    };
+    JOURNALS.into_iter().map(one).collect()
+}
+
+fn journal_name(pages: Option<u32>) -> String {
+    pages.map_or_else(|| "journal/none".to_owned(), |pages| format!("journal/{pages}"))
+}
+
+/// The traces with the codec, the scan, or both for free.
+fn taken_away(setting: &Setting, scale: f64) -> Vec<Experiment> {
+    let mut experiments = Vec::new();
+    for (trace, name) in EXAMINED {
+        let (counted, size) = setting.traces.source(name, &format!(",seed={}", setting.seed), scale);
+        for (what, without) in TAKEN_AWAY {
+            for ratio in ENDS {
+                let (source, settings) = with_deltas(&counted, ratio, &drive(setting, size));
+                let settings = [settings, strings(without)].concat();
+                let name = format!("{trace}/{ratio}-without-{what}");
+                experiments.push(Experiment::replay(name, (source, size), "delta", settings));
+            }
+        }
+    }
+    experiments
+}
+
+/// F1 with tables of access counts of other sizes.
+fn heat_tables(setting: &Setting, scale: f64) -> Vec<Experiment> {
+    let (counted, size) = setting.traces.source("f1", &format!(",seed={}", setting.seed), scale);
+    let one = |pages_per_entry: &f64| {
+        let (source, mut settings) = with_deltas(&counted, "0.35", &drive(setting, size));
+        let entries = Chips::of(size).logical_pages(0.3) as f64 / pages_per_entry;
+        settings.push(format!("delta.heat_entries={entries:.0}"));
+        Experiment::replay(format!("F1/heat-{pages_per_entry}"), (source, size), "delta", settings)
+    };
+    HEAT_SHARES.iter().map(one).collect()
+}
+
+fn strings(of: &[&str]) -> Vec<String> {
+    of.iter().map(|&text| text.to_owned()).collect()
+}
+
+/// The paper's drive at a scale: [`drive`] has these settings.
+#[derive(Clone, Copy)]
+struct Chips {
+    channels: f64,
+    blocks_per_plane: f64,
+}
+
+impl Chips {
+    fn of(scale: f64) -> Self {
+        let planes = (64.0 * scale).round().clamp(4.0, 64.0);
+        let channels = (planes / 4.0).ceil();
+        Self { channels, blocks_per_plane: (4096.0 * scale * 16.0 / channels).round() }
+    }
+
+    /// Pages of the host if so much of the flash is spare.
+    fn logical_pages(self, spare: f64) -> u64 {
+        let pages = self.channels * 4.0 * self.blocks_per_plane * BLOCK;
+        (pages * (1.0 - spare)) as u64
+    }
+}
+
+/// The load at the Pc that the paper reports, with one key instead of its own.
+fn set_load(setting: &Setting, pages: u64, requests: f64, keys: &str) -> String {
+    let standard = ["deltas=0.98", "hot=0.03", "life=128", "hot_reads=0.02"];
+    let replaced =
+        |key: &&str| !keys.split(',').any(|other| other.split('=').next() == key.split('=').next());
+    let standard: Vec<&str> = standard.into_iter().filter(replaced).collect();
+    let keys = [keys, &standard.join(",")].join(",");
+    format!(
+        "delta-load:pages={pages},requests={requests},write=0.5,seed={},{}",
+        setting.seed,
+        keys.trim_matches(',')
+    )
+}
+
+/// Baseline and the three ratios on one drive.
+struct SetRun<'a> {
+    name: String,
+    spare: &'a str,
+    keys: String,
+    /// For both designs, and for the delta design only.
+    settings: Vec<String>,
+    of_delta: Vec<String>,
+    ratios: &'a [&'a str],
+}
+
+fn set_loads(setting: &Setting) -> Vec<Experiment> {
+    let scale = match setting.size {
+        Size::Quick => 0.02,
+        Size::Full => 0.2,
+    };
+    let channels = Chips::of(scale).channels;
+    let mut runs = Vec::new();
+    for (drive, spare) in SET_DRIVES {
+        for (level, how) in LEVELS {
+            let (keys, mut settings) = match how {
+                Level::PerSecond(rate) => (format!("rate={}", f64::from(rate) * channels), Vec::new()),
+                Level::InFlight(depth) => {
+                    let depth = format!("replay.queue_depth={}", f64::from(depth) * channels);
+                    (String::new(), vec!["replay.arrival=closed".to_owned(), depth])
+                }
+            };
+            settings.push("timing.mode=event".to_owned());
+            let name = format!("set/{drive}-{level}");
+            let of = |name: String, of_delta: Vec<String>, ratios| SetRun {
+                name,
+                spare,
+                keys: keys.clone(),
+                settings: settings.clone(),
+                of_delta,
+                ratios,
+            };
+            runs.push(of(name.clone(), Vec::new(), &RATIOS[..]));
+            if level == "busy" {
+                continue;
+            }
+            for (variant, _, settings) in SET_VARIANTS {
+                runs.push(of(format!("{name}-{variant}"), strings(settings), &RATIOS[..1]));
+            }
+        }
+    }
+    let counted = |name: String, spare, keys: &str, ratios| SetRun {
+        name,
+        spare,
+        keys: keys.to_owned(),
+        settings: vec!["timing.mode=none".to_owned()],
+        of_delta: Vec::new(),
+        ratios,
+    };
+    runs.extend(SPARES.map(|spare| counted(format!("set/spare-{spare}"), spare, "", &RATIOS[..])));
+    runs.extend(VARIATIONS.map(|(name, keys)| counted(format!("set/{name}"), "0.3", keys, &ENDS[..])));
+    runs.iter().flat_map(|run| set_experiments(setting, scale, run)).collect()
+}
+
+fn set_experiments(setting: &Setting, scale: f64, run: &SetRun<'_>) -> Vec<Experiment> {
+    let spare: f64 = run.spare.parse().expect("a share");
+    let pages = Chips::of(scale).logical_pages(spare) - 1;
+    let load = set_load(setting, pages, 10e6 * scale, &run.keys);
+    let mut settings = drive(setting, scale);
+    settings.push(format!("device.over_provisioning={}", run.spare));
+    settings.push("device.over_provisioning_of=physical".to_owned());
+    settings.extend_from_slice(&run.settings);
+    let mut experiments = Vec::new();
+    let is_variant = !run.of_delta.is_empty();
+    if !is_variant {
+        let source = Source::Generated(load.clone());
+        let name = format!("{}/baseline", run.name);
+        experiments.push(Experiment::replay(name, (source, scale), "page-map", settings.clone()));
+    }
+    for ratio in run.ratios {
+        let source = Source::Generated(format!("{load}+unique:delta={ratio}"));
+        let of_delta = [run.of_delta.clone(), vec![COUNTS_DEAD_DELTAS.to_owned()]].concat();
+        let settings = [settings.clone(), of_delta].concat();
+        experiments.push(Experiment::replay(
+            format!("{}/{ratio}", run.name),
+            (source, scale),
+            "delta",
+            settings,
+        ));
+    }
+    experiments
+}
+
+/// A substitute carries its contents; an original gets them from the run's content model.
+fn with_deltas(source: &Source, ratio: &str, settings: &[String]) -> (Source, Vec<String>) {
+    let settings = [settings, &[COUNTS_DEAD_DELTAS.to_owned()]].concat();
+    match source {
+        Source::Substitute(spec) => (Source::Substitute(format!("{spec}+unique:delta={ratio}")), settings),
+        other => (other.clone(), [settings, vec![content(ratio)]].concat()),
+    }
+}
+
+fn synthetic(setting: &Setting) -> Vec<Experiment> {
+    let scale = match setting.size {
+        Size::Quick => 0.02,
+        Size::Full => 0.2,
+    };
+    let settings =
+        [drive(setting, scale), vec!["timing.mode=none".to_owned(), COUNTS_DEAD_DELTAS.to_owned()]].concat();
+    let one = |skew: &str, ratio: &str| {
+        let (pages, requests) = (4e6 * scale, 16e6 * scale);
+        let load = format!(
+            "zipf:theta={skew},pages={pages},requests={requests},seed={}+unique:delta={ratio}",
+            setting.seed
+        );
+        let name = format!("synthetic/{skew}-{ratio}");
+        Experiment::replay(name, (Source::Generated(load), scale), "delta", settings.clone())
+    };
+    let by_ratio = RATIOS.map(|ratio| one("0.9", ratio));
+    let by_skew = ["0.6", "1.2"].map(|skew| one(skew, "0.35"));
+    by_ratio.into_iter().chain(by_skew).collect()
+}
+
+type Result<T> = std::result::Result<T, String>;
+
+/// What a row measures; `None` if no experiment is about it.
+pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
+    Some(match id {
+        "DF-08" => table(runs, "F1"),
+        "DF-09" => table(runs, "F2"),
+        "DF-10" => table(runs, "C3"),
+        "DF-11" => table(runs, "C8"),
+        "DF-12" => table(runs, "DAP"),
+        "DF-13" => table(runs, "MSN"),
+        "DF-14" => mean_of(runs, "0.50", collections_left),
+        "DF-15" => mean_of(runs, "0.35", collections_left),
+        "DF-16" => mean_of(runs, "0.20", collections_left),
+        "DF-17" => one_of(runs, "C3", "0.20", collections_left),
+        "DF-18" => one_of(runs, "F1", "0.50", collections_left),
+        "DF-20" => foreground_is_monotone(runs),
+        "DF-21" => share_of_deltas(runs),
+        "DF-22" => gains(runs),
+        "DF-23" => highest_gains(runs),
+        "DF-24" => ["F1", "F2"]
+            .map(|trace| one_of(runs, trace, "0.50", gain_ratio))
+            .into_iter()
+            .collect::<Result<Vec<_>>>()
+            .map(|values| values.concat()),
+        "DF-25" => TRACES
+            .iter()
+            .map(|(trace, ..)| {
+                let run = runs.get(&format!("{trace}/0.20"))?;
+                let share = run.figure("parts.collections_of_deltas") / run.figure("parts.collections");
+                Ok(Value::new(*trace, 100.0 * share))
+            })
+            .collect(),
+        "DF-26" => {
+            RATIOS.iter().map(|ratio| Ok(Value::new(*ratio, mean(runs, ratio, latency_saved)?))).collect()
+        }
+        "DF-27" => median_of(runs, time_per_collection),
+        "DF-28" => {
+            let mut values = Vec::new();
+            for (name, value) in [("", read_latency_added as Compared), ("two pages ", double_reads)] {
+                for ratio in RATIOS {
+                    match mean(runs, ratio, value) {
+                        Ok(mean) => values.push(Value::new(format!("{name}{ratio}"), mean)),
+                        Err(why) => return Some(Err(why)),
+                    }
+                }
+            }
+            Ok(values)
+        }
+        "DF-29" => read_latency_on_f2(runs),
+        "DF-34" => set_collections(runs),
+        "DF-35" => set_latencies(runs),
+        "DF-36" => set_reads(runs),
+        "DF-37" => spare_curve(runs),
+        "DF-38" => variations(runs),
+        "DF-39" => table_sizes(runs),
+        "DF-40" => what_latency_is_made_of(runs),
+        "DF-41" => forms_beside_runs(runs),
+        "DF-42" => journal_costs(runs),
+        _ => return None,
+    })
+}
+
+fn read_latency_on_f2(runs: &Runs) -> Result<Vec<Value>> {
+    let value = compared(runs, "F2", "", "0.50", read_latency_added)?;
+    let two_pages = compared(runs, "F2", "", "0.50", double_reads)?;
+    Ok(vec![Value::new("F2", value), Value::new("two pages F2", two_pages)])
+}
+
+/// A delta run of a load whose Pc is set, and its baseline.
+fn set_pair<'a>(runs: &'a Runs, of: &str, ratio: &str) -> Result<(Run<'a>, Run<'a>)> {
+    Ok((runs.get(&format!("set/{of}/{ratio}"))?, runs.get(&format!("set/{of}/baseline"))?))
+}
+
+/// A variant of a run has the run's baseline.
+fn set_variant<'a>(runs: &'a Runs, of: &str, variant: &str) -> Result<(Run<'a>, Run<'a>)> {
+    Ok((runs.get(&format!("set/{of}-{variant}/0.50"))?, runs.get(&format!("set/{of}/baseline"))?))
+}
+
+fn set_collections(runs: &Runs) -> Result<Vec<Value>> {
+    let mut values = Vec::new();
+    for (drive, _) in SET_DRIVES {
+        let of = format!("{drive}-light");
+        for ratio in RATIOS {
+            let (run, baseline) = set_pair(runs, &of, ratio)?;
+            values.push(Value::new(format!("{drive} {ratio}"), collections_left(run, baseline)));
+        }
+        let (run, baseline) = set_pair(runs, &of, "0.35")?;
+        values.push(Value::new(format!("{drive} Pc %"), 100.0 * delta_share(run)));
+        values.push(Value::new(format!("{drive} invalid pages per victim"), gain(baseline)));
+        for (variant, name, _) in [SET_VARIANTS[0], SET_VARIANTS[3]] {
+            let (run, baseline) = set_variant(runs, &of, variant)?;
+            values.push(Value::new(format!("{drive} 0.50, {name}"), collections_left(run, baseline)));
+        }
+    }
+    Ok(values)
+}
+
+fn set_latencies(runs: &Runs) -> Result<Vec<Value>> {
+    let mut values = Vec::new();
+    for (drive, _) in SET_DRIVES {
+        for (level, _) in LEVELS {
+            let of = format!("{drive}-{level}");
+            for ratio in RATIOS {
+                let (run, baseline) = set_pair(runs, &of, ratio)?;
+                values.push(Value::new(format!("{drive} {level} {ratio}"), latency_saved(run, baseline)));
+            }
+            if level == "busy" {
+                continue;
+            }
+            for (variant, name, _) in SET_VARIANTS {
+                let (run, baseline) = set_variant(runs, &of, variant)?;
+                values
+                    .push(Value::new(format!("{drive} {level} 0.50, {name}"), latency_saved(run, baseline)));
+            }
+        }
+    }
+    Ok(values)
+}
+
+fn set_reads(runs: &Runs) -> Result<Vec<Value>> {
+    let mut values = Vec::new();
+    for (drive, _) in SET_DRIVES {
+        for ratio in RATIOS {
+            let (run, baseline) = set_pair(runs, &format!("{drive}-light"), ratio)?;
+            values.push(Value::new(format!("{drive} light {ratio}"), read_latency_added(run, baseline)));
+            values.push(Value::new(format!("two pages {drive} {ratio}"), double_reads(run, baseline)));
+            let (run, baseline) = set_pair(runs, &format!("{drive}-saturated"), ratio)?;
+            values.push(Value::new(format!("{drive} saturated {ratio}"), read_latency_added(run, baseline)));
+        }
+    }
+    Ok(values)
+}
+
+fn spare_curve(runs: &Runs) -> Result<Vec<Value>> {
+    let mut values = Vec::new();
+    for ratio in RATIOS {
+        for spare in SPARES {
+            let (run, baseline) = set_pair(runs, &format!("spare-{spare}"), ratio)?;
+            values.push(Value::new(format!("Rc {ratio} spare {spare}"), collections_left(run, baseline)));
+        }
+    }
+    Ok(values)
+}
+
+fn variations(runs: &Runs) -> Result<Vec<Value>> {
+    let mut values = Vec::new();
+    for (name, _) in VARIATIONS {
+        for ratio in ENDS {
+            let (run, baseline) = set_pair(runs, name, ratio)?;
+            values.push(Value::new(format!("{name}, Rc {ratio}"), collections_left(run, baseline)));
+        }
+        let (run, baseline) = set_pair(runs, name, "0.20")?;
+        values.push(Value::new(format!("{name}, Pc %"), 100.0 * delta_share(run)));
+        values.push(Value::new(format!("{name}, two pages %"), double_reads(run, baseline)));
+    }
+    Ok(values)
+}
+
+fn table_sizes(runs: &Runs) -> Result<Vec<Value>> {
+    let mut values = Vec::new();
+    for pages in HEAT_SHARES {
+        let run = runs.get(&format!("F1/heat-{pages}"))?;
+        let left = collections_left(run, runs.get("F1/baseline")?);
+        values.push(Value::new(format!("Pc %, 1 of {pages}"), 100.0 * delta_share(run)));
+        values.push(Value::new(format!("collections %, 1 of {pages}"), left));
+    }
+    Ok(values)
+}
+
+/// What the change of write latency and of collections is without the codec's times, without the scan, without both.
+fn what_latency_is_made_of(runs: &Runs) -> Result<Vec<Value>> {
+    let mut values = Vec::new();
+    for (trace, _) in EXAMINED {
+        for ratio in ENDS {
+            let baseline = runs.get(&format!("{trace}/baseline"))?;
+            let whole = runs.get(&format!("{trace}/{ratio}"))?;
+            let all = -latency_saved(whole, baseline);
+            values.push(Value::new(format!("{trace} {ratio}: write latency"), all));
+            for (what, _) in TAKEN_AWAY {
+                let run = runs.get(&format!("{trace}/{ratio}-without-{what}"))?;
+                let without = -latency_saved(run, baseline);
+                values.push(Value::new(format!("{trace} {ratio}: without {what}"), without));
+                if what == "scan" {
+                    let scan = collections_left(whole, baseline) - collections_left(run, baseline);
+                    values.push(Value::new(format!("{trace} {ratio}: collections by the scan"), scan));
+                }
+            }
+        }
+    }
+    Ok(values)
+}
+
+/// Foreground writes of runs beside 1 - Pc + Pc Rc, with the ratio and with the share of a page that a delta takes; and
+/// collections beside expression 4, consumption over gain, each against the baseline.
+fn forms_beside_runs(runs: &Runs) -> Result<Vec<Value>> {
+    let mut values = Vec::new();
+    let drives = SET_DRIVES.map(|(drive, _)| format!("set/{drive}-light"));
+    for of in drives.iter().map(String::as_str).chain(["F1", "C8"]) {
+        let baseline = runs.get(&format!("{of}/baseline"))?;
+        let name = of.trim_start_matches("set/").trim_end_matches("-light");
+        for ratio in RATIOS {
+            let run = runs.get(&format!("{of}/{ratio}"))?;
+            // A run without writes has no share.
+            let (share, rate) = (delta_share(run).max(0.0), ratio.parse().expect("a ratio"));
+            let packed = run.figure("parts.delta_pages_committed") / run.figure("parts.deltas_committed");
+            let merged = run.figure("parts.merges_read_hot") + run.figure("parts.merges_write_cold");
+            let host = run.figure("host_page_writes");
+            let consumed = foreground(run) + merged / host;
+            let mut add =
+                |what: &str, value: f64| values.push(Value::new(format!("{name} {ratio} {what}"), value));
+            add("foreground", foreground(run));
+            add("form", theory::delta_foreground_writes(share, rate));
+            add("form, packed", theory::delta_foreground_writes(share, packed));
+            add("merges", merged / host);
+            add("collections", collections_left(run, baseline) / 100.0);
+            add("expression 4", consumed / gain_ratio(run, baseline));
+        }
+    }
+    Ok(values)
+}
+
+/// Programs of the map per thousand host writes, what they are, and what the capacitor programs at a power loss.
+fn journal_costs(runs: &Runs) -> Result<Vec<Value>> {
+    let of = |journal| Ok((journal, runs.get(&journal_name(journal))?));
+    let all = JOURNALS.into_iter().map(of).collect::<Result<Vec<_>>>()?;
+    let mut values = Vec::new();
+    for (journal, run) in all {
+        let name = journal.map_or_else(|| "no journal".to_owned(), |pages| format!("{pages} pages"));
+        let mut add = |what: &str, value: f64| values.push(Value::new(format!("{name}, {what}"), value));
+        let per_thousand = |count: f64| 1000.0 * count / run.figure("host_page_writes");
+        add("map", per_thousand(run.programs("translation")));
+        add("evictions", per_thousand(run.figure("parts.synchronisations")));
+        add("journal", per_thousand(run.figure("parts.journal_pages")));
+        add("merges", per_thousand(run.figure("parts.journal_merged_pages")));
+        add("moved by collection", per_thousand(run.figure("parts.translation_copies")));
+        add("at power loss, pages", run.required("recovery.battery_programs")?);
+        // Deltas that the host's writes made: each is a record of the delta table. Those that collection moves are not counted.
+        let deltas = run.figure("parts.deltas_committed") / RECORDS_PER_PAGE;
+        add("delta table, counted", per_thousand(deltas));
+    }
+    Ok(values)
+}
+
+fn table(runs: &Runs, trace: &str) -> Result<Vec<Value>> {
+    let run = runs.get(&format!("{trace}/counts"))?;
+    let millions = |figure: &str| run.extrapolated(figure) / 1e6;
+    Ok(vec![
+        Value::new("reads, M", millions("reads")),
+        Value::new("writes, M", millions("writes")),
+        Value::new("reads, %", 100.0 * run.figure("reads") / run.figure("requests")),
+        Value::new("hours", run.extrapolated("duration_s") / 3600.0),
+    ])
+}
+
+/// What a comparison of a delta run with its baseline gives.
+type Compared = fn(Run<'_>, Run<'_>) -> f64;
+
+fn compared(runs: &Runs, trace: &str, drive: &str, ratio: &str, value: Compared) -> Result<f64> {
+    let of = |variant: &str| runs.get(&format!("{trace}/{drive}{variant}"));
+    Ok(value(of(ratio)?, of("baseline")?))
+}
+
+fn one_of(runs: &Runs, trace: &str, ratio: &str, value: Compared) -> Result<Vec<Value>> {
+    Ok(vec![
+        Value::new(trace, compared(runs, trace, "", ratio, value)?),
+        Value::new(format!("{trace} fitted"), compared(runs, trace, "fitted-", ratio, value)?),
+    ])
+}
+
+fn mean_on(runs: &Runs, drive: &str, ratio: &str, value: Compared) -> Result<f64> {
+    let values: Result<Vec<f64>> =
+        TRACES.iter().map(|(trace, _)| compared(runs, trace, drive, ratio, value)).collect();
+    Ok(values?.iter().sum::<f64>() / TRACES.len() as f64)
+}
+
+fn mean(runs: &Runs, ratio: &str, value: Compared) -> Result<f64> {
+    mean_on(runs, "", ratio, value)
+}
+
+/// The mean over the traces on either drive, and each trace of the paper's beside it.
+fn mean_of(runs: &Runs, ratio: &str, value: Compared) -> Result<Vec<Value>> {
+    let mut values = vec![
+        Value::new("mean", mean(runs, ratio, value)?),
+        Value::new("mean fitted", mean_on(runs, "fitted-", ratio, value)?),
+    ];
+    for (trace, _) in TRACES {
+        values.push(Value::new(trace, compared(runs, trace, "", ratio, value)?));
+    }
+    Ok(values)
+}
+
+fn median_of(runs: &Runs, value: Compared) -> Result<Vec<Value>> {
+    let values: Result<Vec<f64>> =
+        TRACES.iter().map(|(trace, _)| compared(runs, trace, "", "0.50", value)).collect();
+    let mut values = values?;
+    values.sort_by(f64::total_cmp);
+    Ok(vec![Value::new("median", f64::midpoint(values[2], values[3]))])
+}
+
+fn collections(run: Run<'_>) -> f64 {
+    run.figure("erases_by_cause.gc")
+}
+
+fn collections_left(run: Run<'_>, baseline: Run<'_>) -> f64 {
+    100.0 * collections(run) / collections(baseline)
+}
+
+/// Pages that a collection frees: those of its victim that it need not write again.
+fn gain(run: Run<'_>) -> f64 {
+    BLOCK - run.programs("gc") / collections(run)
+}
+
+fn gain_ratio(run: Run<'_>, baseline: Run<'_>) -> f64 {
+    gain(run) / gain(baseline)
+}
+
+fn latency_saved(run: Run<'_>, baseline: Run<'_>) -> f64 {
+    let mean = |run: Run<'_>| run.figure("latency_us.write.mean");
+    100.0 * (1.0 - mean(run) / mean(baseline))
+}
+
+/// Growth of the mean read latency, decoding and queueing included.
+fn read_latency_added(run: Run<'_>, baseline: Run<'_>) -> f64 {
+    let mean = |run: Run<'_>| run.figure("latency_us.read.mean");
+    100.0 * (mean(run) / mean(baseline) - 1.0)
+}
+
+fn double_reads(run: Run<'_>, _: Run<'_>) -> f64 {
+    100.0 * run.figure("parts.double_reads") / run.figure("host_page_reads")
+}
+
+fn time_per_collection(run: Run<'_>, baseline: Run<'_>) -> f64 {
+    let time_us = |run: Run<'_>| {
+        (run.figure("reads_by_cause.gc") * 25.0 + run.programs("gc") * 200.0) / collections(run) + 1500.0
+    };
+    time_us(run) / time_us(baseline)
+}
+
+fn delta_share(run: Run<'_>) -> f64 {
+    run.figure("writes_by_form.delta") / run.figure("host_page_writes")
+}
+
+/// Pages written for the host, whole or full of deltas, per host write.
+fn foreground(run: Run<'_>) -> f64 {
+    (run.figure("writes_by_form.page") + run.figure("parts.delta_pages_committed"))
+        / run.figure("host_page_writes")
+}
+
+fn holds(of: &str, statement: bool) -> Value {
+    Value::new(of, f64::from(u8::from(statement)))
+}
+
+fn falls(values: &[f64]) -> bool {
+    values.windows(2).all(|pair| pair[1] < pair[0])
+}
+
+fn foreground_is_monotone(runs: &Runs) -> Result<Vec<Value>> {
+    let of = |skew: &str, ratio: &str| runs.get(&format!("synthetic/{skew}-{ratio}"));
+    let by_ratio: Result<Vec<f64>> = RATIOS.iter().map(|ratio| Ok(foreground(of("0.9", ratio)?))).collect();
+    let by_skew: Result<Vec<(f64, f64)>> = SKEWS
+        .iter()
+        .map(|skew| {
+            let run = of(skew, "0.35")?;
+            Ok((delta_share(run), foreground(run)))
+        })
+        .collect();
+    let mut by_skew = by_skew?;
+    by_skew.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let by_share: Vec<f64> = by_skew.iter().map(|(_, foreground)| *foreground).collect();
+    Ok(vec![holds("falls with Rc", falls(&by_ratio?)), holds("falls with Pc", falls(&by_share))])
+}
+
+fn share_of_deltas(runs: &Runs) -> Result<Vec<Value>> {
+    let mut shares = Vec::new();
+    for (trace, _) in TRACES {
+        let of: Result<Vec<f64>> =
+            RATIOS.iter().map(|ratio| Ok(delta_share(runs.get(&format!("{trace}/{ratio}"))?))).collect();
+        shares.push(of?);
+    }
+    let mean = |of: &Vec<f64>| of.iter().sum::<f64>() / of.len() as f64;
+    let is_flat = |of: &Vec<f64>| of.iter().all(|share| (share - mean(of)).abs() <= 0.01 * mean(of));
+    let lowest_two = |k: usize| shares[2..].iter().all(|other| mean(&shares[k]) < mean(other));
+    let mut values = vec![
+        holds("independent of Rc", shares.iter().all(is_flat)),
+        holds("F1, F2 lowest", lowest_two(0) && lowest_two(1)),
+    ];
+    values.extend(
+        TRACES.iter().zip(&shares).map(|((trace, _), of)| Value::new(format!("Pc {trace}"), mean(of))),
+    );
+    Ok(values)
+}
+
+fn gains(runs: &Runs) -> Result<Vec<Value>> {
+    Ok(vec![
+        Value::new("C8 baseline", gain(runs.get("C8/baseline")?)),
+        Value::new("F2 at 0.20", gain(runs.get("F2/0.20")?)),
+    ])
+}
+
+fn highest_gains(runs: &Runs) -> Result<Vec<Value>> {
+    let of: Result<Vec<f64>> =
+        TRACES.iter().map(|(trace, _)| Ok(gain(runs.get(&format!("{trace}/baseline"))?))).collect();
+    let of = of?;
+    let lowest = of[0].min(of[1]);
+    Ok(vec![holds("", of[2..].iter().all(|other| *other < lowest))])
+}

@@ -1,0 +1,187 @@
+//! What a trace holds, counted as on a device that never erases: the tables and characterisations that papers give of
+//! their traces before any design runs.
+//!
+//! Definitions, since papers leave them open: a page dies when its address is written again; its popularity is the
+//! number of reads it got while it was valid, capped at 15; its version is 15 less its position among the dead pages of
+//! its address, the newest first. A dead page is *recycled* when a later write brings its content: it leaves its list,
+//! belongs to the address that was written, and may die again. Of several dead pages with one content the newest is
+//! taken. Reads, popularity and recycling thus follow the Recyclable SSD paper (sections III and IV), with a store and a
+//! device without limits.
+//!
+//! Cost: about 60 bytes per page written.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rustc_hash::FxBuildHasher;
+use wearwell::data::Fingerprint;
+use wearwell_replay::input::Input;
+use wearwell_replay::replay::{OnProgress, Phase, Progress};
+use wearwell_trace::{Op, Request};
+
+use super::experiment::Trouble;
+
+/// Popularity and version have four bits.
+const CLASSES: usize = 16;
+/// Requests between progress reports.
+const REPORT_EVERY: u64 = 1 << 16;
+
+type Map<K, V> = HashMap<K, V, FxBuildHasher>;
+
+/// One page as it was written.
+#[derive(Clone, Copy, Debug)]
+struct Page {
+    content: Option<Fingerprint>,
+    address: u32,
+    reads: u8,
+}
+
+#[derive(Debug, Default)]
+struct Address {
+    /// Page that is valid, as an index into the pages.
+    valid: Option<u32>,
+    /// Dead pages, oldest first.
+    dead: Vec<u32>,
+    overwrites: u64,
+}
+
+/// Counts of a trace.
+#[derive(Debug, Default)]
+struct Count {
+    pages: Vec<Page>,
+    numbers: Map<(u32, u64), u32>,
+    addresses: Vec<Address>,
+    dead_by_content: Map<Fingerprint, Vec<u32>>,
+    reads: u64,
+    writes: u64,
+    pages_written: u64,
+    recycled: u64,
+    first_ns: u64,
+    last_ns: u64,
+    dead_by_popularity: [u64; CLASSES],
+    recycled_by_popularity: [u64; CLASSES],
+    recycled_by_version: [u64; CLASSES],
+}
+
+/// Counts an input: requests, pages, and what its dead pages were worth. Names of the figures are those of the fields.
+///
+/// # Errors
+/// The input cannot be read, or the user ended it.
+pub fn count(input: &Input, on_progress: OnProgress<'_>) -> Result<BTreeMap<String, f64>, Trouble> {
+    let not_run = |error: wearwell_trace::TraceError| Trouble::NotRun(error.to_string());
+    let mut requests = input.open().map_err(not_run)?;
+    let mut request = Request::default();
+    let mut count = Count::default();
+    let mut done = 0;
+    while requests.next(&mut request).map_err(not_run)? {
+        count.add(&request);
+        done += 1;
+        if done % REPORT_EVERY == 0 {
+            let progress = Progress { phase: Phase::Replay, done, total: done };
+            if on_progress(progress).is_break() {
+                return Err(Trouble::Interrupted);
+            }
+        }
+    }
+    Ok(count.figures(done))
+}
+
+impl Count {
+    fn add(&mut self, request: &Request) {
+        if self.reads + self.writes == 0 {
+            self.first_ns = request.time_ns;
+        }
+        self.last_ns = request.time_ns;
+        match request.op {
+            Op::Read => {
+                self.reads += 1;
+                request.pages().for_each(|page| self.read(request.device, page));
+            }
+            Op::Write => {
+                self.writes += 1;
+                for (k, page) in request.pages().enumerate() {
+                    let content = request.content.get(k).map(|content| content.fingerprint);
+                    self.write(request.device, page, content);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn read(&mut self, device: u32, page: u64) {
+        let Some(&address) = self.numbers.get(&(device, page)) else { return };
+        if let Some(valid) = self.addresses[address as usize].valid {
+            let reads = &mut self.pages[valid as usize].reads;
+            *reads = (*reads + 1).min(CLASSES as u8 - 1);
+        }
+    }
+
+    fn write(&mut self, device: u32, page: u64, content: Option<Fingerprint>) {
+        self.pages_written += 1;
+        let next = self.addresses.len() as u32;
+        let address = *self.numbers.entry((device, page)).or_insert(next);
+        if address == next {
+            self.addresses.push(Address::default());
+        }
+        // The look-up comes before the old version dies, as in the paper's write path.
+        let page = self.recycle(content).unwrap_or_else(|| {
+            self.pages.push(Page { content, address, reads: 0 });
+            self.pages.len() as u32 - 1
+        });
+        self.pages[page as usize].address = address;
+        if let Some(old) = self.addresses[address as usize].valid.replace(page) {
+            self.bury(address, old);
+        }
+    }
+
+    /// The newest dead page with this content, taken from its list.
+    fn recycle(&mut self, content: Option<Fingerprint>) -> Option<u32> {
+        let page = self.dead_by_content.get_mut(&content?)?.pop()?;
+        let Page { address, reads, .. } = self.pages[page as usize];
+        let dead = &mut self.addresses[address as usize].dead;
+        let at = dead.iter().rposition(|&other| other == page).expect("a dead page is in its list");
+        let newer = dead.len() - 1 - at;
+        dead.remove(at);
+        self.recycled += 1;
+        self.recycled_by_popularity[reads as usize] += 1;
+        self.recycled_by_version[(CLASSES - 1).saturating_sub(newer)] += 1;
+        Some(page)
+    }
+
+    fn bury(&mut self, address: u32, page: u32) {
+        let Page { content, reads, .. } = self.pages[page as usize];
+        let address = &mut self.addresses[address as usize];
+        address.overwrites += 1;
+        address.dead.push(page);
+        self.dead_by_popularity[reads as usize] += 1;
+        if let Some(content) = content {
+            self.dead_by_content.entry(content).or_default().push(page);
+        }
+    }
+
+    fn figures(&self, requests: u64) -> BTreeMap<String, f64> {
+        let overwrites: u64 = self.addresses.iter().map(|address| address.overwrites).sum();
+        let overwritten = self.addresses.iter().filter(|address| address.overwrites > 0).count();
+        let mut figures = BTreeMap::from([
+            ("requests".to_owned(), requests as f64),
+            ("reads".to_owned(), self.reads as f64),
+            ("writes".to_owned(), self.writes as f64),
+            ("pages_written".to_owned(), self.pages_written as f64),
+            ("addresses".to_owned(), self.addresses.len() as f64),
+            ("invalid".to_owned(), overwrites as f64),
+            ("overwritten_addresses".to_owned(), overwritten as f64),
+            ("recycled".to_owned(), self.recycled as f64),
+            ("duration_s".to_owned(), self.last_ns.saturating_sub(self.first_ns) as f64 / 1e9),
+        ]);
+        let histograms = [
+            ("invalid_by_popularity", &self.dead_by_popularity),
+            ("recycled_by_popularity", &self.recycled_by_popularity),
+            ("recycled_by_version", &self.recycled_by_version),
+        ];
+        for (name, histogram) in histograms {
+            for (class, &count) in histogram.iter().enumerate().filter(|(_, count)| **count > 0) {
+                figures.insert(format!("{name}.{class}"), count as f64);
+            }
+        }
+        figures
+    }
+}

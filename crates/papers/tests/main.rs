@@ -1,0 +1,19 @@
+//! Tests of papers measured again, in one program. Each file is a module; `cargo test -p wearwell-papers FILE::` runs one.
+
+mod closed_forms;
+mod reproduce;
+
+/// A file that is not named above would not be compiled, and its tests would not run.
+#[test]
+fn every_file_of_tests_is_part_of_the_program() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let program = include_str!("main.rs");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let Some(module) = name.strip_suffix(".rs").filter(|&module| module != "main") else { continue };
+        assert!(
+            program.lines().any(|line| line == format!("mod {module};")),
+            "{name} is not in tests/main.rs"
+        );
+    }
+}

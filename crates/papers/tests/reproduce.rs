@@ -1,0 +1,1186 @@
+//! Papers measured again: targets are complete, every row is measured or says why not, verdicts follow the rule, pages are
+//! made from records, and an interrupted run goes on where it stopped.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use wearwell_papers::experiment::{Experiment, Record, Runs, Source, Work};
+use wearwell_papers::results::Row;
+use wearwell_papers::tally::{Compared, Tally};
+use wearwell_papers::target::{
+    Beside, Class, Difference, Evidence, Kind, Reported, Standing, Target, Targets,
+};
+use wearwell_papers::verdict::{self, Outcome, Value};
+use wearwell_papers::{
+    Job, Observer, Options, Paper, Results, Setting, Size, Traces, closed_forms, experiments, figures,
+    measure, render, session, summary,
+};
+use wearwell_replay::replay::Progress;
+
+fn setting(size: Size) -> Setting {
+    Setting { size, seed: 1, traces: Traces::default() }
+}
+
+fn papers_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers")
+}
+
+// Targets.
+
+#[test]
+fn every_row_is_there_once_and_in_order() {
+    for (paper, rows) in Paper::ALL.into_iter().zip([46, 42, 45, 18, 61]) {
+        let targets = paper.targets();
+        assert_eq!(targets.paper.key, paper.name());
+        let prefix = paper.name().to_uppercase();
+        let expected: Vec<String> = (1..=rows).map(|number| format!("{prefix}-{number:02}")).collect();
+        let ids: Vec<String> = targets.rows.iter().map(|row| row.id.clone()).collect();
+        assert_eq!(ids, expected);
+    }
+}
+
+#[test]
+fn targets_can_be_compared() {
+    for target in Paper::ALL.into_iter().flat_map(|paper| paper.targets().rows) {
+        let Target { id, values, compare, .. } = &target;
+        let names: BTreeSet<&str> = values.iter().map(|value| value.of.as_str()).collect();
+        assert_eq!(names.len(), values.len(), "{id} names a value twice");
+        assert_eq!(
+            values.is_empty(),
+            compare.kind == Kind::Context,
+            "{id} has values exactly if they are compared"
+        );
+        for value in values {
+            let has_number = value.value.is_some() || value.low.is_some() || value.high.is_some();
+            assert_eq!(has_number, compare.kind != Kind::Ordering, "{id} {}", value.of);
+            assert!(
+                value.low.is_none_or(|low| value.high.is_none_or(|high| low <= high)),
+                "{id} is upside down"
+            );
+        }
+        assert!(compare.kind != Kind::Within || compare.percent > 0.0, "{id} tolerates nothing");
+    }
+}
+
+#[test]
+fn contradictions_exist_and_are_touched() {
+    for paper in Paper::ALL {
+        let targets = paper.targets();
+        for name in targets.rows.iter().flat_map(|row| &row.contradictions) {
+            assert!(targets.contradictions.contains_key(name), "{paper} does not explain {name}");
+        }
+    }
+}
+
+/// A sceptic asks of every row what stands behind it.
+#[test]
+fn every_row_names_its_evidence() {
+    for target in Paper::ALL.into_iter().flat_map(|paper| paper.targets().rows) {
+        let Some(evidence) = target.evidence else { panic!("{} names no evidence", target.id) };
+        let has_values = !target.values.is_empty();
+        assert!(evidence != Evidence::CannotFail || has_values, "{}: what cannot fail?", target.id);
+    }
+}
+
+/// What the code does with a row must fit its class: a formula asks no run, and a measured row asks one.
+#[test]
+fn evidence_is_what_the_code_does() {
+    for paper in Paper::ALL {
+        let runs = hollow_runs(&experiments(paper, &setting(Size::Quick)));
+        for target in paper.targets().rows {
+            let is_computed = closed_forms::row(&target.id).is_some();
+            let is_measured = measure(paper, &target.id, &runs).is_some();
+            let has_asked = !runs.take_asked().0.is_empty();
+            let (id, evidence) = (&target.id, target.evidence.expect("another test insists"));
+            assert_eq!(has_asked, is_measured, "{id} measures without an experiment");
+            let fits = match evidence {
+                Evidence::Measured => has_asked,
+                Evidence::Executed | Evidence::Formula | Evidence::Arithmetic => is_computed && !has_asked,
+                Evidence::CannotFail => is_computed || has_asked,
+                Evidence::None => !is_computed && !is_measured,
+            };
+            assert!(fits, "{id} is not {}", evidence.describe());
+        }
+    }
+}
+
+/// Whether hardly anything lies outside of the band: an end is open, is zero, or is ten times the other.
+fn is_wide(reported: &Reported) -> bool {
+    let (low, high) = reported.bounds();
+    let has_range = reported.low.is_some() || reported.high.is_some();
+    has_range && (low.is_infinite() || high.is_infinite() || low == 0.0 || low > 0.0 && high >= 10.0 * low)
+}
+
+#[test]
+fn wide_bands_say_what_would_miss_them() {
+    for target in Paper::ALL.into_iter().flat_map(|paper| paper.targets().rows) {
+        let counts = target.evidence.is_some_and(Evidence::is_result);
+        let is_compared = matches!(target.compare.kind, Kind::Within | Kind::Range);
+        if counts && is_compared && target.values.iter().any(is_wide) {
+            assert!(!target.fails_if.is_empty(), "{}: what would miss this band?", target.id);
+        }
+    }
+}
+
+#[test]
+fn repeated_rows_exist_and_count_themselves() {
+    for paper in Paper::ALL {
+        let targets = paper.targets();
+        for target in targets.rows.iter().filter(|row| !row.repeats.is_empty()) {
+            for other in &target.repeats {
+                let other = targets.row(other).unwrap_or_else(|| panic!("{} repeats nothing", target.id));
+                assert!(other.repeats.is_empty(), "{} is counted nowhere", other.id);
+            }
+        }
+    }
+}
+
+/// Rows that judge the same values are one result, and only one of them counts.
+#[test]
+fn rows_that_repeat_values_say_so() {
+    for paper in Paper::ALL {
+        let (targets, results) = (paper.targets(), record_in(&papers_folder().join(paper.name())));
+        let judged = |row: &Row| -> Vec<u64> {
+            let target = targets.row(&row.id).unwrap();
+            let is_judged = |value: &&Value| target.values.iter().any(|reported| reported.of == value.of);
+            // Statements that hold are 1 and say nothing about which figures they are about.
+            let numbers = row.ours.iter().filter(is_judged).map(|value| value.value.abs().to_bits());
+            let numbers: Vec<u64> =
+                numbers.filter(|&bits| bits != 1f64.to_bits() && bits != 0f64.to_bits()).collect();
+            // A single figure of two formulas may be equal by chance.
+            let is_result = target.evidence.is_some_and(Evidence::is_result);
+            if is_result || numbers.len() > 1 { numbers } else { Vec::new() }
+        };
+        for (k, row) in results.rows.iter().enumerate() {
+            for other in results.rows[..k].iter().filter(|other| !judged(other).is_empty()) {
+                let is_marked = |a: &Row, b: &Row| targets.row(&a.id).unwrap().repeats.contains(&b.id);
+                assert!(
+                    judged(row) != judged(other) || is_marked(row, other) || is_marked(other, row),
+                    "{} judges the values of {}",
+                    row.id,
+                    other.id
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn unknown_keys_of_a_target_are_refused() {
+    let text = include_str!("../../../papers/lx/targets.toml").replacen("metric =", "metrik =", 1);
+    assert!(Targets::parse(&text).is_err());
+}
+
+// Experiments.
+
+/// Rows that nothing measures, and why.
+const UNMEASURED: [&str; 1] = [
+    "IL-15", // a property of a private trace
+];
+
+/// Runs in which every experiment has finished with no more than the figures that rows insist on.
+fn hollow_runs(experiments: &[Experiment]) -> Runs {
+    let insisted = [
+        "latency_us.write.mean",
+        "lifetime.energy_uj_per_page",
+        "lifetime.elapsed_s",
+        "recovery.total.time_s",
+        "first_erase.share",
+        "parts.largest_group_bytes",
+        "parts.cache_entries",
+        "parts.translation_pages",
+        "parts.gecko_levels",
+        "parts.gecko_buffer_entries",
+        "parts.gecko_reports",
+        "parts.gecko_queries",
+        "parts.gecko_pages",
+        "parts.gecko_largest_run_pages",
+        "parts.log_reports",
+        "parts.log_page_entries",
+        "recovery.steps.changed entries.spare_reads",
+    ];
+    let mut runs = Runs::default();
+    for experiment in experiments {
+        let figures = insisted.map(|name| (name.to_owned(), 1.0)).into();
+        runs.add(Record { name: experiment.name.clone(), scale: 1.0, figures, ..Record::default() });
+    }
+    runs
+}
+
+#[test]
+fn every_row_is_measured_or_says_why_not() {
+    for paper in Paper::ALL {
+        let runs = hollow_runs(&experiments(paper, &setting(Size::Quick)));
+        for target in paper.targets().rows {
+            let is_computed = closed_forms::row(&target.id).is_some();
+            let is_measured = measure(paper, &target.id, &runs).is_some();
+            let has_reason = target.compare.kind == Kind::Context
+                || target.class == Class::Priv
+                || UNMEASURED.contains(&target.id.as_str());
+            assert!(is_computed || is_measured || has_reason, "{} is forgotten", target.id);
+            assert!(!(is_computed && is_measured), "{} is both computed and measured", target.id);
+        }
+    }
+}
+
+#[test]
+fn rows_and_experiments_need_each_other() {
+    for paper in Paper::ALL {
+        let experiments = experiments(paper, &setting(Size::Quick));
+        let names: BTreeSet<String> = experiments.iter().map(|experiment| experiment.name.clone()).collect();
+        assert_eq!(names.len(), experiments.len(), "{paper} names an experiment twice");
+        let runs = hollow_runs(&experiments);
+        for target in paper.targets().rows {
+            measure(paper, &target.id, &runs);
+        }
+        let mut asked: BTreeSet<String> = runs.take_asked().0.into_iter().collect();
+        let differences = paper.targets().differences;
+        let is_test = |name: &&String| differences.iter().any(|difference| difference.is_tested_by(name));
+        asked.extend(names.iter().filter(is_test).cloned());
+        let unknown: Vec<_> = asked.difference(&names).collect();
+        let idle: Vec<_> = names.difference(&asked).collect();
+        assert!(unknown.is_empty() && idle.is_empty(), "{paper}: not defined {unknown:?}; not used {idle:?}");
+    }
+}
+
+#[test]
+fn measured_values_have_the_names_of_the_targets() {
+    for paper in Paper::ALL {
+        let runs = hollow_runs(&experiments(paper, &setting(Size::Quick)));
+        for target in paper.targets().rows {
+            let computed = closed_forms::row(&target.id).map(Ok);
+            let Some(Ok(ours)) = computed.or_else(|| measure(paper, &target.id, &runs)) else { continue };
+            for reported in &target.values {
+                assert!(
+                    ours.iter().any(|value| value.of == reported.of),
+                    "{} lacks `{}`",
+                    target.id,
+                    reported.of
+                );
+            }
+        }
+    }
+}
+
+/// A value that is measured and not named could be the one that misses.
+#[test]
+fn no_value_is_measured_and_ignored() {
+    for paper in Paper::ALL {
+        let runs = hollow_runs(&experiments(paper, &setting(Size::Quick)));
+        let targets = paper.targets();
+        let mut unused: Vec<&str> = targets.beside.iter().flat_map(|beside| strings(&beside.of)).collect();
+        for target in &targets.rows {
+            let computed = closed_forms::row(&target.id).map(Ok);
+            let Some(Ok(ours)) = computed.or_else(|| measure(paper, &target.id, &runs)) else { continue };
+            let names = || ours.iter().map(|value| value.of.as_str());
+            if let Some(of) = target.forgotten(names()) {
+                panic!("{} measures `{of}` and neither judges it nor sets it beside", target.id);
+            }
+            let is_shown =
+                |of: &str| names().any(|name| target.beside(name).is_some() && of_pattern(of, name));
+            unused.retain(|of| !is_shown(of));
+            let own = target.beside.iter().filter(|beside| !targets.beside.contains(beside));
+            for pattern in own.flat_map(|beside| &beside.of) {
+                assert!(is_shown(pattern), "{} has no value `{pattern}` to set beside", target.id);
+            }
+        }
+        assert!(unused.is_empty(), "{paper} has no value {unused:?} to set beside");
+    }
+}
+
+fn strings(of: &[String]) -> impl Iterator<Item = &str> {
+    of.iter().map(String::as_str)
+}
+
+/// Whether a value has this name or pattern.
+fn of_pattern(pattern: &str, name: &str) -> bool {
+    Beside { of: vec![pattern.to_owned()], why: String::new() }.names(name)
+}
+
+#[test]
+fn patterns_of_values_match_what_they_say() {
+    let cases = [("a", "a", true), ("a", "ab", false), ("a*", "ab", true), ("* b", "a b", true)];
+    let more =
+        [("*", "", true), ("x *, y", "x 1, y", true), ("x *, y", "x 1, z", false), ("*b*", "abc", true)];
+    for (pattern, name, is_match) in cases.into_iter().chain(more) {
+        assert_eq!(of_pattern(pattern, name), is_match, "{pattern} and {name}");
+    }
+}
+
+/// Misspelt settings would otherwise pass for parts that are not there yet.
+#[test]
+fn experiments_can_run_or_wait_for_a_part() {
+    for paper in Paper::ALL {
+        for experiment in
+            [Size::Quick, Size::Full].into_iter().flat_map(|size| experiments(paper, &setting(size)))
+        {
+            match experiment.availability() {
+                Ok(()) => {}
+                Err(why) => assert!(
+                    paper != Paper::Lx && why.ends_with("not available"),
+                    "{}: {why}",
+                    experiment.name
+                ),
+            }
+        }
+    }
+}
+
+#[test]
+fn quick_is_smaller_than_full() {
+    for paper in Paper::ALL {
+        let scale = |size| experiments(paper, &setting(size)).iter().map(|one| one.scale).fold(0.0, f64::max);
+        assert!(scale(Size::Quick) < scale(Size::Full), "{paper}");
+        assert!((scale(Size::Full) - 1.0).abs() < 1e-9, "{paper} is as large as the paper's");
+    }
+}
+
+#[test]
+fn originals_replace_substitutes() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("FIU-Mail.blkparse.zst"), "").unwrap();
+    std::fs::write(folder.path().join("notes.txt"), "").unwrap();
+    let traces = Traces::find(folder.path()).unwrap();
+    assert_eq!(traces.len(), 1);
+    let with = experiments(Paper::Lx, &Setting { traces, ..setting(Size::Quick) });
+    let of = |name: &str| with.iter().find(|experiment| experiment.name == name).unwrap().clone();
+    let mail = of("mail/128k");
+    assert!(!mail.is_substitute() && matches!(mail.source, Source::Original(_)));
+    assert!((mail.scale - 1.0).abs() < 1e-9, "an original is not scaled down");
+    assert!(format!("{mail:?}").contains("recycle.entries=131072"), "{mail:?}");
+    assert!(of("web/128k").is_substitute());
+}
+
+// Verdicts.
+
+fn target(text: &str) -> Target {
+    let text = format!(
+        "[paper]\nkey = \"lx\"\ntitle = \"\"\nsource = \"\"\n[[target]]\nid = \"X-01\"\nplace = \"\"\nmetric = \"\"\n\
+         configuration = \"\"\nclass = \"PUB\"\nevidence = \"measured\"\nreported = \"\"\n{text}"
+    );
+    Targets::parse(&text).unwrap().rows.remove(0)
+}
+
+fn verdict_of(target: &Target, ours: &[(&str, f64)], substitute: bool) -> String {
+    let ours: Vec<Value> = ours.iter().map(|(of, value)| Value::new(*of, *value)).collect();
+    verdict::judge(target, &ours, substitute).to_string()
+}
+
+#[test]
+fn within_quotes_the_worst_value() {
+    let both = target(
+        "values = [{ of = \"a\", value = 50.0 }, { of = \"b\", value = 20.0 }]\n\
+         compare = { kind = \"within\", percent = 10.0, neutral = 0.0 }",
+    );
+    assert_eq!(verdict_of(&both, &[("a", 50.0), ("b", 20.0)], false), "reproduced within 0 %");
+    assert_eq!(verdict_of(&both, &[("a", 51.0), ("b", 18.5)], false), "reproduced within 7.5 %");
+    assert_eq!(verdict_of(&both, &[("a", 51.0), ("b", 18.0)], false), "reproduced within 10 %");
+    assert_eq!(verdict_of(&both, &[("a", 50.0), ("b", 17.9)], false), "direction only");
+    assert_eq!(verdict_of(&both, &[("a", 50.0), ("b", -1.0)], false), "not reproduced: off by 105 %");
+    assert_eq!(verdict_of(&both, &[("a", 51.0), ("b", 20.0)], true), "substitute input; agrees within 2 %");
+    assert_eq!(verdict_of(&both, &[("a", 51.0), ("b", 1.0)], true), "substitute input; direction only");
+    assert_eq!(verdict_of(&both, &[("a", 50.0)], false), "not run: b was not measured");
+    assert_eq!(verdict_of(&both, &[("a", 50.0), ("b", f64::NAN)], false), "not run: no figure for b");
+}
+
+#[test]
+fn a_reduction_below_neutral_has_a_direction_too() {
+    let normalised = target(
+        "values = [{ value = 58.0 }]\ncompare = { kind = \"within\", percent = 10.0, neutral = 100.0 }",
+    );
+    assert_eq!(verdict_of(&normalised, &[("", 90.0)], false), "direction only");
+    assert_eq!(verdict_of(&normalised, &[("", 101.0)], false), "not reproduced: off by 75 %");
+    let no_neutral = target("values = [{ value = 58.0 }]\ncompare = { kind = \"within\", percent = 10.0 }");
+    assert_eq!(verdict_of(&no_neutral, &[("", 90.0)], false), "not reproduced: off by 56 %");
+}
+
+#[test]
+fn ranges_contain_or_deviate() {
+    let range =
+        target("values = [{ low = 10.0, high = 20.0 }]\ncompare = { kind = \"range\", percent = 5.0 }");
+    assert_eq!(verdict_of(&range, &[("", 10.0)], false), "reproduced, inside the range");
+    assert_eq!(verdict_of(&range, &[("", 20.9)], false), "reproduced within 4.5 %");
+    assert_eq!(verdict_of(&range, &[("", 5.0)], false), "not reproduced: off by 50 %");
+    let open = target("values = [{ high = 1.0 }]\ncompare = { kind = \"range\" }");
+    assert_eq!(verdict_of(&open, &[("", -5.0)], false), "reproduced, inside the range");
+    assert_eq!(verdict_of(&open, &[("", 1.01)], false), "not reproduced: off by 1 %");
+}
+
+#[test]
+fn digits_round() {
+    let digits = target("values = [{ value = 89.5, digits = 1 }]\ncompare = { kind = \"digits\" }");
+    assert_eq!(verdict_of(&digits, &[("", 89.51)], false), "reproduced exactly");
+    assert_eq!(verdict_of(&digits, &[("", 89.549)], false), "reproduced exactly");
+    assert_eq!(verdict_of(&digits, &[("", 89.57)], false), "not reproduced: off by 0.1 %");
+    let nothing = target("values = [{ value = 0.0, digits = 1 }]\ncompare = { kind = \"digits\" }");
+    assert_eq!(verdict_of(&nothing, &[("", 0.04)], false), "reproduced exactly");
+    assert_eq!(verdict_of(&nothing, &[("", 0.06)], false), "not reproduced");
+}
+
+#[test]
+fn orders_and_statements_hold_or_do_not() {
+    let order = target(
+        "values = [{ of = \"a\" }, { of = \"b\" }, { of = \"c\" }]\ncompare = { kind = \"ordering\" }",
+    );
+    assert_eq!(verdict_of(&order, &[("c", 1.0), ("b", 2.0), ("a", 3.0)], false), "holds");
+    assert_eq!(verdict_of(&order, &[("a", 3.0), ("b", 2.0), ("c", 2.0)], false), "not reproduced");
+    let holds = target("values = [{ value = 1.0 }]\ncompare = { kind = \"holds\" }");
+    assert_eq!(verdict_of(&holds, &[("", 1.0)], true), "substitute input; holds");
+    assert_eq!(verdict_of(&holds, &[("", 0.0)], false), "not reproduced");
+    let direction = target("values = [{ value = 2.8 }]\ncompare = { kind = \"direction\", neutral = 0.0 }");
+    assert_eq!(verdict_of(&direction, &[("", 40.0)], false), "direction only");
+    assert_eq!(verdict_of(&direction, &[("", -0.1)], false), "not reproduced");
+}
+
+#[test]
+fn what_a_substitute_is_made_of_is_no_result() {
+    let given = target(
+        "values = [{ value = 9.3 }]\ncompare = { kind = \"within\", percent = 2.0 }\ngiven_to_substitute = true",
+    );
+    assert_eq!(verdict_of(&given, &[("", 9.3)], true), "substitute input, made from these figures");
+    assert_eq!(verdict_of(&given, &[("", 9.3)], false), "reproduced within 0 %");
+    assert_eq!(verdict_of(&given, &[("", 5.0)], false), "not reproduced: off by 47 %");
+}
+
+#[test]
+fn given_values_are_judged_apart() {
+    let row = target(
+        "values = [{ of = \"free\", value = 10.0 }, { of = \"made\", value = 50.0, given = true }]\n\
+         compare = { kind = \"within\", percent = 10.0, given_percent = 2.0 }",
+    );
+    let of =
+        |free: f64, made: f64, substitute| verdict_of(&row, &[("free", free), ("made", made)], substitute);
+    assert_eq!(of(10.5, 50.5, true), "substitute input; agrees within 5 %; given values within 1 %");
+    assert_eq!(of(10.5, 45.0, true), "substitute input; agrees within 5 %; given values missed by 10 %");
+    assert_eq!(
+        of(20.0, 50.0, true),
+        "substitute input; not reproduced: off by 100 %; given values within 0 %"
+    );
+    assert_eq!(of(10.5, 45.0, false), "reproduced within 10 %", "an original is judged by all values");
+    let only =
+        target("values = [{ value = 50.0, given = true }]\ncompare = { kind = \"within\", percent = 10.0 }");
+    assert_eq!(verdict_of(&only, &[("", 50.0)], true), "substitute input, made from these figures");
+}
+
+#[test]
+fn a_margin_makes_an_ordering_stricter() {
+    let half = target(
+        "values = [{ of = \"a\" }, { of = \"b\" }]\ncompare = { kind = \"ordering\", percent = 50.0 }",
+    );
+    assert_eq!(verdict_of(&half, &[("a", 2.0), ("b", 1.0)], false), "holds");
+    assert_eq!(verdict_of(&half, &[("a", 2.0), ("b", 1.1)], false), "not reproduced");
+    assert_eq!(verdict_of(&half, &[("a", 0.0), ("b", 0.0)], false), "not reproduced");
+}
+
+#[test]
+fn a_value_that_nobody_names_is_no_verdict() {
+    let one = "values = [{ of = \"a\", value = 1.0 }]\ncompare = { kind = \"within\", percent = 2.0 }";
+    let ours = [("a", 1.0), ("b", 90.0)];
+    let forgotten = "not run: the target neither judges `b` nor sets it beside";
+    assert_eq!(verdict_of(&target(one), &ours, false), forgotten);
+    let beside = format!("{one}\nbeside = [{{ of = [\"b\"], why = \"of another drive\" }}]");
+    assert_eq!(verdict_of(&target(&beside), &ours, false), "reproduced within 0 %");
+}
+
+/// Agreement is called reproduced only if something was executed that could have come out differently.
+#[test]
+fn only_executions_reproduce() {
+    let of = |evidence: &str| {
+        let mut row = target("values = [{ value = 1.0 }]\ncompare = { kind = \"within\", percent = 2.0 }");
+        row.evidence = toml::from_str::<BTreeMap<String, Evidence>>(&format!("a = \"{evidence}\""))
+            .unwrap()
+            .get("a")
+            .copied();
+        [1.0, 2.0].map(|ours| verdict_of(&row, &[("", ours)], false))
+    };
+    assert_eq!(of("executed")[0], "executed mechanism; reproduced within 0 %");
+    for evidence in ["formula", "arithmetic", "cannot-fail"] {
+        let [agrees, misses] = of(evidence);
+        let words = evidence.replace('-', " ");
+        assert_eq!(agrees, format!("{words}; agrees within 0 %"));
+        assert_eq!(misses, format!("{words}; disagrees: off by 100 %"));
+    }
+}
+
+#[test]
+fn rows_are_counted_by_their_evidence() {
+    let mut results = Results::empty(Paper::Gk, Size::Quick, 1);
+    results.evaluate(Paper::Gk, None);
+    let tally = Tally::of(&Paper::Gk.targets(), &results);
+    assert_eq!((tally.reproduced(), tally.measured.rows()), (0, 0), "nothing was run");
+    assert!(tally.arithmetic.agree > 10 && tally.formula.agree > 5 && tally.unclassified == 0, "{tally:?}");
+    let counted = [tally.formula, tally.arithmetic, tally.cannot_fail].map(Compared::rows);
+    let others = tally.repeats + tally.context + tally.not_run;
+    assert_eq!(counted.iter().sum::<usize>() + others, tally.rows, "every row is counted once");
+    assert_eq!(tally.sentences()[0], "Nothing was executed.");
+}
+
+#[test]
+fn rows_without_values_say_why() {
+    let public = target("values = [{ value = 1.0 }]\ncompare = { kind = \"within\", percent = 2.0 }");
+    assert_eq!(
+        verdict::not_run(&public, "design x not available").to_string(),
+        "not run: design x not available"
+    );
+    let mut private = public;
+    private.class = Class::Priv;
+    assert!(matches!(verdict::not_run(&private, "").outcome, Outcome::NotReproducible(_)));
+    assert!(matches!(verdict::not_run(&private, "design x not available").outcome, Outcome::NotRun(_)));
+    private.not_reproducible = "secret".into();
+    assert_eq!(verdict::not_run(&private, "anything").to_string(), "not reproducible: secret");
+}
+
+// Sessions.
+
+/// Notes what ran, and ends the run before the experiment of that number.
+#[derive(Default)]
+struct Watch {
+    ran: Vec<String>,
+    not_run: Vec<String>,
+    stop_before: usize,
+    at_once: usize,
+}
+
+impl Observer for Watch {
+    fn begins(&mut self, number: usize, _: usize, name: &str, left: Option<Duration>) -> ControlFlow<()> {
+        assert!(number > 1 || left.is_none(), "nothing has finished yet");
+        assert!(number <= self.at_once.max(1) || left.is_some(), "an estimate has something to go by");
+        if number == self.stop_before {
+            return ControlFlow::Break(());
+        }
+        self.ran.push(name.to_owned());
+        ControlFlow::Continue(())
+    }
+
+    fn goes_on(&mut self, _: &str, _: Progress) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn not_run(&mut self, name: &str, _: &str) {
+        self.not_run.push(name.to_owned());
+    }
+}
+
+fn small(name: &str, design: &'static str, seed: u64) -> Experiment {
+    let load = format!("uniform:pages=4000,requests=20000,seed={seed}+dup:share=0.3");
+    Experiment::replay(name, (Source::Generated(load), 0.5), design, vec!["device.fit=0.9".to_owned()])
+}
+
+fn options(folder: &Path) -> Options {
+    Options {
+        size: Size::Quick,
+        seed: 1,
+        folder: folder.into(),
+        traces: Traces::default(),
+        fresh: false,
+        jobs: 1,
+    }
+}
+
+fn run(wanted: &[Experiment], options: &Options, stop_before: usize) -> (Results, Watch) {
+    let mut watch = Watch { stop_before, at_once: options.jobs, ..Watch::default() };
+    let jobs: Vec<Job> = wanted.iter().cloned().map(Job::from).collect();
+    let results = session::run_jobs(Paper::Lx, &jobs, options, &mut watch).unwrap();
+    (results, watch)
+}
+
+#[test]
+fn an_interrupted_run_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(folder.path());
+    let wanted = [small("a", "page-map", 1), small("b", "recyclable", 1), small("c", "recyclable", 2)];
+    let (partial, watch) = run(&wanted, &options, 2);
+    assert!(partial.partial);
+    assert_eq!(watch.ran, ["a"]);
+    assert_eq!(partial.experiments.len(), 1);
+    let page = std::fs::read_to_string(folder.path().join("RESULTS.md")).unwrap();
+    assert!(page.contains("PARTIAL"), "{page}");
+
+    let (complete, watch) = run(&wanted, &options, 0);
+    assert!(!complete.partial);
+    assert_eq!(watch.ran, ["b", "c"], "what was finished is not run again");
+    assert_eq!(complete.experiments[0], partial.experiments[0]);
+    let names: Vec<&str> = complete.experiments.iter().map(|record| record.name.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+
+    assert!(run(&wanted, &options, 0).1.ran.is_empty());
+    let changed = [wanted[0].clone(), small("b", "recyclable", 7), wanted[2].clone()];
+    let (rerun, watch) = run(&changed, &options, 0);
+    assert_eq!(watch.ran, ["b"], "what changed is run again");
+    assert_ne!(rerun.experiments[1].figures, complete.experiments[1].figures);
+    let fresh = Options { fresh: true, ..options };
+    assert_eq!(run(&changed, &fresh, 0).1.ran, ["a", "b", "c"]);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_record() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let records = folders.map(|folder| {
+        run(&[small("a", "recyclable", 3)], &options(folder.path()), 0);
+        std::fs::read_to_string(folder.path().join("results.json")).unwrap()
+    });
+    assert_eq!(records[0], records[1]);
+    assert!(records[0].contains("\"recycled_writes\""), "figures are in the record");
+    assert!(!records[0].contains("cpu_seconds"), "figures of the machine are not");
+}
+
+#[test]
+fn a_missing_part_is_not_a_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut unknown_setting = small("b", "page-map", 1);
+    if let Work::Replay { settings, .. } = &mut unknown_setting.work {
+        settings.push("nothing.at_all=1".to_owned());
+    }
+    let unknown_load = Experiment::count("c", (Source::Generated("nothing:pages=4".into()), 1.0));
+    let wanted = [small("a", "no-such-design", 1), unknown_setting, unknown_load, small("d", "page-map", 1)];
+    let (results, watch) = run(&wanted, &options(folder.path()), 0);
+    assert_eq!(watch.not_run, ["a", "b", "c"]);
+    assert_eq!(results.experiments.len(), 1);
+    assert_eq!(results.not_run["a"], "design no-such-design not available");
+    assert!(results.not_run["b"].ends_with("not available"), "{}", results.not_run["b"]);
+    assert!(results.not_run["c"].contains("not available"), "{}", results.not_run["c"]);
+}
+
+#[test]
+fn counts_are_those_of_the_trace() {
+    let substitute = Source::Substitute("fiu-web:scale=0.01".into());
+    let count = Experiment::count("web/counts", (substitute, 0.01));
+    let record = count.run(&mut |_| ControlFlow::Continue(())).unwrap();
+    let figure = |name: &str| record.figures.get(name).copied().unwrap_or(0.0);
+    assert!(record.substitute);
+    assert!((figure("requests") - 59_000.0).abs() < 2.0, "{}", figure("requests"));
+    assert!((figure("addresses") - 8_000.0).abs() < 2.0);
+    assert!((figure("invalid") - (figure("pages_written") - figure("addresses"))).abs() < 0.5);
+    // 2.5 of 15.5 GB.
+    assert!((figure("recycled") / figure("invalid") - 2.5 / 15.5).abs() < 0.01, "{}", figure("recycled"));
+    let versions: f64 = (0..16).map(|version| figure(&format!("recycled_by_version.{version}"))).sum();
+    assert!((versions - figure("recycled")).abs() < 0.5);
+}
+
+/// Counted by hand: two addresses, a content that dies and comes back, with a read in between.
+#[test]
+fn a_recycled_page_keeps_its_reads_and_leaves_its_list() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("small.csv");
+    let lines = [
+        "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes",
+        "0,W,0,4096,0,a,",    // page 0 holds a
+        "1,R,0,4096,0,,",     // and is read once
+        "2,W,0,4096,0,b,",    // a dies with popularity 1
+        "3,W,0,4096,0,c,",    // b dies, newer than a
+        "4,W,4096,4096,0,a,", // a comes back, second of its list: version 14
+        "5,W,4096,4096,0,b,", // b comes back as the newest: version 15; a dies again
+        "6,W,8192,4096,0,c,", // c is valid and no dead page: new
+    ];
+    std::fs::write(&path, lines.join("\n") + "\n").unwrap();
+    let count = Experiment::count("small", (Source::Original(path), 1.0));
+    let record = count.run(&mut |_| ControlFlow::Continue(())).unwrap();
+    let figure = |name: &str| record.figures.get(name).copied().unwrap_or(0.0);
+    assert_eq!([figure("reads"), figure("writes"), figure("addresses")].map(|n| n as u64), [1, 6, 3]);
+    assert_eq!([figure("invalid"), figure("recycled")].map(|n| n as u64), [3, 2]);
+    assert_eq!(
+        [figure("recycled_by_version.14"), figure("recycled_by_version.15")].map(|n| n as u64),
+        [1, 1]
+    );
+    // a died twice with its read, b once without.
+    let dead = [figure("invalid_by_popularity.0"), figure("invalid_by_popularity.1")];
+    assert_eq!(dead.map(|n| n as u64), [1, 2]);
+}
+
+// Pages.
+
+fn made_up() -> Results {
+    let mut results = Results::empty(Paper::Lx, Size::Quick, 1);
+    results.evaluate(Paper::Lx, None);
+    results
+}
+
+#[test]
+fn a_page_has_a_line_for_every_row() {
+    let (targets, mut results) = (Paper::Lx.targets(), made_up());
+    let row = results.rows.iter_mut().find(|row| row.id == "LX-17").unwrap();
+    row.ours = vec![Value::new("mail", 30.0)];
+    row.substitute = true;
+    let page = render::markdown(&targets, &results, &[]);
+    assert!(page.starts_with("<!-- Generated by `wearwell reproduce`"), "{page}");
+    for target in &targets.rows {
+        assert_eq!(page.matches(&format!("| {} |", target.id)).count(), 1, "{}", target.id);
+    }
+    let line = page.lines().find(|line| line.contains("LX-17")).unwrap();
+    assert!(
+        line.contains("| 31.1 % | mail 30 % | 0.965 | substitute input; agrees within 3.6 % |"),
+        "{line}"
+    );
+    assert!(line.contains("X11") && page.contains("- **X11**: "), "{line}");
+    assert!(page.contains("| LX-20 |") && page.contains("not run: experiment homes/64k was not run yet"));
+}
+
+#[test]
+fn the_html_page_escapes_and_says_the_same() {
+    let (targets, mut results) = (Paper::Lx.targets(), made_up());
+    results.not_run.insert("a<b".into(), "x & y".into());
+    let page = render::html(&targets, &results, &[]);
+    assert!(page.contains("<b>a&lt;b</b>: x &amp; y"));
+    assert!(page.contains("LRU &gt; PROB &gt; PROB+FL"));
+    let rows = page.matches("<tr class=").count();
+    assert_eq!(rows, targets.rows.len());
+}
+
+#[test]
+fn figures_need_values() {
+    let (targets, mut results) = (Paper::Lx.targets(), made_up());
+    assert!(figures::draw(&targets, &results).is_empty());
+    let values = [("homes", 14.0), ("mail", 20.0), ("web", 10.0)].map(|(of, value)| Value::new(of, value));
+    results.rows.iter_mut().find(|row| row.id == "LX-28").unwrap().ours = values.to_vec();
+    let drawn = figures::draw(&targets, &results);
+    assert_eq!(drawn.len(), 1);
+    assert_eq!(drawn[0].file_name(), "lx-fig12.svg");
+    assert!(drawn[0].svg.contains("<svg") && drawn[0].svg.contains("LRU homes"));
+    assert!(render::markdown(&targets, &results, &drawn).contains("](figures/lx-fig12.svg)"));
+}
+
+#[test]
+fn records_survive_json() {
+    let results = made_up();
+    assert!(Results::from_json(&results.to_json()).unwrap() == results, "a record read back is the record");
+    let Row { verdict, .. } = &results.rows[4];
+    assert_eq!(verdict, "arithmetic; agrees exactly", "LX-05 is a closed form");
+}
+
+/// Folders of the records in the repository: a quick run of every paper, and runs at full size of some.
+fn committed_records() -> Vec<(Paper, PathBuf)> {
+    let quick = Paper::ALL.map(|paper| (paper, papers_folder().join(paper.name())));
+    let full = Paper::ALL.map(|paper| (paper, papers_folder().join("full").join(paper.name())));
+    quick.into_iter().chain(full.into_iter().filter(|(_, folder)| folder.exists())).collect()
+}
+
+#[test]
+fn every_committed_row_that_differs_has_a_reason() {
+    for (paper, folder) in committed_records() {
+        let (targets, results) = (paper.targets(), record_in(&folder));
+        let explained: Vec<&str> =
+            targets.differences.iter().flat_map(|of| of.rows.iter().map(String::as_str)).collect();
+        for row in &explained {
+            assert!(targets.row(row).is_some(), "{paper} explains {row}, which does not exist");
+        }
+        let open: Vec<&str> =
+            render::differing_rows(&targets, &results).filter(|row| !explained.contains(row)).collect();
+        assert!(open.is_empty(), "{paper}: no reason is given for {open:?}");
+    }
+}
+
+/// A reason that claims to be tested names experiments and figures that exist; one that does not is called untested.
+#[test]
+fn reasons_say_what_tested_them() {
+    for paper in Paper::ALL {
+        let targets = paper.targets();
+        let defined: BTreeSet<String> = [Size::Quick, Size::Full]
+            .into_iter()
+            .flat_map(|size| experiments(paper, &setting(size)))
+            .map(|experiment| experiment.name)
+            .collect();
+        for difference in &targets.differences {
+            let of = difference.rows.join(", ");
+            for name in &difference.tested_by {
+                let alone = Difference { tested_by: vec![name.clone()], ..difference.clone() };
+                assert!(
+                    defined.iter().any(|experiment| alone.is_tested_by(experiment)),
+                    "{of}: there is no experiment {name} that could test the reason"
+                );
+            }
+            let has_figure =
+                !difference.figures.is_empty() || difference.why.contains(|c: char| c.is_ascii_digit());
+            assert!(difference.tested_by.is_empty() || has_figure, "{of}: what did the test show?");
+            assert!(
+                !difference.tested_by.is_empty() || difference.figures.is_empty(),
+                "{of}: figures of what?"
+            );
+            stands_on_one_ground(&targets, difference);
+        }
+        for (_, folder) in committed_records().into_iter().filter(|(other, _)| *other == paper) {
+            let results = record_in(&folder);
+            let page = std::fs::read_to_string(folder.join("RESULTS.md")).unwrap();
+            for difference in &targets.differences {
+                let records = results.experiments.iter();
+                for record in records.filter(|record| difference.is_tested_by(&record.name)) {
+                    for figure in &difference.figures {
+                        assert!(record.figures.contains_key(figure), "{} has no {figure}", record.name);
+                    }
+                }
+                let differs =
+                    |row: &String| render::differing_rows(&targets, &results).any(|other| other == row);
+                if difference.standing() == Standing::Untested && difference.rows.iter().any(differs) {
+                    assert!(
+                        page.contains(&format!("{} **Untested.**", difference.why)),
+                        "{}",
+                        difference.why
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A reason that no run can test quotes figures from two places of the paper, or its rows compare a direction only.
+fn stands_on_one_ground(targets: &Targets, difference: &Difference) {
+    let Difference { rows, tested_by, contradiction, has_no_figure, .. } = difference;
+    let of = rows.join(", ");
+    let grounds = [!tested_by.is_empty(), !contradiction.is_empty(), *has_no_figure];
+    assert!(grounds.into_iter().filter(|&ground| ground).count() <= 1, "{of} claims two things");
+    let places: BTreeSet<&str> = contradiction.iter().map(|statement| statement.place.as_str()).collect();
+    assert!(contradiction.is_empty() || places.len() >= 2, "{of}: a contradiction has two places");
+    for statement in contradiction {
+        let has_figure = statement.says.contains(|c: char| c.is_ascii_digit());
+        assert!(has_figure, "{of}: {} says no figure", statement.place);
+    }
+    for row in rows.iter().filter(|_| *has_no_figure) {
+        let kind = targets.row(row).map(|target| target.compare.kind);
+        assert_eq!(kind, Some(Kind::Direction), "{row} compares more than a direction");
+    }
+}
+
+#[test]
+fn headlines_name_rows_and_values() {
+    for paper in Paper::ALL {
+        let (targets, results) = (paper.targets(), record_in(&papers_folder().join(paper.name())));
+        assert!(!targets.headlines.is_empty(), "{paper} claims nothing");
+        assert_eq!(summary::headlines(&targets, &results).len(), targets.headlines.len(), "{paper}");
+        for headline in &targets.headlines {
+            let target = targets.row(&headline.row).unwrap();
+            for of in &headline.of {
+                assert!(target.values.iter().any(|value| value.of == *of), "{} names no {of}", headline.row);
+            }
+        }
+    }
+}
+
+/// What the document says of the papers is what the records say.
+#[test]
+fn the_summary_is_made_from_the_records() {
+    let records = Paper::ALL.map(|paper| {
+        let full = papers_folder().join("full").join(paper.name());
+        let full = full.exists().then(|| record_in(&full));
+        (paper, record_in(&papers_folder().join(paper.name())), full)
+    });
+    let document = std::fs::read_to_string(papers_folder().join("../docs/reproduce.md")).unwrap();
+    let again = summary::in_document(&document, &records).unwrap();
+    let command = "`wearwell reproduce all --render --summary docs/reproduce.md`";
+    assert!(document == again, "docs/reproduce.md is not what the records say; make it again with {command}");
+}
+
+fn record_in(folder: &Path) -> Results {
+    let text = std::fs::read_to_string(folder.join("results.json")).unwrap();
+    Results::from_json(&text).unwrap()
+}
+
+/// The pages in the repository are what their records say, and the records' rows are what their experiments say.
+#[test]
+fn committed_pages_are_made_from_their_records() {
+    for (paper, folder) in committed_records() {
+        let read = |name: &str| {
+            let path = folder.join(name);
+            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        };
+        let results = Results::from_json(&read("results.json")).unwrap();
+        let again = format!("; make it again with `wearwell reproduce {paper} --render`");
+        let mut evaluated = results.clone();
+        evaluated.evaluate(paper, session::quick_record(paper, results.size, &folder).as_ref());
+        for (ours, written) in evaluated.rows.iter().zip(&results.rows) {
+            assert_eq!(ours, written, "rows of {paper}{again}");
+        }
+        assert_eq!(evaluated.rows.len(), results.rows.len(), "rows of {paper}{again}");
+        let targets = paper.targets();
+        let drawn = figures::draw(&targets, &results);
+        assert_eq!(
+            read("RESULTS.md"),
+            render::markdown(&targets, &results, &drawn),
+            "RESULTS.md of {paper}{again}"
+        );
+        assert_eq!(
+            read("RESULTS.html"),
+            render::html(&targets, &results, &drawn),
+            "RESULTS.html of {paper}{again}"
+        );
+        for figure in drawn {
+            assert_eq!(
+                read(&format!("figures/{}", figure.file_name())),
+                figure.svg,
+                "{}{again}",
+                figure.name
+            );
+        }
+    }
+}
+
+// Stale records.
+
+#[test]
+fn code_and_definition_decide_what_is_run_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (options, wanted) = (options(folder.path()), [small("a", "page-map", 1)]);
+    let path = folder.path().join("results.json");
+    assert_eq!(run(&wanted, &options, 0).1.ran, ["a"]);
+    assert!(run(&wanted, &options, 0).1.ran.is_empty());
+    let text = std::fs::read_to_string(&path).unwrap();
+    let code = wearwell_papers::experiment::code();
+    assert_eq!(text.matches(&code).count(), 1);
+    std::fs::write(&path, text.replace(&code, "0-0")).unwrap();
+    assert_eq!(run(&wanted, &options, 0).1.ran, ["a"], "other code ran it");
+}
+
+/// Any number of threads gives the same files, in the order of the catalogue.
+#[test]
+fn jobs_at_once_change_nothing() {
+    let wanted: Vec<Experiment> =
+        (1..=5).map(|seed| small(&format!("e{seed}"), "recyclable", seed)).collect();
+    let text = |jobs: usize| {
+        let folder = tempfile::tempdir().unwrap();
+        let (results, watch) = run(&wanted, &Options { jobs, ..options(folder.path()) }, 0);
+        assert_eq!((results.partial, watch.ran.len()), (false, 5));
+        ["results.json", "RESULTS.md"].map(|name| std::fs::read_to_string(folder.path().join(name)).unwrap())
+    };
+    let alone = text(1);
+    for jobs in [2, 3, 16] {
+        assert!(text(jobs) == alone, "{jobs} at a time give another record");
+    }
+}
+
+#[test]
+fn an_interrupted_run_of_several_keeps_what_finished() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { jobs: 3, ..options(folder.path()) };
+    let wanted: Vec<Experiment> = (1..=6).map(|seed| small(&format!("e{seed}"), "page-map", seed)).collect();
+    let (partial, watch) = run(&wanted, &options, 5);
+    assert!(partial.partial && watch.ran.len() == 4, "{:?}", watch.ran);
+    let kept: BTreeSet<String> = partial.experiments.iter().map(|record| record.name.clone()).collect();
+    assert!(!kept.is_empty() && kept.iter().all(|name| watch.ran.contains(name)), "{kept:?}");
+    let (complete, rest) = run(&wanted, &options, 0);
+    assert_eq!((complete.partial, complete.experiments.len()), (false, 6));
+    assert!(rest.ran.iter().all(|name| !kept.contains(name)) && rest.ran.len() + kept.len() == 6);
+}
+
+/// A record that cannot be written ends the run with its error, whatever still runs.
+#[test]
+fn a_folder_that_vanishes_ends_the_run() {
+    struct Vandal(PathBuf);
+
+    impl Observer for Vandal {
+        fn begins(&mut self, _: usize, _: usize, _: &str, _: Option<Duration>) -> ControlFlow<()> {
+            let _ = std::fs::remove_dir_all(&self.0);
+            ControlFlow::Continue(())
+        }
+
+        fn goes_on(&mut self, _: &str, _: Progress) -> ControlFlow<()> {
+            ControlFlow::Continue(())
+        }
+
+        fn not_run(&mut self, _: &str, _: &str) {}
+    }
+
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { jobs: 2, ..options(&folder.path().join("lx")) };
+    let jobs: Vec<Job> = (1..=4).map(|seed| small(&format!("e{seed}"), "page-map", seed).into()).collect();
+    let outcome = session::run_jobs(Paper::Lx, &jobs, &options, &mut Vandal(options.folder.clone()));
+    assert!(outcome.is_err());
+}
+
+#[test]
+fn a_full_record_keeps_the_digest_of_its_quick_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = Job { experiment: small("a", "recyclable", 1), quick: Some(small("a", "recyclable", 2)) };
+    let results =
+        session::run_jobs(Paper::Lx, &[job], &options(folder.path()), &mut Watch::default()).unwrap();
+    let quick = small("a", "recyclable", 2).run(&mut |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!(results.experiments[0].quick_digest, Some(quick.figures_digest()));
+    assert_ne!(results.experiments[0].figures_digest(), quick.figures_digest());
+}
+
+/// Full runs take hours, and most changes of the code change no figure: such a run goes on where it was.
+#[test]
+fn a_full_record_of_older_code_is_kept_if_its_quick_run_gives_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = |name: &str| Job {
+        experiment: small(name, "recyclable", 1),
+        quick: Some(small("quick", "recyclable", 2)),
+    };
+    let jobs = [job("same"), job("other")];
+    let run = |watch: &mut Watch| {
+        session::run_jobs(Paper::Lx, &jobs, &options(folder.path()), watch).unwrap().experiments
+    };
+    let today = run(&mut Watch::default());
+    let mut older = Results::empty(Paper::Lx, Size::Full, 1);
+    older.experiments.clone_from(&today);
+    for record in &mut older.experiments {
+        record.code = "older".to_owned();
+        record.figures.insert("made_by_older_code".to_owned(), 1.0);
+    }
+    older.experiments[1].quick_digest = Some("another".to_owned());
+    std::fs::write(folder.path().join("results.json"), older.to_json()).unwrap();
+
+    let now = run(&mut Watch::default());
+    assert_eq!(now, [older.experiments[0].clone(), today[1].clone()]);
+}
+
+/// A full run stands while quick runs of the same names give the figures that they gave when it was made.
+#[test]
+fn full_rows_of_older_code_are_marked() {
+    let defined = experiments(Paper::Lx, &setting(Size::Full));
+    let of = |name: &str| defined.iter().find(|experiment| experiment.name == name).unwrap();
+    let record = |name: &str, figure: f64| Record {
+        name: name.to_owned(),
+        key: of(name).key(),
+        scale: 1.0,
+        figures: [("write_reduction".to_owned(), figure)].into(),
+        ..Record::default()
+    };
+    let names = ["homes/infinite", "mail/infinite", "web/infinite"];
+    let mut quick = Results::empty(Paper::Lx, Size::Quick, 1);
+    quick.experiments = names[..2].iter().map(|name| record(name, 0.1)).collect();
+    let mut full = Results::empty(Paper::Lx, Size::Full, 1);
+    full.experiments = names.iter().map(|name| record(name, 0.2)).collect();
+    for (full, quick) in full.experiments.iter_mut().zip(&quick.experiments) {
+        full.quick_digest = Some(quick.figures_digest());
+    }
+    let older = |full: &Results, quick: Option<&Results>| {
+        let mut full = full.clone();
+        full.evaluate(Paper::Lx, quick);
+        let marked = full.rows.iter().filter(|row| row.verdict.contains("measured by older code")).count();
+        (full.older_code.into_iter().collect::<Vec<_>>(), marked)
+    };
+    assert_eq!(older(&full, Some(&quick)), (vec![], 0));
+
+    let mut changed = quick.clone();
+    changed.experiments[0].figures.insert("erases".to_owned(), 1.0);
+    let expected = vec![names[0].to_owned(), names[2].to_owned()];
+    assert_eq!(
+        older(&full, Some(&changed)),
+        (expected, 2),
+        "one without a counterpart falls with the others"
+    );
+
+    let mut redefined = full.clone();
+    redefined.experiments[1].key = "another".to_owned();
+    let expected = vec![names[1].to_owned(), names[2].to_owned()];
+    assert_eq!(older(&redefined, Some(&quick)), (expected, 2));
+
+    let all: Vec<String> = names.map(str::to_owned).into();
+    assert_eq!(older(&full, None), (all, 3), "nothing is known without a quick record");
+    for record in &mut full.experiments {
+        record.code = wearwell_papers::experiment::code();
+    }
+    assert_eq!(older(&full, None), (vec![], 0), "but for what this code has run");
+}
+
+/// What an experiment exercises: its design, its generators, and every setting that names something.
+fn features(experiment: &Experiment) -> BTreeSet<String> {
+    let mut features: BTreeSet<String> = BTreeSet::new();
+    for part in experiment.source.name().split('+') {
+        features.insert(part.split(':').next().unwrap_or_default().to_owned());
+    }
+    if let Work::Replay { design, settings } = &experiment.work {
+        features.insert((*design).to_owned());
+        let is_word = |setting: &&String| {
+            let value = setting.split_once('=').map_or("", |(_, value)| value);
+            value.parse::<f64>().is_err()
+        };
+        features.extend(settings.iter().filter(is_word).cloned());
+    }
+    features
+}
+
+/// Pages that a sample of a paper's experiments may touch beyond one run of every design: a minute for all papers.
+const SAMPLE_PAGES: f64 = 12e6;
+
+/// The cheapest experiments that use every design, and of those that exercise anything else as many as the budget allows. Cost
+/// is counted in host pages, flash operations and, if the device is preconditioned, its pages.
+fn sample(wanted: &[Experiment], results: &Results) -> Vec<Experiment> {
+    let cost = |experiment: &Experiment| {
+        let record = results.experiments.iter().find(|record| record.name == experiment.name);
+        let figure = |name: &str| record.and_then(|record| record.figures.get(name)).copied().unwrap_or(0.0);
+        let is_filled = format!("{experiment:?}").contains("precondition.mode");
+        let device = if is_filled { figure("device.physical_pages") } else { 0.0 };
+        ["requests", "trace.requests", "programs", "reads"].map(figure).iter().sum::<f64>() + device
+    };
+    let mut by_cost: Vec<&Experiment> = wanted.iter().collect();
+    by_cost.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
+    let (mut sample, mut covered, mut pages) = (Vec::<Experiment>::new(), BTreeSet::new(), 0.0);
+    let design = |experiment: &Experiment| match &experiment.work {
+        Work::Replay { design, .. } => *design,
+        Work::Count => "",
+    };
+    for &experiment in &by_cost {
+        if sample.iter().all(|other| design(other) != design(experiment)) {
+            covered.extend(features(experiment));
+            pages += cost(experiment);
+            sample.push(experiment.clone());
+        }
+    }
+    for &experiment in &by_cost {
+        let is_new = !features(experiment).is_subset(&covered);
+        if is_new && pages + cost(experiment) <= SAMPLE_PAGES {
+            covered.extend(features(experiment));
+            pages += cost(experiment);
+            sample.push(experiment.clone());
+        }
+    }
+    sample
+}
+
+/// Refuses a quick record that today's catalogue and code would not give.
+fn require_fresh(paper: Paper) {
+    let again = format!("make it again with `wearwell reproduce {paper}`");
+    let (results, wanted) =
+        (record_in(&papers_folder().join(paper.name())), experiments(paper, &setting(Size::Quick)));
+    assert!(!results.partial && results.size == Size::Quick && results.seed == 1, "{paper}; {again}");
+    let recorded: BTreeSet<(&str, &str)> =
+        results.experiments.iter().map(|record| (record.name.as_str(), record.key.as_str())).collect();
+    let keys: Vec<(String, String)> =
+        wanted.iter().map(|experiment| (experiment.name.clone(), experiment.key())).collect();
+    let defined: BTreeSet<(&str, &str)> =
+        keys.iter().map(|(name, key)| (name.as_str(), key.as_str())).collect();
+    let lacking: Vec<_> = defined.difference(&recorded).map(|(name, _)| name).collect();
+    let gone: Vec<_> = recorded.difference(&defined).map(|(name, _)| name).collect();
+    assert!(lacking.is_empty(), "the record of {paper} lacks {lacking:?} as they are defined; {again}");
+    assert!(gone.is_empty(), "the record of {paper} has {gone:?}, which nothing defines; {again}");
+    for experiment in sample(&wanted, &results) {
+        let started = std::time::Instant::now();
+        let name = &experiment.name;
+        let ours = experiment
+            .run(&mut |_| ControlFlow::Continue(()))
+            .unwrap_or_else(|why| panic!("{name}: {why:?}"));
+        let record = results.experiments.iter().find(|record| record.name == *name).unwrap();
+        let figures: BTreeSet<&String> = ours.figures.keys().chain(record.figures.keys()).collect();
+        for figure in figures {
+            let (ours, theirs) = (ours.figures.get(figure), record.figures.get(figure));
+            assert_eq!(ours, theirs, "{figure} of {paper} {name}, run now and recorded; {again}");
+        }
+        println!("{paper} {name}: {:.1} s", started.elapsed().as_secs_f64());
+    }
+}
+
+#[test]
+fn the_record_of_lx_is_of_this_code() {
+    require_fresh(Paper::Lx);
+}
+
+#[test]
+fn the_record_of_df_is_of_this_code() {
+    require_fresh(Paper::Df);
+}
+
+#[test]
+fn the_record_of_rm_is_of_this_code() {
+    require_fresh(Paper::Rm);
+}
+
+#[test]
+fn the_record_of_il_is_of_this_code() {
+    require_fresh(Paper::Il);
+}
+
+#[test]
+fn the_record_of_gk_is_of_this_code() {
+    require_fresh(Paper::Gk);
+}

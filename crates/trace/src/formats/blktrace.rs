@@ -1,0 +1,110 @@
+//! blktrace binary: records of 48 bytes, each followed by a payload of its own length.
+//!
+//! `magic u32, sequence u32, time u64 (ns), sector u64, bytes u32, action u32, pid u32, device u32, cpu u32, error u16,
+//! payload length u16`, in the byte order of the recording machine. The low half of the action is the stage (as in
+//! [`super::blkparse`], one is taken), the high half a set of categories.
+
+use crate::error::Bad;
+use crate::read::fields::times;
+use crate::read::open::Action;
+use crate::read::{Parsed, RecordFormat};
+use crate::{Format, Op, Request, SECTOR_BYTES};
+
+const HEADER_BYTES: usize = 48;
+/// The low byte of the magic is the version.
+const MAGIC: u32 = 0x6561_7400;
+
+const CATEGORY_WRITE: u32 = 1 << 17;
+const CATEGORY_FLUSH: u32 = 1 << 18;
+const CATEGORY_PASS_THROUGH: u32 = 1 << 25;
+const CATEGORY_NOTIFY: u32 = 1 << 26;
+const CATEGORY_DISCARD: u32 = 1 << 29;
+
+pub(crate) struct Blktrace {
+    action: Action,
+}
+
+impl Blktrace {
+    pub(crate) fn new(action: Action) -> Self {
+        Self { action }
+    }
+
+    pub(crate) fn fits(head: &[u8]) -> bool {
+        head.len() >= HEADER_BYTES && Order::of(head).is_some()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Little,
+    Big,
+}
+
+impl Order {
+    fn of(record: &[u8]) -> Option<Self> {
+        let magic: [u8; 4] = record[..4].try_into().expect("four bytes");
+        let is_magic = |word: u32| word & !0xff == MAGIC;
+        if is_magic(u32::from_le_bytes(magic)) {
+            Some(Self::Little)
+        } else {
+            is_magic(u32::from_be_bytes(magic)).then_some(Self::Big)
+        }
+    }
+
+    /// An unsigned number of `len` bytes at `at`.
+    fn number(self, record: &[u8], at: usize, len: usize) -> u64 {
+        let bytes = &record[at..at + len];
+        let fold = |value: u64, &byte: &u8| value << 8 | u64::from(byte);
+        match self {
+            Self::Little => bytes.iter().rev().fold(0, fold),
+            Self::Big => bytes.iter().fold(0, fold),
+        }
+    }
+}
+
+impl RecordFormat for Blktrace {
+    const FORMAT: Format = Format::Blktrace;
+    const HEAD_BYTES: usize = HEADER_BYTES;
+
+    fn len(&mut self, head: &[u8]) -> Result<usize, Bad> {
+        let order = Order::of(head).ok_or(Bad::whole("the magic number 0x656174xx"))?;
+        Ok(HEADER_BYTES + order.number(head, 46, 2) as usize)
+    }
+
+    fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
+        let order = Order::of(record).ok_or(Bad::whole("the magic number 0x656174xx"))?;
+        let action = order.number(record, 28, 4) as u32;
+        let len = order.number(record, 24, 4);
+        let notice = action & (CATEGORY_NOTIFY | CATEGORY_PASS_THROUGH) != 0;
+        let Some(op) = operation(action, len).filter(|_| !notice && action & 0xffff == stage(self.action))
+        else {
+            return Ok(Parsed::Other);
+        };
+        let sector = order.number(record, 16, 8);
+        let offset = if op == Op::Flush { 0 } else { times(sector, SECTOR_BYTES, 0, "a sector below 2^55")? };
+        into.set(order.number(record, 8, 8), op, offset, len);
+        into.device = order.number(record, 36, 4) as u32;
+        Ok(Parsed::Request)
+    }
+}
+
+/// The kernel's number for a stage.
+fn stage(action: Action) -> u32 {
+    match action {
+        Action::Queue => 1,
+        Action::Issue => 7,
+        Action::Complete => 8,
+    }
+}
+
+fn operation(action: u32, len_bytes: u64) -> Option<Op> {
+    if action & CATEGORY_FLUSH != 0 && len_bytes == 0 {
+        return Some(Op::Flush);
+    }
+    match action {
+        _ if len_bytes == 0 => None,
+        _ if action & CATEGORY_DISCARD != 0 => Some(Op::Trim),
+        _ if action & CATEGORY_WRITE != 0 => Some(Op::Write),
+        _ => Some(Op::Read),
+    }
+}

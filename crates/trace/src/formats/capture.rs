@@ -1,0 +1,109 @@
+//! Our captures: `NAME.ops` with one request per line, and sidecars with what is known about the pages.
+//!
+//! `W t_us lpn npages id...` (`id+k` stands for k+1 consecutive ids), `R`, `Z` (write zeroes) and `D` (discard) with
+//! `t_us lpn npages`, `F t_us` and `M t_us label`. An id names a distinct page content; id 0 is the zero page, so ids
+//! serve as fingerprints as they are.
+
+use wearwell::data::{Descriptor, Fingerprint};
+
+use crate::error::Bad;
+use crate::read::fields::{Blanks, Field, times};
+use crate::read::sidecar::Sidecars;
+use crate::read::{LineFormat, Parsed};
+use crate::request::REQUEST_MAX_BYTES;
+use crate::{Format, Op, PAGE_BYTES, Request};
+
+/// First words of every capture.
+const TITLE: &[u8] = b"# blkcap v1 ";
+const PAGE_SIZE: &[u8] = b"page=4096";
+
+#[derive(Default)]
+pub(crate) struct Capture {
+    titled: bool,
+    sidecars: Sidecars,
+}
+
+impl Capture {
+    pub(crate) fn new(sidecars: Sidecars) -> Self {
+        Self { titled: false, sidecars }
+    }
+
+    fn header(&mut self, line: &[u8]) -> Result<Parsed, Bad> {
+        if !self.titled {
+            let page_size = line.strip_prefix(TITLE).and_then(|rest| rest.split(|&byte| byte == b' ').next());
+            if page_size != Some(PAGE_SIZE) {
+                return Err(Bad::whole("`# blkcap v1 page=4096`"));
+            }
+            self.titled = true;
+        }
+        Ok(Parsed::Other)
+    }
+
+    fn address(fields: &mut Blanks<'_>, into: &mut Request) -> Result<u64, Bad> {
+        let first = fields.word("a page number")?;
+        into.offset_bytes =
+            times(first.number("a page number")?, PAGE_BYTES, first.at, "a page number below 2^52")?;
+        let count = fields.word("a number of pages")?;
+        let pages = count.number("a number of pages")?;
+        into.len_bytes = times(pages, PAGE_BYTES, count.at, "a number of pages below 2^52")?;
+        Ok(pages)
+    }
+
+    /// The ids of a write: exactly one per page.
+    fn content(&mut self, fields: &mut Blanks<'_>, pages: u64, into: &mut Request) -> Result<(), Bad> {
+        if pages > REQUEST_MAX_BYTES / PAGE_BYTES {
+            return Err(Bad::whole("a write of at most 1 GiB"));
+        }
+        while (into.content.len() as u64) < pages {
+            let field = fields.word("one content id for every page")?;
+            let left = pages - into.content.len() as u64;
+            push_run(field, left, &mut into.content)?;
+        }
+        fields.finish("one content id for every page")?;
+        self.sidecars.describe(&mut into.content, &mut into.bytes).map_err(Bad::whole)
+    }
+}
+
+/// Appends `id` or `id+k`, at most `left` ids.
+fn push_run(field: Field<'_>, left: u64, into: &mut Vec<Descriptor>) -> Result<(), Bad> {
+    let (first, more) = field.split(b'+');
+    let first = first.number("a content id")?;
+    let more = if more.text.is_empty() { 0 } else { more.number("a count of further ids")? };
+    if more >= left || first > u64::from(u32::MAX) {
+        return field.bad("one content id below 2^32 for every page");
+    }
+    into.extend((first..=first + more).map(|id| Descriptor::of(Fingerprint(id))));
+    Ok(())
+}
+
+impl LineFormat for Capture {
+    const FORMAT: Format = Format::Capture;
+
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
+        if line.starts_with(b"#") || !self.titled {
+            return self.header(line);
+        }
+        let mut fields = Blanks::new(line);
+        let kind = fields.field();
+        into.op = match kind.text {
+            b"W" => Op::Write,
+            b"R" => Op::Read,
+            b"Z" => Op::Zero,
+            b"D" => Op::Trim,
+            b"F" => Op::Flush,
+            b"M" => return Ok(Parsed::Other),
+            _ => return kind.bad("W, R, Z, D, F or M"),
+        };
+        let time_us = fields.number("a time in microseconds")?;
+        into.time_ns = times(time_us, 1000, 0, "a time that fits")?;
+        (into.offset_bytes, into.len_bytes) = (0, 0);
+        if into.op != Op::Flush {
+            let pages = Self::address(&mut fields, into)?;
+            if into.op == Op::Write {
+                self.content(&mut fields, pages, into)?;
+            }
+        }
+        fields.finish("no further columns")?;
+        Ok(Parsed::Request)
+    }
+}

@@ -1,0 +1,184 @@
+//! Our documented CSV: `time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes`, with exactly this header
+//! line, or with the shorter one of files without remaps, which lacks the last column.
+//!
+//! `op` is R, W, T (trim), Z (write zeroes), F (flush), C and M (remap that copies or moves, from `source_bytes` on) or
+//! P (phase). `fingerprints` is empty or has one item per page touched,
+//! separated by blanks: a hexadecimal number, then optionally `:` and the compressed size, then optionally `:` and the
+//! delta size, in bytes; an unknown size is empty. See `docs/TRACE-FORMAT.md`.
+
+use std::io::Write;
+
+use wearwell::address::RemapMode;
+use wearwell::data::{Descriptor, Fingerprint};
+
+use crate::error::{Bad, TraceError};
+use crate::read::fields::{Blanks, Commas, Field};
+use crate::read::{LineFormat, Parsed};
+use crate::write::{TraceWriter, check_writable};
+use crate::{Format, Op, Request};
+
+const HEADER: &str = "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes";
+const HEADER_WITHOUT_SOURCE: &str = "time_ns,op,offset_bytes,len_bytes,device,fingerprints";
+
+#[derive(Default)]
+pub(crate) struct Csv {
+    columns: Option<Columns>,
+}
+
+/// Which of the two headers a file has.
+#[derive(Clone, Copy, PartialEq)]
+enum Columns {
+    WithoutSource,
+    All,
+}
+
+impl Columns {
+    fn of(title: &[u8]) -> Result<Self, Bad> {
+        match title {
+            _ if title == HEADER.as_bytes() => Ok(Self::All),
+            _ if title == HEADER_WITHOUT_SOURCE.as_bytes() => Ok(Self::WithoutSource),
+            _ => Err(Bad::whole(HEADER)),
+        }
+    }
+}
+
+impl Csv {
+    /// Whether a file that begins with this line is ours, whatever follows: a bad line in it is then named.
+    pub(crate) fn begins_with(line: &[u8]) -> bool {
+        Columns::of(line).is_ok()
+    }
+}
+
+impl LineFormat for Csv {
+    const FORMAT: Format = Format::Csv;
+
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
+        let Some(columns) = self.columns else {
+            self.columns = Some(Columns::of(line)?);
+            return Ok(Parsed::Other);
+        };
+        let mut fields = Commas::new(line);
+        into.time_ns = fields.number("a time in nanoseconds")?;
+        let op = fields.field();
+        into.op = Op::from_letter(op.text).ok_or(Bad { at: op.at, expected: "R, W, T, Z, F, C, M or P" })?;
+        into.offset_bytes = fields.number("an offset in bytes")?;
+        into.len_bytes = fields.number("a length in bytes")?;
+        into.device = fields.small("a device number")?;
+        let fingerprints = fields.field();
+        let source = if columns == Columns::All { fields.field() } else { Field { text: b"", at: op.at } };
+        if matches!(into.op, Op::Remap(_)) {
+            into.source_bytes = source.number("a source in bytes")?;
+        } else if !source.text.is_empty() {
+            return source.bad("no source, since this is no remap");
+        }
+        fields.finish("as many columns as the header")?;
+        parse_content(fingerprints, into)?;
+        Ok(Parsed::Request)
+    }
+}
+
+impl Op {
+    /// The letter in our CSV.
+    pub fn letter(self) -> char {
+        match self {
+            Self::Read => 'R',
+            Self::Write => 'W',
+            Self::Trim => 'T',
+            Self::Zero => 'Z',
+            Self::Flush => 'F',
+            Self::Remap(RemapMode::Copy) => 'C',
+            Self::Remap(RemapMode::Relocate) => 'M',
+            Self::Phase => 'P',
+        }
+    }
+
+    fn from_letter(text: &[u8]) -> Option<Self> {
+        let plain = [Self::Read, Self::Write, Self::Trim, Self::Zero, Self::Flush, Self::Phase];
+        let remaps = [RemapMode::Copy, RemapMode::Relocate].map(Self::Remap);
+        plain.into_iter().chain(remaps).find(|op| text == [op.letter() as u8])
+    }
+}
+
+fn parse_content(items: Field<'_>, into: &mut Request) -> Result<(), Bad> {
+    let mut cursor = Blanks::new(items.text);
+    loop {
+        let item = cursor.field();
+        let item = Field { text: item.text, at: items.at + item.at };
+        if item.text.is_empty() {
+            break;
+        }
+        into.content.push(parse_item(item)?);
+    }
+    let pages = into.pages();
+    let complete =
+        into.content.is_empty() || into.content.len() as u64 == pages.end.saturating_sub(pages.start);
+    if complete { Ok(()) } else { items.bad("one fingerprint for every page touched, or none") }
+}
+
+fn parse_item(item: Field<'_>) -> Result<Descriptor, Bad> {
+    let (fingerprint, sizes) = item.split(b':');
+    let (compressed, delta) = sizes.split(b':');
+    let value = fingerprint.hex("a hexadecimal fingerprint")?;
+    Ok(Descriptor {
+        fingerprint: Fingerprint(value),
+        compressed_bytes: parse_size(compressed)?,
+        delta_bytes: parse_size(delta)?,
+    })
+}
+
+fn parse_size(field: Field<'_>) -> Result<u16, Bad> {
+    if field.text.is_empty() {
+        return Ok(Descriptor::UNKNOWN);
+    }
+    let expected = "a size in bytes below 65535";
+    u16::try_from(field.number(expected)?).map_err(|_| Bad { at: field.at, expected })
+}
+
+/// Writes our CSV.
+pub struct CsvWriter<W> {
+    out: W,
+    requests: u64,
+}
+
+impl<W: Write> CsvWriter<W> {
+    /// Starts a file with the header line.
+    ///
+    /// # Errors
+    /// [`TraceError::Write`] if `out` fails.
+    pub fn new(mut out: W) -> Result<Self, TraceError> {
+        writeln!(out, "{HEADER}")?;
+        Ok(Self { out, requests: 0 })
+    }
+}
+
+impl<W: Write> TraceWriter for CsvWriter<W> {
+    fn write(&mut self, request: &Request) -> Result<(), TraceError> {
+        self.requests += 1;
+        check_writable(request, self.requests)?;
+        let Request { time_ns, op, offset_bytes, len_bytes, device, content, .. } = request;
+        write!(self.out, "{time_ns},{},{offset_bytes},{len_bytes},{device},", op.letter())?;
+        for (index, descriptor) in content.iter().enumerate() {
+            let blank = if index == 0 { "" } else { " " };
+            write!(self.out, "{blank}{:x}{}", descriptor.fingerprint.0, sizes(*descriptor))?;
+        }
+        match op {
+            Op::Remap(_) => writeln!(self.out, ",{}", request.source_bytes)?,
+            _ => writeln!(self.out, ",")?,
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<u64, TraceError> {
+        self.out.flush()?;
+        Ok(self.requests)
+    }
+}
+
+fn sizes(descriptor: Descriptor) -> String {
+    let known = |size: u16| if size == Descriptor::UNKNOWN { String::new() } else { size.to_string() };
+    match (known(descriptor.compressed_bytes), known(descriptor.delta_bytes)) {
+        (compressed, delta) if delta.is_empty() && compressed.is_empty() => String::new(),
+        (compressed, delta) if delta.is_empty() => format!(":{compressed}"),
+        (compressed, delta) => format!(":{compressed}:{delta}"),
+    }
+}

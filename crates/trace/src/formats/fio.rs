@@ -1,0 +1,86 @@
+//! fio iolog, versions 2 and 3: a header line, then `file action` and `file action offset length` lines.
+//!
+//! Version 3 puts a timestamp in microseconds first. Version 2 knows time only through `wait` lines, which pass so
+//! many microseconds after the previous one. Files become devices in the order of their appearance.
+
+use rustc_hash::FxHashMap;
+
+use crate::error::Bad;
+use crate::read::fields::{Blanks, Field, times};
+use crate::read::{LineFormat, Parsed};
+use crate::{Format, Op, Request};
+
+/// More files than any job has; bounds the memory for their names.
+const FILES_MAX: usize = 1 << 12;
+/// Longest file name of any system.
+const NAME_MAX_BYTES: usize = 4096;
+
+#[derive(Default)]
+pub(crate) struct FioLog {
+    version: u8,
+    waited_us: u64,
+    files: FxHashMap<Vec<u8>, u32>,
+}
+
+impl FioLog {
+    fn header(&mut self, line: &[u8]) -> Result<Parsed, Bad> {
+        self.version = match line.trim_ascii() {
+            b"fio version 2 iolog" => 2,
+            b"fio version 3 iolog" => 3,
+            _ => return Err(Bad::whole("`fio version 2 iolog` or `fio version 3 iolog`")),
+        };
+        Ok(Parsed::Other)
+    }
+
+    fn device(&mut self, name: Field<'_>) -> Result<u32, Bad> {
+        if let Some(&device) = self.files.get(name.text) {
+            return Ok(device);
+        }
+        if self.files.len() == FILES_MAX || name.text.len() > NAME_MAX_BYTES {
+            return name.bad("at most 4096 files with names of at most 4096 bytes");
+        }
+        let device = self.files.len() as u32;
+        self.files.insert(name.text.to_vec(), device);
+        Ok(device)
+    }
+
+    fn wait(&mut self, fields: &mut Blanks<'_>) -> Result<Parsed, Bad> {
+        let waited = fields.number("a wait in microseconds")?;
+        self.waited_us = self.waited_us.checked_add(waited).ok_or(Bad::whole("waits whose sum fits"))?;
+        Ok(Parsed::Other)
+    }
+}
+
+impl LineFormat for FioLog {
+    const FORMAT: Format = Format::Fio;
+
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
+        if self.version == 0 {
+            return self.header(line);
+        }
+        let mut fields = Blanks::new(line);
+        let time_us = match self.version {
+            3 => fields.number("a timestamp in microseconds")?,
+            _ => self.waited_us,
+        };
+        into.time_ns = times(time_us, 1000, 0, "a time that fits")?;
+        let file = fields.word("a file name")?;
+        let action = fields.word("an action")?;
+        into.op = match action.text {
+            b"add" | b"open" | b"close" => return Ok(Parsed::Other),
+            b"wait" if self.version == 2 => return self.wait(&mut fields),
+            b"read" => Op::Read,
+            b"write" => Op::Write,
+            b"trim" => Op::Trim,
+            b"sync" | b"datasync" => Op::Flush,
+            _ => return action.bad("read, write, trim, sync, datasync, wait, add, open or close"),
+        };
+        into.device = self.device(file)?;
+        (into.offset_bytes, into.len_bytes) = (0, 0);
+        if into.op != Op::Flush {
+            into.offset_bytes = fields.number("an offset in bytes")?;
+            into.len_bytes = fields.number("a length in bytes")?;
+        }
+        Ok(Parsed::Request)
+    }
+}

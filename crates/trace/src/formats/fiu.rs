@@ -1,0 +1,136 @@
+//! FIU (I/O Deduplication) traces: `time pid process sector sectors W|R major minor digests`.
+//!
+//! Process names may hold blanks, so columns are taken from both ends. The digests are one MD5 per 4096 bytes or, in
+//! "homes", one per 512-byte sector, all in one word; their number tells which. A tab-separated variant has an index
+//! column and a header line.
+//!
+//! A page's fingerprint is the first half of its MD5. Pages put together from sectors, or covered in part, combine the
+//! digests of their parts and the place where they start. Zero pages are recognised by the known digests of zeroes.
+
+use wearwell::data::{Descriptor, Fingerprint};
+
+use super::blkparse::pack_device;
+use crate::error::Bad;
+use crate::read::fields::{Blanks, Field, Fields, Tabs};
+use crate::read::{LineFormat, Parsed};
+use crate::{Format, Op, PAGE_BYTES, Request, SECTOR_BYTES};
+
+/// MD5 of 4096 zero bytes.
+const ZERO_PAGE_MD5: u128 = 0x620f_0b67_a91f_7f74_151b_c5be_745b_7110;
+/// MD5 of 512 zero bytes.
+const ZERO_SECTOR_MD5: u128 = 0xbf61_9eac_0cdf_3f68_d496_ea93_4413_7e8b;
+const DIGEST_DIGITS: usize = 32;
+
+#[derive(Default)]
+pub(crate) struct Fiu {
+    digests: Vec<u64>,
+    started: bool,
+}
+
+impl LineFormat for Fiu {
+    const FORMAT: Format = Format::Fiu;
+
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
+        let first = !std::mem::replace(&mut self.started, true);
+        if first && line.starts_with(b"\t") {
+            return Ok(Parsed::Other); // the header of the tab-separated variant
+        }
+        if memchr::memchr(b'\t', line).is_some() {
+            self.columns(Tabs::new(line), into)
+        } else {
+            self.columns(Blanks::new(line), into)
+        }
+    }
+}
+
+impl Fiu {
+    fn columns<const SEPARATOR: u8>(
+        &mut self,
+        mut fields: Fields<'_, SEPARATOR>,
+        into: &mut Request,
+    ) -> Result<Parsed, Bad> {
+        let digests = fields.last();
+        let minor = fields.last().small("a minor device number")?;
+        let major = fields.last().small("a major device number")?;
+        into.device = pack_device(major, minor, 0)?;
+        let kind = fields.last();
+        into.op = match kind.text {
+            b"R" => Op::Read,
+            b"W" => Op::Write,
+            _ => return kind.bad("R or W"),
+        };
+        into.len_bytes = fields.last().sectors("a size in sectors")?;
+        into.offset_bytes = fields.last().sectors("an address in sectors")?;
+        into.time_ns = time_ns(fields)?;
+        let unit_bytes = self.parse_digests(digests, into.len_bytes)?;
+        self.describe(unit_bytes, into);
+        Ok(Parsed::Request)
+    }
+
+    /// Fills `digests` and returns how many bytes each of them covers.
+    fn parse_digests(&mut self, field: Field<'_>, len_bytes: u64) -> Result<u64, Bad> {
+        let digits = field.text.len();
+        let count = (digits / DIGEST_DIGITS) as u64;
+        let unit_bytes =
+            [PAGE_BYTES, SECTOR_BYTES].into_iter().find(|unit| count.checked_mul(*unit) == Some(len_bytes));
+        let (Some(unit_bytes), 0) = (unit_bytes.filter(|_| count > 0), digits % DIGEST_DIGITS) else {
+            return field.bad("one MD5 of 32 digits for every 4096 or every 512 bytes");
+        };
+        self.digests.clear();
+        for start in (0..digits).step_by(DIGEST_DIGITS) {
+            let digest = Field { text: &field.text[start..start + DIGEST_DIGITS], at: field.at + start };
+            self.digests.push(digest_word(digest)?);
+        }
+        Ok(unit_bytes)
+    }
+
+    /// One descriptor for each page that the request touches.
+    fn describe(&self, unit_bytes: u64, into: &mut Request) {
+        let (start, end) = (into.offset_bytes, into.end_bytes());
+        for page in into.pages() {
+            let page_start = page * PAGE_BYTES;
+            let from = start.max(page_start);
+            let to = end.min(page_start + PAGE_BYTES);
+            let units = ((from - start) / unit_bytes) as usize..((to - start).div_ceil(unit_bytes)) as usize;
+            let whole = units.len() as u64 * unit_bytes == PAGE_BYTES && to - from == PAGE_BYTES;
+            let place = if whole { 0 } else { ((from - page_start) << 32) | ((from - start) % unit_bytes) };
+            into.content.push(Descriptor::of(page_fingerprint(&self.digests[units], whole, place)));
+        }
+    }
+}
+
+/// What is left between the ends: `[index] time pid process`. With tabs the index may precede; with blanks the
+/// process may hold some.
+fn time_ns<const SEPARATOR: u8>(mut fields: Fields<'_, SEPARATOR>) -> Result<u64, Bad> {
+    let expected = "a time in nanoseconds";
+    if SEPARATOR == b'\t' {
+        fields.last();
+        fields.last().number("a process number")?;
+        return fields.last().number(expected);
+    }
+    let time_ns = fields.number(expected)?;
+    fields.number("a process number")?;
+    fields.word("a process name")?;
+    Ok(time_ns)
+}
+
+/// The first half of a digest; 0 stands for zeroes and for nothing else.
+fn digest_word(digest: Field<'_>) -> Result<u64, Bad> {
+    let expected = "an MD5 in hexadecimal";
+    let high = Field { text: &digest.text[..16], at: digest.at }.hex(expected)?;
+    let low = digest.after(16).hex(expected)?;
+    Ok(match u128::from(high) << 64 | u128::from(low) {
+        ZERO_PAGE_MD5 | ZERO_SECTOR_MD5 => 0,
+        _ => high.swap_bytes().max(1),
+    })
+}
+
+fn page_fingerprint(parts: &[u64], whole: bool, place: u64) -> Fingerprint {
+    match parts {
+        _ if whole && parts.iter().all(|&word| word == 0) => Fingerprint::ZERO_PAGE,
+        [word] if whole => Fingerprint(*word),
+        _ => {
+            Fingerprint::combine(std::iter::once(place).chain(parts.iter().copied()).skip(usize::from(whole)))
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `CloudPhysics` vSCSI traces as `libCacheSim` stores them: little-endian records of 32 (v1) or 40 bytes (v2).
+//!
+//! v1 is `sequence, length, segments u32; command, version u16; block, time u64`; v2 is `command, version u16;
+//! sequence, length, segments u32; block, time, response time u64`. Lengths are bytes, blocks 512 bytes, times
+//! microseconds; the command is the SCSI opcode. Commands that carry no address are passed over.
+
+use crate::error::Bad;
+use crate::read::fields::times;
+use crate::read::{Parsed, RecordFormat};
+use crate::{Format, Op, Request, SECTOR_BYTES};
+
+/// The two layouts, as offsets into the record.
+#[derive(Clone, Copy)]
+struct Layout {
+    version: u8,
+    record_bytes: usize,
+    len_at: usize,
+    command_at: usize,
+    block_at: usize,
+}
+
+const LAYOUTS: [Layout; 2] = [
+    Layout { version: 1, record_bytes: 32, len_at: 4, command_at: 12, block_at: 16 },
+    Layout { version: 2, record_bytes: 40, len_at: 8, command_at: 0, block_at: 16 },
+];
+
+impl Layout {
+    fn fits(self, record: &[u8]) -> bool {
+        record.len() >= self.record_bytes && record[self.command_at + 3] == self.version
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Vscsi {
+    layout: Option<Layout>,
+}
+
+impl Vscsi {
+    /// The version of the first records decides; a single record suffices if there is no second.
+    pub(crate) fn fits(head: &[u8]) -> bool {
+        LAYOUTS.iter().any(|layout| {
+            let second = head.get(layout.record_bytes..).unwrap_or_default();
+            layout.fits(head) && (second.is_empty() || layout.fits(second))
+        })
+    }
+}
+
+impl RecordFormat for Vscsi {
+    const FORMAT: Format = Format::Vscsi;
+    const HEAD_BYTES: usize = 32;
+
+    fn len(&mut self, head: &[u8]) -> Result<usize, Bad> {
+        // A v2 record is longer than the head: judge its version, which is in the head, without its length.
+        let of_version = |layout: &&Layout| head[layout.command_at + 3] == layout.version;
+        let layout = self.layout.or_else(|| LAYOUTS.iter().find(of_version).copied());
+        self.layout = layout;
+        layout.map(|layout| layout.record_bytes).ok_or(Bad::whole("a record of version 1 or 2"))
+    }
+
+    fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
+        let layout = self.layout.expect("the length was asked for first");
+        if !layout.fits(record) {
+            return Err(Bad::whole("a record of the same version as the first"));
+        }
+        let Some(op) = operation(le(record, layout.command_at, 2)) else { return Ok(Parsed::Other) };
+        let time_ns = times(le(record, layout.block_at + 8, 8), 1000, 0, "a time that fits")?;
+        let offset = times(le(record, layout.block_at, 8), SECTOR_BYTES, 0, "a block number below 2^55")?;
+        match op {
+            Op::Flush => into.set(time_ns, op, 0, 0),
+            _ => into.set(time_ns, op, offset, le(record, layout.len_at, 4)),
+        }
+        Ok(Parsed::Request)
+    }
+}
+
+/// SCSI opcodes of 6, 10, 12 and 16 bytes.
+fn operation(command: u64) -> Option<Op> {
+    match command {
+        0x08 | 0x28 | 0xa8 | 0x88 => Some(Op::Read),
+        0x0a | 0x2a | 0xaa | 0x8a | 0x2e | 0x8e => Some(Op::Write),
+        0x41 | 0x93 => Some(Op::Zero),
+        0x35 | 0x91 => Some(Op::Flush),
+        _ => None,
+    }
+}
+
+/// A little-endian number of `len` bytes.
+pub(crate) fn le(record: &[u8], at: usize, len: usize) -> u64 {
+    record[at..at + len].iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
+}

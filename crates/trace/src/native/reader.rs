@@ -1,0 +1,392 @@
+//! Reading the native format.
+
+use std::io::{Error, ErrorKind};
+
+use wearwell::address::RemapMode;
+use wearwell::data::{Descriptor, Fingerprint};
+
+use super::{
+    CONTENTS_MAX, FRAME_HEADER_BYTES, FRAME_MAX_RECORDS, HEADER_BYTES, KIND_END, KIND_RECORDS, MAGIC,
+    PAGES_MAX, PROVENANCE_MAX_BYTES, Previous, VERSION, checksum, code, head, run,
+};
+use crate::error::{Bad, Rejected};
+use crate::read::Tally;
+use crate::read::source::Source;
+use crate::request::check_limits;
+use crate::{Format, Op, PAGE_BYTES, Request, TraceError, TraceReader};
+
+/// Payload of the end record: requests, pages with content, distinct contents.
+const END_BYTES: usize = 24;
+/// Longest frame that is read.
+const FRAME_MAX_BYTES: usize = 8 << 20;
+/// Bits of a record's first byte that tell the operation.
+const OP_BITS: u8 = 0b111;
+
+/// Whether a file starts like ours.
+pub(crate) fn fits(head: &[u8]) -> bool {
+    head.starts_with(&MAGIC)
+}
+
+/// A reader of the native format. Damage always ends it: records depend on those before, so none can be skipped.
+pub(crate) struct NativeReader {
+    source: Source,
+    tally: Tally,
+    provenance: String,
+    stored: Vec<u8>,
+    raw: Vec<u8>,
+    at: usize,
+    /// Records left in the present frame.
+    left: u32,
+    ended: bool,
+    previous: Previous,
+    contents: Contents,
+    content_pages: u64,
+    decompressor: zstd::bulk::Decompressor<'static>,
+}
+
+/// Contents by number, and what the next run refers to.
+#[derive(Default)]
+struct Contents {
+    known: Vec<(Fingerprint, u16)>,
+    last: u64,
+}
+
+impl NativeReader {
+    pub(crate) fn new(mut source: Source, tally: Tally) -> Result<Self, TraceError> {
+        let provenance = read_header(&mut source).map_err(|error| tally.broken(error))?;
+        let decompressor = zstd::bulk::Decompressor::new().map_err(|error| tally.broken(error))?;
+        Ok(Self {
+            source,
+            tally,
+            provenance,
+            stored: Vec::new(),
+            raw: Vec::new(),
+            at: 0,
+            left: 0,
+            ended: false,
+            previous: Previous::default(),
+            contents: Contents::default(),
+            content_pages: 0,
+            decompressor,
+        })
+    }
+
+    /// Goes on to the next frame with records; false after the end record.
+    #[cold]
+    fn next_frame(&mut self) -> Result<bool, TraceError> {
+        if self.at != self.raw.len() {
+            return Err(self.tally.broken(corrupt("bytes behind the last record of a frame")));
+        }
+        while self.left == 0 && !self.ended {
+            self.read_frame().map_err(|error| self.tally.broken(error))?;
+        }
+        Ok(!self.ended)
+    }
+
+    fn read_frame(&mut self) -> Result<(), Error> {
+        let header = self.source.peek(FRAME_HEADER_BYTES)?;
+        let Ok(header) = <[u8; FRAME_HEADER_BYTES]>::try_from(header) else {
+            return Err(Error::new(ErrorKind::UnexpectedEof, "there is no end record"));
+        };
+        self.source.consume(FRAME_HEADER_BYTES);
+        let [kind, records, raw_len, stored_len, sum] = words(&header);
+        if stored_len as usize > FRAME_MAX_BYTES
+            || raw_len as usize > FRAME_MAX_BYTES
+            || records > FRAME_MAX_RECORDS
+        {
+            return Err(corrupt("a frame larger than 8 MiB or 65,536 records"));
+        }
+        self.stored.clear();
+        self.source.read_exact(stored_len as usize, &mut self.stored)?;
+        if checksum([&header[..16], &self.stored]) != sum {
+            return Err(corrupt("the checksum of a frame does not match"));
+        }
+        match kind {
+            KIND_RECORDS => self.unpack(records, raw_len as usize),
+            KIND_END => self.end(),
+            _ => Err(corrupt("a frame of unknown kind")),
+        }
+    }
+
+    fn unpack(&mut self, records: u32, raw_len: usize) -> Result<(), Error> {
+        self.raw.clear();
+        self.raw.reserve(raw_len);
+        self.decompressor.decompress_to_buffer(&self.stored, &mut self.raw)?;
+        if self.raw.len() != raw_len || records == 0 {
+            return Err(corrupt("the length of a frame does not match"));
+        }
+        (self.at, self.left, self.previous) = (0, records, Previous::default());
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        let counts = [self.tally.requests, self.content_pages, self.contents.known.len() as u64];
+        let expected: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
+        if self.stored.len() != END_BYTES || self.stored != expected {
+            return Err(corrupt("the counts of the end record do not match"));
+        }
+        if !self.source.peek(1)?.is_empty() {
+            return Err(corrupt("bytes behind the end record"));
+        }
+        self.ended = true;
+        Ok(())
+    }
+
+    #[inline]
+    fn record(&mut self, into: &mut Request) -> Result<(), Bad> {
+        let mut cursor = Cursor { raw: &self.raw, at: self.at };
+        let head = cursor.byte()?;
+        let previous = self.previous;
+        let unit = if head & head::BYTES == 0 { PAGE_BYTES } else { 1 };
+        into.op = op(head);
+        into.time_ns = previous.time_ns.wrapping_add(unzigzag(cursor.varint()?));
+        let offset = (previous.end_bytes / unit).wrapping_add(unzigzag(cursor.varint()?));
+        into.offset_bytes = offset.checked_mul(unit).ok_or(Bad::whole("an offset that fits"))?;
+        into.len_bytes = previous.len_bytes;
+        if head & head::LENGTH != 0 {
+            into.len_bytes = cursor.varint()?.checked_mul(unit).ok_or(Bad::whole("a length that fits"))?;
+        }
+        into.device = previous.device;
+        if head & head::DEVICE != 0 {
+            into.device =
+                cursor.varint()?.try_into().map_err(|_| Bad::whole("a device number of 32 bits"))?;
+        }
+        match head & OP_BITS {
+            code::REMAP_COPY | code::REMAP_RELOCATE => {
+                let source = (into.offset_bytes / unit).wrapping_add(unzigzag(cursor.varint()?));
+                into.source_bytes = source.checked_mul(unit).ok_or(Bad::whole("a source that fits"))?;
+            }
+            code::MARK if cursor.varint()? != code::PHASE => return Err(Bad::whole("the mark of a phase")),
+            _ => {}
+        }
+        check_limits(into).map_err(Bad::whole)?;
+        self.previous = Previous::after(into);
+        if head & head::CONTENT != 0 {
+            self.contents.read(&mut cursor, into)?;
+            self.content_pages += into.content.len() as u64;
+            if head & head::DELTAS != 0 {
+                read_deltas(&mut cursor, &mut into.content)?;
+            }
+        }
+        self.at = cursor.at;
+        Ok(())
+    }
+}
+
+impl TraceReader for NativeReader {
+    fn next(&mut self, into: &mut Request) -> Result<bool, TraceError> {
+        if self.left == 0 && !self.next_frame()? {
+            return Ok(false);
+        }
+        into.clear();
+        if let Err(bad) = self.record(into) {
+            return Err(TraceError::Record {
+                file: self.tally.file.clone(),
+                record: self.tally.requests + 1,
+                offset: self.source.offset(),
+                expected: bad.expected,
+            });
+        }
+        self.left -= 1;
+        self.tally.requests += 1;
+        Ok(true)
+    }
+
+    fn format(&self) -> Format {
+        Format::Native
+    }
+
+    fn requests(&self) -> u64 {
+        self.tally.requests
+    }
+
+    fn rejected(&self) -> &Rejected {
+        &self.tally.rejected
+    }
+
+    fn provenance(&self) -> Option<&str> {
+        Some(&self.provenance)
+    }
+}
+
+fn corrupt(message: &str) -> Error {
+    Error::new(ErrorKind::InvalidData, message)
+}
+
+fn words<const N: usize>(bytes: &[u8]) -> [u32; N] {
+    std::array::from_fn(|index| {
+        u32::from_le_bytes(bytes[index * 4..index * 4 + 4].try_into().expect("four bytes"))
+    })
+}
+
+/// Checks the file header and returns the provenance.
+fn read_header(source: &mut Source) -> Result<String, Error> {
+    let mut header = Vec::new();
+    source.read_exact(HEADER_BYTES, &mut header)?;
+    let [version_and_flags, page_bytes, provenance_len] = words(&header[8..]);
+    if !fits(&header) {
+        return Err(corrupt("the file does not start as a native trace"));
+    }
+    if version_and_flags != u32::from(VERSION) || u64::from(page_bytes) != PAGE_BYTES {
+        return Err(corrupt("a version, flags or page size that this reader does not know"));
+    }
+    if provenance_len as usize > PROVENANCE_MAX_BYTES {
+        return Err(corrupt("a provenance longer than 64 KiB"));
+    }
+    source.read_exact(provenance_len as usize + 4, &mut header)?;
+    let (body, sum) = header.split_at(header.len() - 4);
+    if checksum([body, &[]]).to_le_bytes() != sum {
+        return Err(corrupt("the checksum of the header does not match"));
+    }
+    String::from_utf8(body[HEADER_BYTES..].to_vec()).map_err(|_| corrupt("a provenance that is not UTF-8"))
+}
+
+#[inline]
+fn op(number: u8) -> Op {
+    match number & OP_BITS {
+        code::READ => Op::Read,
+        code::WRITE => Op::Write,
+        code::TRIM => Op::Trim,
+        code::ZERO => Op::Zero,
+        code::FLUSH => Op::Flush,
+        code::REMAP_COPY => Op::Remap(RemapMode::Copy),
+        code::REMAP_RELOCATE => Op::Remap(RemapMode::Relocate),
+        _ => Op::Phase,
+    }
+}
+
+/// A position in the raw bytes of a frame.
+struct Cursor<'a> {
+    raw: &'a [u8],
+    at: usize,
+}
+
+impl Cursor<'_> {
+    #[inline]
+    fn byte(&mut self) -> Result<u8, Bad> {
+        let byte = *self.raw.get(self.at).ok_or(Bad::whole("a record that ends inside its frame"))?;
+        self.at += 1;
+        Ok(byte)
+    }
+
+    #[inline]
+    fn varint(&mut self) -> Result<u64, Bad> {
+        let first = self.byte()?;
+        if first < 0x80 {
+            return Ok(u64::from(first));
+        }
+        let mut value = u64::from(first & 0x7f);
+        for shift in (7..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(Bad::whole("a number of at most ten bytes"))
+    }
+
+    #[inline]
+    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], Bad> {
+        let bytes = self.raw.get(self.at..self.at + N).and_then(|bytes| bytes.try_into().ok());
+        self.at += N;
+        bytes.ok_or(Bad::whole("a record that ends inside its frame"))
+    }
+}
+
+impl Contents {
+    /// Reads runs until every page of the request has its content.
+    fn read(&mut self, cursor: &mut Cursor<'_>, into: &mut Request) -> Result<(), Bad> {
+        let pages = into.pages();
+        let pages = pages.end - pages.start;
+        if pages == 0 || pages > PAGES_MAX {
+            return Err(Bad::whole("content for 1 to 2^18 + 1 pages"));
+        }
+        while (into.content.len() as u64) < pages {
+            let head = cursor.varint()?;
+            let left = pages - into.content.len() as u64;
+            if head >> 2 >= left {
+                return Err(Bad::whole("one content for every page"));
+            }
+            self.read_run(head & 3, (head >> 2) + 1, cursor, &mut into.content)?;
+        }
+        Ok(())
+    }
+
+    fn read_run(
+        &mut self,
+        kind: u64,
+        count: u64,
+        cursor: &mut Cursor<'_>,
+        into: &mut Vec<Descriptor>,
+    ) -> Result<(), Bad> {
+        if kind == run::NEW || kind == run::NEW_NEXT {
+            return self.read_new(kind, count, cursor, into);
+        }
+        let first = (self.last + 1).wrapping_add(unzigzag(cursor.varint()?));
+        let step = u64::from(kind == run::RANGE);
+        self.last = first.saturating_add((count - 1) * step);
+        let known = self.known.len() as u64;
+        if first >= known || self.last >= known {
+            return Err(Bad::whole("the number of a content that has occurred"));
+        }
+        into.extend((0..count).map(|index| self.descriptor((first + index * step) as usize)));
+        Ok(())
+    }
+
+    fn read_new(
+        &mut self,
+        kind: u64,
+        count: u64,
+        cursor: &mut Cursor<'_>,
+        into: &mut Vec<Descriptor>,
+    ) -> Result<(), Bad> {
+        if self.known.len() + count as usize > CONTENTS_MAX {
+            return Err(Bad::whole("at most 2^28 distinct contents"));
+        }
+        for _ in 0..count {
+            let newest = self.known.last().map_or(0, |(fingerprint, _)| fingerprint.0);
+            let fingerprint = match kind {
+                run::NEW => u64::from_le_bytes(cursor.bytes()?),
+                _ => newest.wrapping_add(1),
+            };
+            self.known.push((Fingerprint(fingerprint), u16::from_le_bytes(cursor.bytes()?)));
+            into.push(self.descriptor(self.known.len() - 1));
+        }
+        self.last = self.known.len() as u64 - 1;
+        Ok(())
+    }
+
+    #[inline]
+    fn descriptor(&self, id: usize) -> Descriptor {
+        let (fingerprint, compressed_bytes) = self.known[id];
+        Descriptor { fingerprint, compressed_bytes, delta_bytes: Descriptor::UNKNOWN }
+    }
+}
+
+fn read_deltas(cursor: &mut Cursor<'_>, content: &mut [Descriptor]) -> Result<(), Bad> {
+    for descriptor in content {
+        descriptor.delta_bytes = u16::from_le_bytes(cursor.bytes()?);
+    }
+    Ok(())
+}
+
+/// The signed difference that [`super::zigzag`] made a number of.
+#[inline]
+fn unzigzag(value: u64) -> u64 {
+    (value >> 1) ^ (value & 1).wrapping_neg()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::zigzag;
+    use super::unzigzag;
+
+    #[test]
+    fn zigzag_is_its_own_inverse_at_the_edges() {
+        for value in [0, 1, u64::MAX, i64::MAX as u64, 1 << 63] {
+            assert_eq!(unzigzag(zigzag(value)), value);
+        }
+        assert_eq!(zigzag(u64::MAX), 1);
+    }
+}

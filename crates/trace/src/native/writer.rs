@@ -1,0 +1,293 @@
+//! Writing the native format.
+
+use std::io::{self, Write};
+
+use rustc_hash::FxHashMap;
+use wearwell::address::RemapMode;
+use wearwell::data::{Descriptor, Fingerprint};
+
+use super::{
+    CONTENTS_MAX, FRAME_HEADER_BYTES, FRAME_MAX_RECORDS, FRAME_TARGET_BYTES, HEADER_BYTES, KIND_END,
+    KIND_RECORDS, MAGIC, PROVENANCE_MAX_BYTES, Previous, VERSION, checksum, code, head, run, zigzag,
+};
+use crate::write::{TraceWriter, check_writable};
+use crate::{Op, PAGE_BYTES, Request, TraceError};
+
+/// A level that compresses well and decodes as fast as the lowest.
+const ZSTD_LEVEL: i32 = 3;
+
+/// Writes the native format.
+pub struct NativeWriter<W> {
+    out: W,
+    raw: Vec<u8>,
+    records: u32,
+    previous: Previous,
+    contents: Contents,
+    requests: u64,
+    content_pages: u64,
+    compressor: zstd::bulk::Compressor<'static>,
+}
+
+impl<W: Write> NativeWriter<W> {
+    /// Starts a file. `provenance` says in words where the trace comes from; readers give it back.
+    ///
+    /// # Errors
+    /// [`TraceError::Unwritable`] if the provenance exceeds 64 KiB, [`TraceError::Write`] if `out` fails.
+    pub fn new(mut out: W, provenance: &str) -> Result<Self, TraceError> {
+        if provenance.len() > PROVENANCE_MAX_BYTES {
+            return Err(TraceError::Unwritable {
+                request: 0,
+                reason: "the provenance is longer than 64 KiB",
+            });
+        }
+        out.write_all(&header(provenance))?;
+        Ok(Self {
+            out,
+            raw: Vec::with_capacity(FRAME_TARGET_BYTES * 2),
+            records: 0,
+            previous: Previous::default(),
+            contents: Contents::default(),
+            requests: 0,
+            content_pages: 0,
+            compressor: zstd::bulk::Compressor::new(ZSTD_LEVEL)?,
+        })
+    }
+
+    fn put_record(&mut self, request: &Request) {
+        let previous = self.previous;
+        let unit = unit_bytes(request);
+        self.raw.push(head_byte(request, previous));
+        put_varint(&mut self.raw, zigzag(request.time_ns.wrapping_sub(previous.time_ns)));
+        let moved = (request.offset_bytes / unit).wrapping_sub(previous.end_bytes / unit);
+        put_varint(&mut self.raw, zigzag(moved));
+        if request.len_bytes != previous.len_bytes {
+            put_varint(&mut self.raw, request.len_bytes / unit);
+        }
+        if request.device != previous.device {
+            put_varint(&mut self.raw, u64::from(request.device));
+        }
+        match request.op {
+            Op::Remap(_) => {
+                let apart = (request.source_bytes / unit).wrapping_sub(request.offset_bytes / unit);
+                put_varint(&mut self.raw, zigzag(apart));
+            }
+            Op::Phase => put_varint(&mut self.raw, code::PHASE),
+            _ => {}
+        }
+        self.previous = Previous::after(request);
+    }
+
+    fn put_content(&mut self, content: &[Descriptor]) {
+        self.content_pages += content.len() as u64;
+        self.contents.put(content, &mut self.raw);
+        if has_deltas(content) {
+            self.raw.extend(content.iter().flat_map(|descriptor| descriptor.delta_bytes.to_le_bytes()));
+        }
+    }
+
+    fn end_frame(&mut self) -> io::Result<()> {
+        if self.records > 0 {
+            let stored = self.compressor.compress(&self.raw)?;
+            let raw_len = self.raw.len();
+            self.put_frame(KIND_RECORDS, raw_len, &stored)?;
+        }
+        self.raw.clear();
+        self.records = 0;
+        self.previous = Previous::default();
+        Ok(())
+    }
+
+    fn put_frame(&mut self, kind: u32, raw_len: usize, stored: &[u8]) -> io::Result<()> {
+        let mut header = Vec::with_capacity(FRAME_HEADER_BYTES);
+        for word in [kind, self.records, raw_len as u32, stored.len() as u32] {
+            header.extend(word.to_le_bytes());
+        }
+        let sum = checksum([&header, stored]);
+        header.extend(sum.to_le_bytes());
+        self.out.write_all(&header)?;
+        self.out.write_all(stored)
+    }
+}
+
+impl<W: Write> TraceWriter for NativeWriter<W> {
+    fn write(&mut self, request: &Request) -> Result<(), TraceError> {
+        self.requests += 1;
+        check_writable(request, self.requests)?;
+        if self.contents.known.len() + request.content.len() > CONTENTS_MAX {
+            let reason = "the trace has more than 2^28 distinct contents";
+            return Err(TraceError::Unwritable { request: self.requests, reason });
+        }
+        self.put_record(request);
+        if !request.content.is_empty() {
+            self.put_content(&request.content);
+        }
+        self.records += 1;
+        if self.raw.len() >= FRAME_TARGET_BYTES || self.records == FRAME_MAX_RECORDS {
+            self.end_frame()?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<u64, TraceError> {
+        self.end_frame()?;
+        let counts = [self.requests, self.content_pages, self.contents.known.len() as u64];
+        let payload: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
+        self.put_frame(KIND_END, payload.len(), &payload)?;
+        self.out.flush()?;
+        Ok(self.requests)
+    }
+}
+
+impl Previous {
+    #[inline]
+    pub(super) fn after(request: &Request) -> Self {
+        Self {
+            time_ns: request.time_ns,
+            end_bytes: request.offset_bytes + request.len_bytes,
+            len_bytes: request.len_bytes,
+            device: request.device,
+        }
+    }
+}
+
+fn header(provenance: &str) -> Vec<u8> {
+    let mut header = Vec::with_capacity(HEADER_BYTES + provenance.len() + 4);
+    header.extend(MAGIC);
+    header.extend(VERSION.to_le_bytes());
+    header.extend(0_u16.to_le_bytes());
+    header.extend((PAGE_BYTES as u32).to_le_bytes());
+    header.extend((provenance.len() as u32).to_le_bytes());
+    header.extend(provenance.as_bytes());
+    let sum = checksum([&header, &[]]);
+    header.extend(sum.to_le_bytes());
+    header
+}
+
+/// Addresses count pages where they can.
+fn unit_bytes(request: &Request) -> u64 {
+    let whole =
+        request.offset_bytes.is_multiple_of(PAGE_BYTES) && request.len_bytes.is_multiple_of(PAGE_BYTES);
+    if whole { PAGE_BYTES } else { 1 }
+}
+
+fn head_byte(request: &Request, previous: Previous) -> u8 {
+    let flag = |set: bool, bit: u8| if set { bit } else { 0 };
+    op_code(request.op)
+        | flag(request.device != previous.device, head::DEVICE)
+        | flag(request.len_bytes != previous.len_bytes, head::LENGTH)
+        | flag(!request.content.is_empty(), head::CONTENT)
+        | flag(has_deltas(&request.content), head::DELTAS)
+        | flag(unit_bytes(request) == 1, head::BYTES)
+}
+
+fn op_code(op: Op) -> u8 {
+    match op {
+        Op::Read => code::READ,
+        Op::Write => code::WRITE,
+        Op::Trim => code::TRIM,
+        Op::Zero => code::ZERO,
+        Op::Flush => code::FLUSH,
+        Op::Remap(RemapMode::Copy) => code::REMAP_COPY,
+        Op::Remap(RemapMode::Relocate) => code::REMAP_RELOCATE,
+        Op::Phase => code::MARK,
+    }
+}
+
+fn has_deltas(content: &[Descriptor]) -> bool {
+    content.iter().any(|descriptor| descriptor.delta_bytes != Descriptor::UNKNOWN)
+}
+
+fn put_varint(into: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        into.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    into.push(value as u8);
+}
+
+/// A run of contents that is still growing.
+#[derive(Clone, Copy)]
+struct Run {
+    kind: u64,
+    first: u32,
+    count: u64,
+}
+
+impl Run {
+    /// Takes one more content into the run, if it fits.
+    fn extend(&mut self, kind: u64, id: u32) -> bool {
+        let follows = match (self.kind, kind) {
+            (run::NEW, run::NEW) | (run::NEW_NEXT, run::NEW_NEXT) => true,
+            (run::RANGE, run::RANGE) if u64::from(id) == u64::from(self.first) + self.count => true,
+            (run::RANGE, run::RANGE) if self.count == 1 && id == self.first => {
+                self.kind = run::REPEAT;
+                true
+            }
+            (run::REPEAT, run::RANGE) => id == self.first,
+            _ => false,
+        };
+        self.count += u64::from(follows);
+        follows
+    }
+
+    fn last(self) -> u32 {
+        if self.kind == run::REPEAT { self.first } else { self.first + (self.count - 1) as u32 }
+    }
+}
+
+/// Numbers for contents, in order of their first occurrence. Contents that differ only in the size that the trace
+/// states for them count as different, so that nothing is lost.
+#[derive(Default)]
+struct Contents {
+    known: FxHashMap<(Fingerprint, u16), u32>,
+    newest: u64,
+    last: u32,
+    /// Fingerprints and sizes of the new contents of the present run.
+    fresh: Vec<u8>,
+}
+
+impl Contents {
+    fn put(&mut self, content: &[Descriptor], into: &mut Vec<u8>) {
+        let mut current: Option<Run> = None;
+        for descriptor in content {
+            let (kind, id) = self.classify(*descriptor);
+            if !current.as_mut().is_some_and(|run| run.extend(kind, id)) {
+                self.put_run(current.replace(Run { kind, first: id, count: 1 }), into);
+            }
+            self.put_fresh(kind, *descriptor);
+        }
+        self.put_run(current, into);
+    }
+
+    fn classify(&mut self, descriptor: Descriptor) -> (u64, u32) {
+        let next = self.known.len() as u32;
+        let id = *self.known.entry((descriptor.fingerprint, descriptor.compressed_bytes)).or_insert(next);
+        let follows = descriptor.fingerprint.0 == self.newest.wrapping_add(1);
+        let kind = match id == next {
+            false => run::RANGE,
+            true if follows => run::NEW_NEXT,
+            true => run::NEW,
+        };
+        (kind, id)
+    }
+
+    fn put_fresh(&mut self, kind: u64, descriptor: Descriptor) {
+        if kind == run::NEW {
+            self.fresh.extend(descriptor.fingerprint.0.to_le_bytes());
+        }
+        if kind == run::NEW || kind == run::NEW_NEXT {
+            self.fresh.extend(descriptor.compressed_bytes.to_le_bytes());
+            self.newest = descriptor.fingerprint.0;
+        }
+    }
+
+    fn put_run(&mut self, run: Option<Run>, into: &mut Vec<u8>) {
+        let Some(run) = run else { return };
+        put_varint(into, (run.count - 1) << 2 | run.kind);
+        if run.kind == run::RANGE || run.kind == run::REPEAT {
+            put_varint(into, zigzag(u64::from(run.first).wrapping_sub(u64::from(self.last) + 1)));
+        }
+        into.append(&mut self.fresh);
+        self.last = run.last();
+    }
+}

@@ -1,0 +1,202 @@
+//! Anybody's CSV: which column holds what is told by a text such as `t=1,op=2,offset=3,length=4,unit=us`.
+//!
+//! There are more private formats than readers will ever exist for, and most of them are a time, an operation, an
+//! address and a length in some order and unit. Columns count from 1. A first line that names the columns is skipped.
+//! Logs of fio with `log_offset=1` are such a text (time in ms, value, direction 0/1/2, bytes, offset, priority: fio's
+//! manual, "Log File Formats"): `t=1,op=3,offset=5,length=4,unit=ms,read=0,write=1,trim=2`.
+
+use std::str::FromStr;
+
+use crate::error::Bad;
+use crate::read::fields::{Field, Fields, times};
+use crate::read::{LineFormat, Parsed};
+use crate::{Format, Op, Request, SECTOR_BYTES};
+
+/// What is said of the columns of a CSV.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Columns {
+    time: Option<usize>,
+    op: usize,
+    offset: usize,
+    length: usize,
+    device: Option<usize>,
+    /// Decimal digits that turn the unit of time into nanoseconds: 9 for seconds.
+    time_digits: u32,
+    /// Bytes that addresses and lengths count in.
+    address_bytes: u64,
+    separator: Separator,
+    /// Words for a write, a read and a trim beside the usual ones, e.g. `0` and `1`.
+    write: Option<String>,
+    read: Option<String>,
+    trim: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Separator {
+    Comma,
+    Semicolon,
+    Tab,
+    Blanks,
+}
+
+const KEYS: &str = "t, op, offset, length, device (columns from 1), unit (s, ms, us or ns), addresses (bytes or sectors), \
+                    separator (comma, semicolon, tab or blank), write, read, trim (the word in column op)";
+
+/// Why a description of columns is refused.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("columns: {0}; a description is like t=1,op=2,offset=3,length=4,unit=us. Keys: {KEYS}")]
+pub struct ColumnsError(String);
+
+impl FromStr for Columns {
+    type Err = ColumnsError;
+
+    fn from_str(text: &str) -> Result<Self, ColumnsError> {
+        let refuse = |what: String| Err(ColumnsError(what));
+        let (mut time, mut op, mut offset, mut length, mut device) = (None, None, None, None, None);
+        let mut columns = Self {
+            time: None,
+            op: 0,
+            offset: 0,
+            length: 0,
+            device: None,
+            time_digits: 9,
+            address_bytes: 1,
+            separator: Separator::Comma,
+            write: None,
+            read: None,
+            trim: None,
+        };
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let Some((key, value)) = part.split_once('=') else {
+                return refuse(format!("`{part}` is not key=value"));
+            };
+            match key.trim() {
+                "t" => time = Some(column(key, value)?),
+                "op" => op = Some(column(key, value)?),
+                "offset" => offset = Some(column(key, value)?),
+                "length" => length = Some(column(key, value)?),
+                "device" => device = Some(column(key, value)?),
+                "unit" => columns.time_digits = time_digits(value)?,
+                "addresses" => columns.address_bytes = address_bytes(value)?,
+                "separator" => columns.separator = separator(value)?,
+                "write" => columns.write = Some(value.to_owned()),
+                "read" => columns.read = Some(value.to_owned()),
+                "trim" => columns.trim = Some(value.to_owned()),
+                _ => return refuse(format!("there is no key `{key}`")),
+            }
+        }
+        let (Some(op), Some(offset), Some(length)) = (op, offset, length) else {
+            return refuse("op, offset and length are needed".into());
+        };
+        let mut seen: Vec<usize> =
+            [time, Some(op), Some(offset), Some(length), device].into_iter().flatten().collect();
+        seen.sort_unstable();
+        if seen.windows(2).any(|pair| pair[0] == pair[1]) {
+            return refuse("a column is named twice".into());
+        }
+        Ok(Self { time, op, offset, length, device, ..columns })
+    }
+}
+
+/// Most columns of a line.
+const COLUMNS_MAX: usize = 64;
+
+/// A column number, from 0 on.
+fn column(key: &str, value: &str) -> Result<usize, ColumnsError> {
+    match value.trim().parse::<usize>() {
+        Ok(number) if (1..=COLUMNS_MAX).contains(&number) => Ok(number - 1),
+        _ => Err(ColumnsError(format!("{key}={value}: a column is a number from 1 to {COLUMNS_MAX}"))),
+    }
+}
+
+fn time_digits(value: &str) -> Result<u32, ColumnsError> {
+    [("s", 9), ("ms", 6), ("us", 3), ("ns", 0)]
+        .into_iter()
+        .find_map(|(name, digits)| (name == value).then_some(digits))
+        .ok_or_else(|| ColumnsError(format!("unit={value}: s, ms, us or ns")))
+}
+
+fn address_bytes(value: &str) -> Result<u64, ColumnsError> {
+    match value {
+        "bytes" => Ok(1),
+        "sectors" => Ok(SECTOR_BYTES),
+        _ => Err(ColumnsError(format!("addresses={value}: bytes or sectors"))),
+    }
+}
+
+fn separator(value: &str) -> Result<Separator, ColumnsError> {
+    match value {
+        "comma" => Ok(Separator::Comma),
+        "semicolon" => Ok(Separator::Semicolon),
+        "tab" => Ok(Separator::Tab),
+        "blank" => Ok(Separator::Blanks),
+        _ => Err(ColumnsError(format!("separator={value}: comma, semicolon, tab or blank"))),
+    }
+}
+
+impl Columns {
+    fn parse_fields<const SEPARATOR: u8>(&self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
+        let mut found = [Field { text: b"", at: line.len() }; COLUMNS_MAX];
+        let last = [self.time, Some(self.op), Some(self.offset), Some(self.length), self.device];
+        let last = last.into_iter().flatten().max().unwrap_or(0);
+        let mut fields = Fields::<SEPARATOR>::new(line);
+        for field in &mut found[..=last] {
+            *field = trimmed(fields.field());
+        }
+        let address = |field: Field<'_>, expected| {
+            times(field.number(expected)?, self.address_bytes, field.at, "an address that fits")
+        };
+        let time_ns = match self.time {
+            Some(column) => found[column].decimal(self.time_digits, "a time")?,
+            None => 0,
+        };
+        let op = self.op(found[self.op])?;
+        let offset = address(found[self.offset], "an offset")?;
+        let len = address(found[self.length], "a length")?;
+        into.device = self.device.map_or(Ok(0), |column| found[column].small("a device number"))?;
+        into.set(time_ns, op, offset, len);
+        Ok(Parsed::Request)
+    }
+
+    fn op(&self, field: Field<'_>) -> Result<Op, Bad> {
+        let is = |word: &Option<String>| word.as_ref().is_some_and(|word| word.as_bytes() == field.text);
+        if is(&self.write) {
+            return Ok(Op::Write);
+        }
+        if is(&self.read) {
+            return Ok(Op::Read);
+        }
+        if is(&self.trim) {
+            return Ok(Op::Trim);
+        }
+        match field.text.to_ascii_lowercase().as_slice() {
+            b"r" | b"read" => Ok(Op::Read),
+            b"w" | b"write" => Ok(Op::Write),
+            b"t" | b"d" | b"trim" | b"discard" | b"unmap" => Ok(Op::Trim),
+            b"f" | b"flush" => Ok(Op::Flush),
+            _ => field.bad("R, W, T (trim) or F (flush), or the words said with write=, read= and trim="),
+        }
+    }
+}
+
+/// A field without the blanks and quotation marks around it.
+fn trimmed(field: Field<'_>) -> Field<'_> {
+    let is_frame = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'"';
+    let start = field.text.iter().position(|byte| !is_frame(byte)).unwrap_or(field.text.len());
+    let end = field.text.iter().rposition(|byte| !is_frame(byte)).map_or(start, |at| at + 1);
+    Field { text: &field.text[start..end], at: field.at + start }
+}
+
+impl LineFormat for Columns {
+    const FORMAT: Format = Format::Columns;
+    const MAY_HAVE_HEADER: bool = true;
+
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad> {
+        match self.separator {
+            Separator::Comma => self.parse_fields::<b','>(line, into),
+            Separator::Semicolon => self.parse_fields::<b';'>(line, into),
+            Separator::Tab => self.parse_fields::<b'\t'>(line, into),
+            Separator::Blanks => self.parse_fields::<b' '>(line, into),
+        }
+    }
+}

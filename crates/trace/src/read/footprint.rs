@@ -1,0 +1,134 @@
+//! Sparse addresses onto a small drive.
+//!
+//! A trace of a large volume touches a fraction of it. [`Footprint`] is the sorted set of pages that its reads, writes
+//! and zeroings touch, and numbers them densely, device after device. The order of addresses is kept, so neighbours
+//! stay neighbours, but distances shrink: gaps that no request touches vanish. Trims alone do not make a page count.
+//!
+//! Memory is 24 bytes per 64 neighbouring pages: below 8 bytes per page as soon as three of 64 neighbours are touched,
+//! twice that while the set is built.
+
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+
+use crate::read::chunk::{CHUNK_PAGES, ChunkId, below, mask, numbers};
+use crate::{Op, PAGE_BYTES, Request, TraceError, TraceReader};
+
+/// The touched pages of a chunk, and how many pages are touched before it.
+#[derive(Clone, Copy, Debug)]
+struct Chunk {
+    number: u64,
+    bits: u64,
+    device: u32,
+    rank: u32,
+}
+
+/// The pages that a trace touches, numbered densely in order of address.
+#[derive(Clone, Debug, Default)]
+pub struct Footprint {
+    chunks: Vec<Chunk>,
+    pages: u32,
+}
+
+/// Collects a [`Footprint`].
+#[derive(Debug, Default)]
+pub struct FootprintBuilder {
+    chunks: FxHashMap<ChunkId, u64>,
+}
+
+impl FootprintBuilder {
+    /// Adds the pages of one request, both ranges of a remap; trims and flushes add none.
+    pub fn add(&mut self, request: &Request) {
+        if matches!(request.op, Op::Trim | Op::Flush | Op::Phase) {
+            return;
+        }
+        self.add_pages(request, &request.pages());
+        self.add_pages(request, &request.source_pages());
+    }
+
+    fn add_pages(&mut self, request: &Request, pages: &Range<u64>) {
+        for number in numbers(pages) {
+            let id = ChunkId { device: request.device, number };
+            *self.chunks.entry(id).or_default() |= mask(number, pages);
+        }
+    }
+
+    /// Numbers the pages.
+    ///
+    /// # Errors
+    /// [`TraceError::TooManyPages`] if 32 bits do not suffice.
+    pub fn finish(self) -> Result<Footprint, TraceError> {
+        let unranked =
+            |(id, bits): (ChunkId, u64)| Chunk { number: id.number, bits, device: id.device, rank: 0 };
+        let mut chunks: Vec<Chunk> = self.chunks.into_iter().map(unranked).collect();
+        chunks.sort_unstable_by_key(|chunk| (chunk.device, chunk.number));
+        let mut pages = 0_u32;
+        for chunk in &mut chunks {
+            chunk.rank = pages;
+            pages = pages.checked_add(chunk.bits.count_ones()).ok_or(TraceError::TooManyPages)?;
+        }
+        Ok(Footprint { chunks, pages })
+    }
+}
+
+impl Footprint {
+    /// The footprint of a whole trace, in one pass.
+    ///
+    /// # Errors
+    /// Those of the reader, and [`TraceError::TooManyPages`].
+    pub fn of(reader: &mut dyn TraceReader) -> Result<Self, TraceError> {
+        let mut builder = FootprintBuilder::default();
+        let mut request = Request::default();
+        while reader.next(&mut request)? {
+            builder.add(&request);
+        }
+        builder.finish()
+    }
+
+    /// How many pages are touched; the size of the smallest drive that can replay the trace.
+    pub fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    /// The dense number of a page; `None` if it is not touched.
+    pub fn dense(&self, device: u32, page: u64) -> Option<u32> {
+        let (rank, touched) = self.rank(device, page);
+        touched.then_some(rank)
+    }
+
+    /// Touched pages before `page`, and whether it is touched itself. Binary search over the chunks.
+    fn rank(&self, device: u32, page: u64) -> (u32, bool) {
+        let (number, bit) = (page / CHUNK_PAGES, page % CHUNK_PAGES);
+        let key = (device, number);
+        let at = self.chunks.partition_point(|chunk| (chunk.device, chunk.number) < key);
+        match self.chunks.get(at) {
+            Some(chunk) if (chunk.device, chunk.number) == key => {
+                (chunk.rank + (chunk.bits & below(bit)).count_ones(), chunk.bits >> bit & 1 == 1)
+            }
+            Some(chunk) => (chunk.rank, false),
+            None => (self.pages, false),
+        }
+    }
+
+    /// Moves a request to dense addresses on device 0. A trim shrinks to the touched pages inside it, perhaps to
+    /// nothing. Requests must come from the trace that the footprint was taken of.
+    pub fn compact(&self, request: &mut Request) {
+        let (device, pages, source) = (request.device, request.pages(), request.source_pages());
+        request.device = 0;
+        if !source.is_empty() {
+            request.source_bytes = u64::from(self.rank(device, source.start).0) * PAGE_BYTES;
+        }
+        if pages.is_empty() {
+            request.offset_bytes = 0;
+            return;
+        }
+        let (first, first_touched) = self.rank(device, pages.start);
+        let (last, last_touched) = self.rank(device, pages.end - 1);
+        let end = request.end_bytes();
+        let head = if first_touched { request.offset_bytes % PAGE_BYTES } else { 0 };
+        let tail = if last_touched { (pages.end * PAGE_BYTES) - end } else { 0 };
+        request.offset_bytes = u64::from(first) * PAGE_BYTES + head;
+        let dense_end = (u64::from(last) + u64::from(last_touched)) * PAGE_BYTES - tail;
+        request.len_bytes = dense_end.saturating_sub(request.offset_bytes);
+    }
+}

@@ -1,0 +1,379 @@
+//! What a trace does to a device, counted in one pass.
+//!
+//! Pages are 4 KiB and a request counts every page it touches. A page is *overwritten* if it holds data when it is
+//! written; trims and zeroings of the whole page take the data away. A *duplicate* is a non-zero page whose content was
+//! written earlier anywhere in the trace; a *silent* write repeats the content that its page already holds. A remap writes
+//! nothing: it makes its target hold what its source holds. All shares are of the pages written. Memory grows with the pages written (about one byte per page, nine if contents are known)
+//! and with the distinct contents (about ten bytes each).
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use sha2::{Digest, Sha256};
+use wearwell::address::RemapMode;
+use wearwell::data::Fingerprint;
+
+use crate::read::chunk::{ChunkId, mask, numbers};
+use crate::{Format, Op, OpenOptions, PAGE_BYTES, Request, SECTOR_BYTES, TraceError, TraceReader, open};
+
+/// A number for each kind of request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct ByOp {
+    /// Of reads.
+    pub read: u64,
+    /// Of writes.
+    pub write: u64,
+    /// Of trims.
+    pub trim: u64,
+    /// Of zeroings.
+    pub zero: u64,
+    /// Of flushes.
+    pub flush: u64,
+    /// Of remaps, both modes.
+    #[serde(default)]
+    pub remap: u64,
+    /// Of marks that a phase begins.
+    #[serde(default)]
+    pub phase: u64,
+}
+
+impl ByOp {
+    fn of(&mut self, op: Op) -> &mut u64 {
+        match op {
+            Op::Read => &mut self.read,
+            Op::Write => &mut self.write,
+            Op::Trim => &mut self.trim,
+            Op::Zero => &mut self.zero,
+            Op::Flush => &mut self.flush,
+            Op::Remap(_) => &mut self.remap,
+            Op::Phase => &mut self.phase,
+        }
+    }
+
+    /// The sum over all kinds.
+    pub fn total(&self) -> u64 {
+        self.read + self.write + self.trim + self.zero + self.flush + self.remap + self.phase
+    }
+}
+
+/// Shares that only a trace with contents has, of all pages written.
+#[derive(Clone, Copy, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct ContentInfo {
+    /// Pages written whose content is known.
+    pub known_pages: u64,
+    /// Distinct contents written.
+    pub distinct: u64,
+    /// Non-zero pages whose content had been written earlier in the trace.
+    pub duplicate_share: f64,
+    /// Pages written with the content that they already held.
+    pub silent_share: f64,
+    /// Pages of zeroes.
+    pub zero_share: f64,
+}
+
+/// What a trace does to a device.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct TraceInfo {
+    /// The format it was read in.
+    pub format: Format,
+    /// What the file says about its origin.
+    pub provenance: Option<String>,
+    /// SHA-256 of the file as it is stored; `None` for a stream.
+    pub sha256: Option<String>,
+    /// Requests.
+    pub requests: ByOp,
+    /// Pages touched.
+    pub pages: ByOp,
+    /// Writes among reads and writes.
+    pub write_share: f64,
+    /// Bytes written, in MiB; pages that are written in part count their part.
+    pub written_mib: f64,
+    /// Distinct pages written.
+    pub unique_pages_written: u64,
+    /// Pages written that held data.
+    pub over_share: f64,
+    /// Pages written that had been written before, whether or not they still held data.
+    pub rewritten_share: f64,
+    /// About contents, if the trace knows any.
+    pub content: Option<ContentInfo>,
+    /// From the first to the latest request.
+    pub duration_ns: u64,
+    /// The byte behind the highest one that a read, write or zeroing touches.
+    pub max_end_bytes: u64,
+    /// Distinct device numbers.
+    pub devices: u64,
+    /// Requests whose time lies before that of the request before them.
+    #[serde(default)]
+    pub unsorted_times: u64,
+    /// Reads, writes, trims and zeroings without length: they do nothing.
+    #[serde(default)]
+    pub empty_requests: u64,
+    /// Reads and writes that do not begin and end at sectors of 512 bytes: they count as the whole sectors.
+    #[serde(default)]
+    pub sub_sector_requests: u64,
+    /// Lines or records that were refused and skipped.
+    pub rejected: u64,
+    /// Messages about the first of them.
+    pub rejected_first: Vec<String>,
+    /// Why the trace ended early, if it did: the numbers then describe the part before.
+    pub damage: Option<String>,
+}
+
+impl TraceInfo {
+    /// Opens, reads and hashes a file.
+    ///
+    /// # Errors
+    /// Those of [`open()`] and of the reader; a damaged file is no error but noted in [`TraceInfo::damage`].
+    pub fn of_file(path: &Path, options: &OpenOptions) -> Result<Self, TraceError> {
+        let mut info = Self::of(open(path, options)?.as_mut())?;
+        let open_error = |source| TraceError::Open { file: path.display().to_string(), source };
+        info.sha256 = Some(sha256(path).map_err(open_error)?);
+        Ok(info)
+    }
+
+    /// Reads a trace to its end.
+    ///
+    /// # Errors
+    /// Those of the reader, but damage is noted in [`TraceInfo::damage`].
+    pub fn of(reader: &mut dyn TraceReader) -> Result<Self, TraceError> {
+        let mut count = Count::default();
+        let mut request = Request::default();
+        let damage = loop {
+            match reader.next(&mut request) {
+                Ok(true) => count.add(&request),
+                Ok(false) => break None,
+                Err(error) if error.requests_before().is_some() => break Some(error.to_string()),
+                Err(error) => return Err(error),
+            }
+        };
+        Ok(count.info(reader, damage))
+    }
+}
+
+/// SHA-256 of a file, in hexadecimal.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn sha256(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut hasher = Sha256::new();
+    let mut chunk = vec![0; 128 << 10];
+    loop {
+        let count = file.read(&mut chunk)?;
+        if count == 0 {
+            return Ok(hex(&hasher.finalize()));
+        }
+        hasher.update(&chunk[..count]);
+    }
+}
+
+fn hex(digest: &[u8]) -> String {
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).expect("a nibble is below 16");
+    digest.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+/// What 64 neighbouring pages went through.
+#[derive(Default)]
+struct Chunk {
+    written: u64,
+    live: u64,
+    /// Pages whose present content is known; their fingerprints follow.
+    known: u64,
+    fingerprints: Option<Box<[Fingerprint; 64]>>,
+}
+
+/// What a page holds.
+#[derive(Clone, Copy, PartialEq)]
+enum Held {
+    Nothing,
+    Unknown,
+    Known(Fingerprint),
+}
+
+/// The state of one pass.
+#[derive(Default)]
+struct Count {
+    requests: ByOp,
+    pages: ByOp,
+    chunks: FxHashMap<ChunkId, Chunk>,
+    contents: FxHashSet<Fingerprint>,
+    devices: FxHashSet<u32>,
+    written_bytes: u64,
+    unique: u64,
+    over: u64,
+    known: u64,
+    duplicate: u64,
+    silent: u64,
+    zero: u64,
+    duration_ns: u64,
+    before_ns: u64,
+    unsorted: u64,
+    empty: u64,
+    sub_sector: u64,
+    max_end_bytes: u64,
+}
+
+impl Count {
+    fn add(&mut self, request: &Request) {
+        let pages = request.pages();
+        *self.requests.of(request.op) += 1;
+        *self.pages.of(request.op) += pages.end - pages.start;
+        self.duration_ns = self.duration_ns.max(request.time_ns);
+        self.unsorted += u64::from(request.time_ns < self.before_ns);
+        self.before_ns = request.time_ns;
+        self.empty += u64::from(request.len_bytes == 0 && !matches!(request.op, Op::Flush | Op::Phase));
+        let is_whole_sectors = (request.offset_bytes | request.len_bytes).is_multiple_of(SECTOR_BYTES);
+        self.sub_sector += u64::from(matches!(request.op, Op::Read | Op::Write) && !is_whole_sectors);
+        if !matches!(request.op, Op::Flush | Op::Phase) {
+            self.devices.insert(request.device);
+        }
+        if !matches!(request.op, Op::Flush | Op::Trim | Op::Phase) {
+            let source_end = request.source_pages().end * PAGE_BYTES;
+            self.max_end_bytes = self.max_end_bytes.max(request.end_bytes()).max(source_end);
+        }
+        match request.op {
+            Op::Write => self.write(request),
+            Op::Trim | Op::Zero => self.discard(request),
+            Op::Remap(mode) => self.remap(request, mode),
+            Op::Read | Op::Flush | Op::Phase => {}
+        }
+    }
+
+    /// The target holds what the source held when the request came.
+    fn remap(&mut self, request: &Request, mode: RemapMode) {
+        if request.offset_bytes == request.source_bytes {
+            return;
+        }
+        let place = |page: u64| (ChunkId { device: request.device, number: page / 64 }, page % 64);
+        let aside: Vec<Held> = request.source_pages().map(|page| self.held(place(page))).collect();
+        if mode == RemapMode::Relocate {
+            request.source_pages().for_each(|page| self.hold(place(page), Held::Nothing));
+        }
+        for (page, held) in request.pages().zip(aside) {
+            self.hold(place(page), held);
+        }
+    }
+
+    fn held(&self, (id, bit): (ChunkId, u64)) -> Held {
+        let Some(chunk) = self.chunks.get(&id) else { return Held::Nothing };
+        match &chunk.fingerprints {
+            Some(fingerprints) if chunk.known >> bit & 1 == 1 => Held::Known(fingerprints[bit as usize]),
+            _ if chunk.live >> bit & 1 == 1 => Held::Unknown,
+            _ => Held::Nothing,
+        }
+    }
+
+    fn hold(&mut self, (id, bit): (ChunkId, u64), held: Held) {
+        let chunk = self.chunks.entry(id).or_default();
+        let set = |bits: u64, on: bool| bits & !(1 << bit) | u64::from(on) << bit;
+        chunk.live = set(chunk.live, held != Held::Nothing);
+        chunk.known = set(chunk.known, matches!(held, Held::Known(_)));
+        if let Held::Known(fingerprint) = held {
+            let held = chunk.fingerprints.get_or_insert_with(|| Box::new([Fingerprint::default(); 64]));
+            held[bit as usize] = fingerprint;
+        }
+    }
+
+    fn write(&mut self, request: &Request) {
+        self.written_bytes = self.written_bytes.saturating_add(request.len_bytes);
+        let pages = request.pages();
+        for number in numbers(&pages) {
+            let touched = mask(number, &pages);
+            let chunk = self.chunks.entry(ChunkId { device: request.device, number }).or_default();
+            self.unique += u64::from((touched & !chunk.written).count_ones());
+            self.over += u64::from((touched & chunk.live).count_ones());
+            chunk.written |= touched;
+            chunk.live |= touched;
+            if request.content.is_empty() {
+                chunk.known &= !touched;
+            }
+        }
+        for (page, descriptor) in pages.zip(&request.content) {
+            self.write_content(
+                ChunkId { device: request.device, number: page / 64 },
+                page % 64,
+                descriptor.fingerprint,
+            );
+        }
+    }
+
+    fn write_content(&mut self, id: ChunkId, bit: u64, fingerprint: Fingerprint) {
+        let chunk = self.chunks.entry(id).or_default();
+        let held = chunk.fingerprints.get_or_insert_with(|| Box::new([Fingerprint::default(); 64]));
+        let known = chunk.known >> bit & 1 == 1;
+        self.known += 1;
+        self.silent += u64::from(known && held[bit as usize] == fingerprint);
+        held[bit as usize] = fingerprint;
+        chunk.known |= 1 << bit;
+        let repeated = !self.contents.insert(fingerprint);
+        let zero = fingerprint == Fingerprint::ZERO_PAGE;
+        self.duplicate += u64::from(repeated && !zero);
+        self.zero += u64::from(zero);
+    }
+
+    /// Takes the data of whole pages away. A range with more chunks than are known is handled chunk by known chunk.
+    fn discard(&mut self, request: &Request) {
+        let pages = request.whole_pages();
+        let range = numbers(&pages);
+        let clear = |chunk: &mut Chunk, number| {
+            chunk.live &= !mask(number, &pages);
+            chunk.known &= chunk.live;
+        };
+        if range.end - range.start > self.chunks.len() as u64 {
+            for (id, chunk) in &mut self.chunks {
+                if id.device == request.device {
+                    clear(chunk, id.number);
+                }
+            }
+            return;
+        }
+        for number in range {
+            if let Some(chunk) = self.chunks.get_mut(&ChunkId { device: request.device, number }) {
+                clear(chunk, number);
+            }
+        }
+    }
+
+    fn info(self, reader: &dyn TraceReader, damage: Option<String>) -> TraceInfo {
+        let written = self.pages.write;
+        TraceInfo {
+            format: reader.format(),
+            provenance: reader.provenance().map(str::to_owned),
+            sha256: None,
+            requests: self.requests,
+            pages: self.pages,
+            write_share: share(self.requests.write, self.requests.write + self.requests.read),
+            written_mib: self.written_bytes as f64 / f64::from(1 << 20),
+            unique_pages_written: self.unique,
+            over_share: share(self.over, written),
+            rewritten_share: share(written - self.unique, written),
+            content: (self.known > 0).then(|| self.content(written)),
+            duration_ns: self.duration_ns,
+            max_end_bytes: self.max_end_bytes,
+            devices: self.devices.len() as u64,
+            unsorted_times: self.unsorted.max(reader.unsorted_times()),
+            empty_requests: self.empty,
+            sub_sector_requests: self.sub_sector,
+            rejected: reader.rejected().count,
+            rejected_first: reader.rejected().first.clone(),
+            damage,
+        }
+    }
+
+    fn content(&self, written: u64) -> ContentInfo {
+        ContentInfo {
+            known_pages: self.known,
+            distinct: self.contents.len() as u64,
+            duplicate_share: share(self.duplicate, written),
+            silent_share: share(self.silent, written),
+            zero_share: share(self.zero, written),
+        }
+    }
+}
+
+/// A quotient that is 0 where there is nothing.
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}

@@ -1,0 +1,313 @@
+//! From parsers of one line or one record to readers of a whole trace.
+//!
+//! [`TextReader`] and [`BinaryReader`] own what all formats share: positions for messages, rejected lines, the time
+//! base and the limits. A format only says what one line or record means. Times that run backwards past the first
+//! request (unsorted traces) become 0: replay has no time before its start.
+
+mod chunk;
+pub(crate) mod columns;
+mod convert;
+pub(crate) mod fields;
+mod footprint;
+mod info;
+pub(crate) mod open;
+mod recognise;
+pub(crate) mod sidecar;
+pub(crate) mod source;
+
+pub use columns::{Columns, ColumnsError};
+pub use convert::convert;
+pub use footprint::{Footprint, FootprintBuilder};
+pub use info::{ByOp, ContentInfo, TraceInfo, sha256};
+pub use open::{Action, Assume, OpenOptions, TimeUnit, open, open_stream};
+pub use sidecar::files_beside;
+pub use source::{Compression, LINE_MAX_BYTES};
+use source::{Line, Source};
+
+use crate::error::{Bad, Rejected, TraceError};
+use crate::request::check_limits;
+use crate::{Format, Request};
+
+/// A stream of requests.
+pub trait TraceReader: Send {
+    /// Fills `into` with the next request; false at the end, after which `into` is unspecified.
+    ///
+    /// # Errors
+    /// [`TraceError::Line`] or [`TraceError::Record`] for bad input (unless skipped and counted),
+    /// [`TraceError::Broken`] when the file is damaged. After an error the reader must not be used further.
+    fn next(&mut self, into: &mut Request) -> Result<bool, TraceError>;
+
+    /// What is being read.
+    fn format(&self) -> Format;
+
+    /// Requests delivered so far.
+    fn requests(&self) -> u64;
+
+    /// What was refused and skipped so far.
+    fn rejected(&self) -> &Rejected;
+
+    /// Requests so far whose time in the file is before that of the request in front of them, where the file's times are not
+    /// those that are delivered.
+    fn unsorted_times(&self) -> u64 {
+        0
+    }
+
+    /// What the file says about its origin, if it can.
+    fn provenance(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// What a line or record turned out to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Parsed {
+    /// A request; it has been filled in, with the time base of the file.
+    Request,
+    /// Something else that the format knows: a header, an event of no interest.
+    Other,
+}
+
+/// Parser of one line. `into` comes cleared; the time is in nanoseconds with any base.
+pub(crate) trait LineFormat: Send {
+    const FORMAT: Format;
+    /// Whether files are found with a first line that names the columns.
+    const MAY_HAVE_HEADER: bool = false;
+
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad>;
+}
+
+/// Parser of one binary record.
+pub(crate) trait RecordFormat: Send {
+    const FORMAT: Format;
+    /// Bytes that tell how long the record is; no record is shorter.
+    const HEAD_BYTES: usize;
+
+    /// Length of the record, at most 128 KiB. A fault here ends the trace, because the next record cannot be found.
+    fn len(&mut self, head: &[u8]) -> Result<usize, Bad>;
+
+    fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<Parsed, Bad>;
+}
+
+/// What every reader keeps about the file so far.
+pub(crate) struct Tally {
+    pub file: String,
+    pub requests: u64,
+    pub rejected: Rejected,
+    skip_bad: bool,
+    base_ns: Option<u64>,
+    /// Time of the last request, with the base of the file, and how many were before the one in front of them.
+    before_ns: u64,
+    unsorted: u64,
+}
+
+impl Tally {
+    pub(crate) fn new(file: String, skip_bad: bool) -> Self {
+        Self {
+            file,
+            requests: 0,
+            rejected: Rejected::default(),
+            skip_bad,
+            base_ns: None,
+            before_ns: 0,
+            unsorted: 0,
+        }
+    }
+
+    /// Checks the limits, counts the request and moves it to the time base of the first one.
+    #[inline]
+    fn accept(&mut self, request: &mut Request) -> Result<(), Bad> {
+        check_limits(request).map_err(Bad::whole)?;
+        self.unsorted += u64::from(request.time_ns < self.before_ns);
+        self.before_ns = request.time_ns;
+        let base = *self.base_ns.get_or_insert(request.time_ns);
+        request.time_ns = request.time_ns.saturating_sub(base);
+        self.requests += 1;
+        Ok(())
+    }
+
+    /// Counts a bad line, or gives it back as the error that ends the trace.
+    pub(crate) fn reject(&mut self, error: TraceError) -> Result<(), TraceError> {
+        if !self.skip_bad {
+            return Err(error);
+        }
+        self.rejected.add(&error);
+        Ok(())
+    }
+
+    pub(crate) fn broken(&self, source: std::io::Error) -> TraceError {
+        TraceError::Broken { file: self.file.clone(), requests: self.requests, source }
+    }
+}
+
+/// Whether a first line that does not parse names the columns: a name stands in every column, so it has no digit where a
+/// request has at least an address.
+pub(crate) fn is_header<F: LineFormat>(line: &[u8]) -> bool {
+    F::MAY_HAVE_HEADER && line.iter().any(u8::is_ascii_alphabetic) && !line.iter().any(u8::is_ascii_digit)
+}
+
+/// A reader of a text format.
+pub(crate) struct TextReader<F> {
+    source: Source,
+    format: F,
+    line: u64,
+    tally: Tally,
+}
+
+impl<F: LineFormat> TextReader<F> {
+    pub(crate) fn new(source: Source, format: F, tally: Tally) -> Self {
+        Self { source, format, line: 0, tally }
+    }
+
+    #[cold]
+    fn line_error(&self, line: &[u8], bad: Bad) -> TraceError {
+        let (before, rest) = line.split_at(bad.at.min(line.len()));
+        let found = String::from_utf8_lossy(&rest[..rest.len().min(160)]);
+        TraceError::Line {
+            file: self.tally.file.clone(),
+            line: self.line,
+            column: String::from_utf8_lossy(before).chars().count() + 1,
+            expected: bad.expected,
+            found: wrong_part(&found, bad.at).chars().take(40).collect(),
+        }
+    }
+}
+
+/// What of the rest of a line is quoted: one field where a field is wrong, all of it where the line is.
+fn wrong_part(rest: &str, at: usize) -> &str {
+    let end = rest.find([',', ';', '\t', ' ']).filter(|_| at > 0);
+    &rest[..end.unwrap_or(rest.len())]
+}
+
+impl<F: LineFormat> TraceReader for TextReader<F> {
+    fn next(&mut self, into: &mut Request) -> Result<bool, TraceError> {
+        loop {
+            self.line += 1;
+            let is_first = self.line == 1;
+            let line = match self.source.line() {
+                Ok(Line::Whole(range)) => self.source.bytes(range),
+                Ok(Line::TooLong) => {
+                    let error = self.line_error(&[], Bad::whole("a line of less than 1 MiB"));
+                    self.tally.reject(error)?;
+                    continue;
+                }
+                Ok(Line::End) => return Ok(false),
+                Err(error) => return Err(self.tally.broken(error)),
+            };
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if line.trim_ascii_start().is_empty() {
+                continue;
+            }
+            into.clear();
+            let parsed = self.format.parse(line, into);
+            let accepted = match parsed {
+                Ok(Parsed::Request) => self.tally.accept(into),
+                Ok(Parsed::Other) => continue,
+                Err(_) if is_first && is_header::<F>(line) => continue,
+                Err(bad) => Err(bad),
+            };
+            match accepted {
+                Ok(()) => return Ok(true),
+                Err(bad) => {
+                    let error = self.line_error(line, bad);
+                    self.tally.reject(error)?;
+                }
+            }
+        }
+    }
+
+    fn format(&self) -> Format {
+        F::FORMAT
+    }
+
+    fn requests(&self) -> u64 {
+        self.tally.requests
+    }
+
+    fn rejected(&self) -> &Rejected {
+        &self.tally.rejected
+    }
+
+    fn unsorted_times(&self) -> u64 {
+        self.tally.unsorted
+    }
+}
+
+/// A reader of a binary format with records that tell their own length.
+pub(crate) struct BinaryReader<F> {
+    source: Source,
+    format: F,
+    record: u64,
+    tally: Tally,
+}
+
+impl<F: RecordFormat> BinaryReader<F> {
+    pub(crate) fn new(source: Source, format: F, tally: Tally) -> Self {
+        Self { source, format, record: 0, tally }
+    }
+
+    #[cold]
+    fn record_error(&self, bad: Bad) -> TraceError {
+        let file = self.tally.file.clone();
+        TraceError::Record { file, record: self.record, offset: self.source.offset(), expected: bad.expected }
+    }
+
+    #[cold]
+    fn cut(&self) -> TraceError {
+        let message = format!("record {} at byte {} is cut", self.record, self.source.offset());
+        self.tally.broken(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, message))
+    }
+
+    /// The length of the next record, all of which is then in the buffer; `None` at the end of the file.
+    fn whole_record(&mut self) -> Result<Option<usize>, TraceError> {
+        self.record += 1;
+        let head = self.source.peek(F::HEAD_BYTES).map_err(|error| self.tally.broken(error))?;
+        if head.is_empty() {
+            return Ok(None);
+        }
+        if head.len() < F::HEAD_BYTES {
+            return Err(self.cut());
+        }
+        let len = self.format.len(head).map_err(|bad| self.record_error(bad))?;
+        let available = self.source.peek(len).map_err(|error| self.tally.broken(error))?.len();
+        if available < len { Err(self.cut()) } else { Ok(Some(len)) }
+    }
+}
+
+impl<F: RecordFormat> TraceReader for BinaryReader<F> {
+    fn next(&mut self, into: &mut Request) -> Result<bool, TraceError> {
+        while let Some(len) = self.whole_record()? {
+            into.clear();
+            let record = self.source.peek(len).map_err(|error| self.tally.broken(error))?;
+            let accepted = match self.format.parse(record, into) {
+                Ok(Parsed::Request) => self.tally.accept(into).map(|()| true),
+                Ok(Parsed::Other) => Ok(false),
+                Err(bad) => Err(bad),
+            };
+            if let Err(bad) = accepted {
+                let error = self.record_error(bad);
+                self.tally.reject(error)?;
+            }
+            self.source.consume(len);
+            if accepted == Ok(true) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn format(&self) -> Format {
+        F::FORMAT
+    }
+
+    fn requests(&self) -> u64 {
+        self.tally.requests
+    }
+
+    fn rejected(&self) -> &Rejected {
+        &self.tally.rejected
+    }
+
+    fn unsorted_times(&self) -> u64 {
+        self.tally.unsorted
+    }
+}

@@ -1,0 +1,245 @@
+//! From a file name to a reader: compression by magic number, format by content, options for the rest.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use super::recognise::candidates;
+use crate::formats::alibaba::Alibaba;
+use crate::formats::blkparse::Blkparse;
+use crate::formats::blktrace::Blktrace;
+use crate::formats::capture::Capture;
+use crate::formats::csv::Csv;
+use crate::formats::disksim::DiskSim;
+use crate::formats::fio::FioLog;
+use crate::formats::fiu::Fiu;
+use crate::formats::mqsim::MqSim;
+use crate::formats::msr::Msr;
+use crate::formats::nbd::Nbd;
+use crate::formats::oracle_general::OracleGeneral;
+use crate::formats::spc::Spc;
+use crate::formats::systor::Systor;
+use crate::formats::tencent::Tencent;
+use crate::formats::vscsi::Vscsi;
+use crate::formats::wiscsee::Wiscsee;
+use crate::native::NativeReader;
+use crate::read::columns::Columns;
+use crate::read::sidecar::Sidecars;
+use crate::read::source::{Source, decompress};
+use crate::read::{BinaryReader, Tally, TextReader};
+use crate::{Format, TraceError, TraceReader};
+
+/// Bytes that are looked at to find the format.
+const HEAD_BYTES: usize = 64 << 10;
+
+/// The stage of a request's life that a trace with several stages is read at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Action {
+    /// Q: handed to the block layer.
+    Queue,
+    /// D: given to the device.
+    #[default]
+    Issue,
+    /// C: completed by the device.
+    Complete,
+}
+
+impl Action {
+    /// The letter in blkparse output.
+    pub fn letter(self) -> &'static str {
+        match self {
+            Self::Queue => "Q",
+            Self::Issue => "D",
+            Self::Complete => "C",
+        }
+    }
+}
+
+/// The unit of integer times.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TimeUnit {
+    /// 10^-12 s.
+    Picoseconds,
+    /// 10^-9 s.
+    #[default]
+    Nanoseconds,
+    /// 10^-6 s.
+    Microseconds,
+}
+
+impl TimeUnit {
+    /// `time` in nanoseconds, if that fits.
+    pub fn to_ns(self, time: u64) -> Option<u64> {
+        match self {
+            Self::Picoseconds => Some(time / 1000),
+            Self::Nanoseconds => Some(time),
+            Self::Microseconds => time.checked_mul(1000),
+        }
+    }
+}
+
+/// What to take the requests of a format without operations for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Assume {
+    /// All are reads.
+    Reads,
+    /// All are writes.
+    Writes,
+}
+
+/// How to read a trace. The default detects the format and accepts no bad line.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// The format, if it is not to be detected.
+    pub format: Option<Format>,
+    /// The stage to take from formats that have several.
+    pub action: Action,
+    /// The unit of integer times (`MQSim`); also settles that five columns of integers are not `DiskSim`.
+    pub time_unit: Option<TimeUnit>,
+    /// What to take requests without operation for (`oracleGeneral`).
+    pub assume: Option<Assume>,
+    /// Count and skip bad lines and records instead of ending with an error.
+    pub skip_bad_lines: bool,
+    /// Fill [`crate::Request::bytes`] from a capture's `.pages` file.
+    pub bytes: bool,
+    /// Read a capture although files beside it are missing: what they say of its pages is then unknown.
+    pub without_sidecars: bool,
+    /// The columns of [`Format::Columns`].
+    pub columns: Option<Columns>,
+    /// What the trace is called in messages and records, if not by its path.
+    pub name: Option<String>,
+}
+
+impl OpenOptions {
+    /// What the trace at this path is called.
+    pub fn name_of(&self, path: &Path) -> String {
+        self.name.clone().unwrap_or_else(|| path.display().to_string())
+    }
+}
+
+/// Opens a trace file.
+///
+/// # Errors
+/// [`TraceError::Open`] if it cannot be read, [`TraceError::Unknown`] or [`TraceError::Ambiguous`] if the format
+/// cannot be told, [`TraceError::NeedsOption`] if the format needs an option, [`TraceError::UnusedOption`] if it has no use
+/// for one that is set.
+pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn TraceReader>, TraceError> {
+    let open_error = |source| TraceError::Open { file: options.name_of(path), source };
+    if path.is_dir() {
+        let message = "is a directory: name the trace in it (of a capture the .ops file)";
+        return Err(open_error(std::io::Error::new(std::io::ErrorKind::IsADirectory, message)));
+    }
+    let file = File::open(path).map_err(open_error)?;
+    let sidecars = || Sidecars::beside(path, options).map_err(open_error);
+    open_with(file, options.name_of(path), options, sidecars)
+}
+
+/// Opens a trace from a stream; `name` is for messages. A capture has then no files beside it.
+///
+/// # Errors
+/// As [`open()`].
+pub fn open_stream(
+    raw: impl Read + Send + 'static,
+    name: &str,
+    options: &OpenOptions,
+) -> Result<Box<dyn TraceReader>, TraceError> {
+    open_with(raw, name.to_owned(), options, || Ok(Sidecars::default()))
+}
+
+fn open_with(
+    raw: impl Read + Send + 'static,
+    file: String,
+    options: &OpenOptions,
+    sidecars: impl FnOnce() -> Result<Sidecars, TraceError>,
+) -> Result<Box<dyn TraceReader>, TraceError> {
+    let open_error = |source| TraceError::Open { file: file.clone(), source };
+    let mut source = Source::new(decompress(raw).map_err(open_error)?);
+    let format = match options.format {
+        Some(format) => format,
+        None if options.columns.is_some() => Format::Columns,
+        None => detect(&mut source, &file, options)?,
+    };
+    if let Some(option) = unused_option(format, options) {
+        return Err(TraceError::UnusedOption { file, format, option });
+    }
+    let tally = Tally::new(file, options.skip_bad_lines);
+    if format == Format::Capture {
+        return Ok(Box::new(TextReader::new(source, Capture::new(sidecars()?), tally)));
+    }
+    reader(format, source, tally, options)
+}
+
+/// An option that is set and says nothing about a trace of this format.
+fn unused_option(format: Format, options: &OpenOptions) -> Option<&'static str> {
+    let has_stages = matches!(format, Format::Blkparse | Format::Blktrace | Format::Wiscsee);
+    let unused = [
+        ("the stage of requests (--action)", options.action != Action::default() && !has_stages),
+        ("the unit of times (--time-unit)", options.time_unit.is_some() && format != Format::MqSim),
+        ("what requests are (--assume)", options.assume.is_some() && format != Format::OracleGeneral),
+        ("to replay bytes (--bytes)", options.bytes && format != Format::Capture),
+        ("its columns (--columns)", options.columns.is_some() && format != Format::Columns),
+    ];
+    unused.into_iter().find(|&(_, is_unused)| is_unused).map(|(option, _)| option)
+}
+
+fn detect(source: &mut Source, file: &str, options: &OpenOptions) -> Result<Format, TraceError> {
+    let (head, complete) =
+        source.look_ahead(HEAD_BYTES).map_err(|source| TraceError::Open { file: file.to_owned(), source })?;
+    let candidates = candidates(head, complete, options);
+    match candidates[..] {
+        [format] => Ok(format),
+        [] if head.is_empty() => Err(TraceError::Empty { file: file.to_owned() }),
+        [] => {
+            let start = head[..head.len().min(40)].escape_ascii().to_string();
+            Err(TraceError::Unknown { file: file.to_owned(), start })
+        }
+        _ => Err(TraceError::Ambiguous { file: file.to_owned(), candidates }),
+    }
+}
+
+fn reader(
+    format: Format,
+    source: Source,
+    tally: Tally,
+    options: &OpenOptions,
+) -> Result<Box<dyn TraceReader>, TraceError> {
+    let action = options.action;
+    Ok(match format {
+        Format::Native => Box::new(NativeReader::new(source, tally)?),
+        Format::Csv => Box::new(TextReader::new(source, Csv::default(), tally)),
+        Format::Columns => {
+            let columns = options.columns.clone().ok_or_else(|| TraceError::NeedsOption {
+                file: tally.file.clone(),
+                format,
+                reason: "is a CSV of anybody's: say which column holds what",
+            })?;
+            Box::new(TextReader::new(source, columns, tally))
+        }
+        Format::Capture => Box::new(TextReader::new(source, Capture::default(), tally)),
+        Format::Fiu => Box::new(TextReader::new(source, Fiu::default(), tally)),
+        Format::Blkparse => Box::new(TextReader::new(source, Blkparse::new(action), tally)),
+        Format::Blktrace => Box::new(BinaryReader::new(source, Blktrace::new(action), tally)),
+        Format::Msr => Box::new(TextReader::new(source, Msr, tally)),
+        Format::Spc => Box::new(TextReader::new(source, Spc, tally)),
+        Format::DiskSim => Box::new(TextReader::new(source, DiskSim, tally)),
+        Format::MqSim => {
+            let unit = options.time_unit.unwrap_or_default();
+            Box::new(TextReader::new(source, MqSim { unit }, tally))
+        }
+        Format::Fio => Box::new(TextReader::new(source, FioLog::default(), tally)),
+        Format::Vscsi => Box::new(BinaryReader::new(source, Vscsi::default(), tally)),
+        Format::OracleGeneral => {
+            let assume = options.assume.ok_or_else(|| TraceError::NeedsOption {
+                file: tally.file.clone(),
+                format,
+                reason: "has no operation column: say whether to assume reads or writes",
+            })?;
+            Box::new(BinaryReader::new(source, OracleGeneral { assume }, tally))
+        }
+        Format::Alibaba => Box::new(TextReader::new(source, Alibaba, tally)),
+        Format::Tencent => Box::new(TextReader::new(source, Tencent, tally)),
+        Format::Wiscsee => Box::new(TextReader::new(source, Wiscsee { action }, tally)),
+        Format::Nbd => Box::new(BinaryReader::new(source, Nbd, tally)),
+        Format::Systor => Box::new(TextReader::new(source, Systor::default(), tally)),
+    })
+}

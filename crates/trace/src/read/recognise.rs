@@ -1,0 +1,87 @@
+//! Which format fits the first bytes of a file.
+//!
+//! Binary formats are known by their magic numbers. For text, each parser is asked whether it reads the first
+//! [`SAMPLE_LINES`] lines; the columns differ enough that one answer remains. The exception is five blank-separated
+//! columns: `DiskSim` writes milliseconds with a fraction, `MQSim` integers in a unit of its own. A decimal point in the
+//! time column therefore means `DiskSim`; integers alone mean nothing (`DiskSim` writes whole milliseconds so, too), and
+//! the choice is left to the user, who settles it with the format or a time unit.
+
+use super::open::{OpenOptions, TimeUnit};
+use super::{LineFormat, is_header};
+use crate::error::Bad;
+use crate::formats::alibaba::Alibaba;
+use crate::formats::blkparse::Blkparse;
+use crate::formats::blktrace::Blktrace;
+use crate::formats::capture::Capture;
+use crate::formats::csv::Csv;
+use crate::formats::disksim::DiskSim;
+use crate::formats::fio::FioLog;
+use crate::formats::fiu::Fiu;
+use crate::formats::mqsim::MqSim;
+use crate::formats::msr::Msr;
+use crate::formats::nbd::Nbd;
+use crate::formats::spc::Spc;
+use crate::formats::systor::Systor;
+use crate::formats::tencent::Tencent;
+use crate::formats::vscsi::Vscsi;
+use crate::formats::wiscsee::Wiscsee;
+use crate::{Format, Request, native};
+
+/// Lines that a text format must read to be recognised.
+const SAMPLE_LINES: usize = 4;
+
+/// The formats that fit the first bytes of a decompressed file; `complete` if there are no more bytes.
+pub(crate) fn candidates(head: &[u8], complete: bool, options: &OpenOptions) -> Vec<Format> {
+    match head {
+        _ if native::fits(head) => vec![Format::Native],
+        _ if Nbd::fits(head) => vec![Format::Nbd],
+        _ if Blktrace::fits(head) => vec![Format::Blktrace],
+        _ if Vscsi::fits(head) => vec![Format::Vscsi],
+        _ => text_candidates(&sample(head, complete), options),
+    }
+}
+
+/// The first complete lines that are not blank.
+fn sample(head: &[u8], complete: bool) -> Vec<&[u8]> {
+    let end = if complete { head.len() } else { memchr::memrchr(b'\n', head).unwrap_or(0) };
+    let lines = head[..end].split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    lines.filter(|line| !line.trim_ascii_start().is_empty()).take(SAMPLE_LINES).collect()
+}
+
+fn text_candidates(lines: &[&[u8]], options: &OpenOptions) -> Vec<Format> {
+    if lines.first().is_some_and(|line| Csv::begins_with(line)) {
+        // Our header is known word by word; to other formats it would be any line that names columns.
+        return vec![Format::Csv];
+    }
+    let action = options.action;
+    let answers = [
+        (Format::Capture, reads(Capture::default(), lines)),
+        (Format::Fiu, reads(Fiu::default(), lines)),
+        (Format::Blkparse, reads(Blkparse::new(action), lines)),
+        (Format::Msr, reads(Msr, lines)),
+        (Format::Spc, reads(Spc, lines)),
+        // A time unit is only ever given for integer times.
+        (Format::DiskSim, options.time_unit.is_none() && reads(DiskSim, lines)),
+        (Format::MqSim, reads(MqSim { unit: TimeUnit::Nanoseconds }, lines)),
+        (Format::Fio, reads(FioLog::default(), lines)),
+        (Format::Alibaba, reads(Alibaba, lines)),
+        (Format::Tencent, reads(Tencent, lines)),
+        (Format::Wiscsee, reads(Wiscsee { action }, lines)),
+        (Format::Systor, reads(Systor::default(), lines)),
+    ];
+    answers.into_iter().filter_map(|(format, fits)| fits.then_some(format)).collect()
+}
+
+/// Whether the parser takes all of the lines.
+fn reads<F: LineFormat>(mut format: F, lines: &[&[u8]]) -> bool {
+    let mut request = Request::default();
+    let lines = match lines {
+        [first, rest @ ..] if !rest.is_empty() && is_header::<F>(first) => rest,
+        _ => lines,
+    };
+    let mut read = |line: &&[u8]| -> Result<_, Bad> {
+        request.clear();
+        format.parse(line, &mut request)
+    };
+    !lines.is_empty() && lines.iter().all(|line| read(line).is_ok())
+}

@@ -1,0 +1,36 @@
+//! What every writer of a trace does, and what it refuses.
+
+use crate::native::PAGES_MAX;
+use crate::request::check_limits;
+use crate::{Request, TraceError};
+
+/// A sink of requests.
+pub trait TraceWriter {
+    /// Appends one request.
+    ///
+    /// # Errors
+    /// [`TraceError::Unwritable`] if the format cannot hold it, [`TraceError::Write`] if the output fails.
+    fn write(&mut self, request: &Request) -> Result<(), TraceError>;
+
+    /// Completes the file and returns how many requests it has. A file that was not finished is seen as truncated.
+    ///
+    /// # Errors
+    /// [`TraceError::Write`] if the output fails.
+    fn finish(&mut self) -> Result<u64, TraceError>;
+}
+
+/// Refuses what no written trace may hold, so that everything written can be read again.
+pub(crate) fn check_writable(request: &Request, number: u64) -> Result<(), TraceError> {
+    let refuse = |reason| Err(TraceError::Unwritable { request: number, reason });
+    let pages = request.pages();
+    let content = request.content.len() as u64;
+    match check_limits(request) {
+        Err(reason) => refuse(reason),
+        Ok(()) if !request.bytes.is_empty() => refuse("page bytes have no place in this format"),
+        Ok(()) if content > PAGES_MAX => refuse("content is known for at most 2^18 + 1 pages of a request"),
+        Ok(()) if content != 0 && content != pages.end - pages.start => {
+            refuse("content must cover every page")
+        }
+        Ok(()) => Ok(()),
+    }
+}

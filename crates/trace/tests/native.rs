@@ -1,0 +1,252 @@
+//! The native format: exact copies, and no damage that goes unnoticed.
+
+use fixtures::read_all;
+use proptest::prelude::*;
+use wearwell::address::RemapMode;
+use wearwell::data::{Descriptor, Fingerprint};
+use wearwell_trace::{
+    CsvWriter, Format, NativeWriter, Op, OpenOptions, Request, TraceError, TraceWriter, open_stream,
+};
+
+use crate::fixtures;
+
+fn native(requests: &[Request]) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut writer = NativeWriter::new(&mut file, "a test").unwrap();
+    for request in requests {
+        writer.write(request).unwrap();
+    }
+    assert_eq!(writer.finish().unwrap(), requests.len() as u64);
+    drop(writer);
+    file
+}
+
+fn csv(requests: &[Request]) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut writer = CsvWriter::new(&mut file).unwrap();
+    for request in requests {
+        writer.write(request).unwrap();
+    }
+    file
+}
+
+fn read(file: &[u8]) -> Vec<Request> {
+    let (requests, end) = read_all(file, &OpenOptions::default());
+    end.unwrap();
+    requests
+}
+
+/// Few fingerprints, so that contents repeat, count up and come with different sizes.
+fn descriptor() -> impl Strategy<Value = Descriptor> {
+    let fingerprint = prop_oneof![0..8_u64, Just(u64::MAX), any::<u64>()];
+    let size = || prop_oneof![3 => Just(Descriptor::UNKNOWN), 2 => 0..3_u16, 1 => Just(4096_u16)];
+    (fingerprint, size(), size()).prop_map(|(fingerprint, compressed_bytes, delta_bytes)| Descriptor {
+        fingerprint: Fingerprint(fingerprint),
+        compressed_bytes,
+        delta_bytes,
+    })
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let remap = prop_oneof![Just(RemapMode::Copy), Just(RemapMode::Relocate)].prop_map(Op::Remap);
+    let plain = prop::sample::select(vec![Op::Read, Op::Write, Op::Trim, Op::Zero, Op::Flush, Op::Phase]);
+    prop_oneof![3 => plain, 1 => remap]
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let offset = prop_oneof![(0..64_u64).prop_map(|page| page * 4096), 0..1_u64 << 62];
+    let len = prop_oneof![(0..9_u64).prop_map(|pages| pages * 4096), 0..20_000_u64];
+    let content = prop::collection::vec(descriptor(), 8);
+    let time_ns = prop_oneof![0..1000_u64, any::<u64>()];
+    let device = prop_oneof![3 => Just(0), 1 => any::<u32>()];
+    (time_ns, op(), device, offset, len, content, any::<bool>()).prop_map(
+        |(time_ns, op, device, offset_bytes, len_bytes, contents, known)| {
+            let len_bytes = if matches!(op, Op::Flush | Op::Phase) { 0 } else { len_bytes };
+            let mut request = Request { time_ns, op, device, offset_bytes, len_bytes, ..Request::default() };
+            if matches!(op, Op::Remap(_)) {
+                request.source_bytes = time_ns % (1 << 49) * 4096;
+                request.offset_bytes &= !4095;
+                request.len_bytes &= !4095;
+            }
+            let pages = request.pages();
+            if known {
+                request.content =
+                    contents.into_iter().cycle().take((pages.end - pages.start) as usize).collect();
+            }
+            request
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(mut requests in prop::collection::vec(request(), 0..200)) {
+        prop_assert!(read(&native(&requests)) == requests);
+        // Times of the CSV are relative to the first request.
+        if let Some(base) = requests.first().map(|request| request.time_ns) {
+            for request in &mut requests {
+                request.time_ns = request.time_ns.max(base);
+            }
+            let file = csv(&requests);
+            for request in &mut requests {
+                request.time_ns -= base;
+            }
+            prop_assert!(read(&file) == requests);
+        }
+    }
+}
+
+/// A trace with contents in several frames.
+fn long_trace() -> Vec<Request> {
+    let content = |index: u64| Descriptor {
+        fingerprint: Fingerprint(if index.is_multiple_of(3) {
+            index / 9
+        } else {
+            index.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        }),
+        compressed_bytes: (index % 4096) as u16,
+        delta_bytes: if index.is_multiple_of(7) { 5 } else { Descriptor::UNKNOWN },
+    };
+    let request = |index: u64| Request {
+        time_ns: index * 1000 + index % 13,
+        op: Op::Write,
+        device: 0,
+        offset_bytes: index * 7919 % 100_000 * 4096,
+        len_bytes: 4096,
+        content: vec![content(index)],
+        bytes: vec![],
+        source_bytes: 0,
+    };
+    (0..70_000).map(request).collect()
+}
+
+#[test]
+fn a_trace_of_several_frames_is_exact() {
+    let requests = long_trace();
+    assert!(read(&native(&requests)) == requests);
+}
+
+#[test]
+fn every_truncation_is_noticed() {
+    let requests = &long_trace()[..300];
+    let file = native(requests);
+    for len in 8..file.len() {
+        let (read, end) = read_all(&file[..len], &OpenOptions::default());
+        let error = end.expect_err("a cut file must not look whole");
+        assert_eq!(error.requests_before(), Some(read.len() as u64), "{error}");
+        assert!(read == requests[..read.len()]);
+    }
+}
+
+#[test]
+fn a_cut_between_frames_keeps_the_frames_before() {
+    let requests = long_trace();
+    let file = native(&requests);
+    let (read, end) = read_all(&file[..file.len() - 100], &OpenOptions::default());
+    assert!(read.len() > 10_000 && read.len() < requests.len(), "{}", read.len());
+    assert!(read == requests[..read.len()]);
+    assert_eq!(end.unwrap_err().requests_before(), Some(read.len() as u64));
+    let (read, end) = read_all(&file[..file.len() - 44], &OpenOptions::default());
+    assert!(read == requests && end.is_err(), "without its end record a whole trace counts as cut");
+}
+
+#[test]
+fn every_flipped_bit_is_noticed() {
+    let requests = &long_trace()[..40];
+    let file = native(requests);
+    for bit in 8 * 8..file.len() * 8 {
+        let mut damaged = file.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        let (_, end) = read_all(&damaged, &OpenOptions::default());
+        assert!(end.is_err(), "bit {bit}");
+    }
+}
+
+#[test]
+fn bytes_behind_the_end_are_noticed() {
+    let mut file = native(&long_trace()[..3]);
+    file.push(0);
+    let error = read_all(&file, &OpenOptions::default()).1.unwrap_err();
+    assert!(error.to_string().contains("after 3 requests: bytes behind the end record"), "{error}");
+}
+
+#[test]
+fn skipping_bad_lines_does_not_hide_damage() {
+    let file = native(&long_trace()[..3]);
+    let skip = OpenOptions { skip_bad_lines: true, ..OpenOptions::default() };
+    assert!(read_all(&file[..file.len() - 1], &skip).1.is_err());
+}
+
+#[test]
+fn a_file_says_where_it_comes_from() {
+    let reader = open_stream(std::io::Cursor::new(native(&[])), "f", &OpenOptions::default()).unwrap();
+    assert_eq!(reader.provenance(), Some("a test"));
+    let long = "x".repeat(70_000);
+    assert!(matches!(NativeWriter::new(Vec::new(), &long), Err(TraceError::Unwritable { .. })));
+}
+
+#[test]
+fn what_cannot_be_read_again_is_not_written() {
+    let write = |request: Request| {
+        let native = NativeWriter::new(Vec::new(), "").unwrap().write(&request);
+        let csv = CsvWriter::new(Vec::new()).unwrap().write(&request);
+        assert_eq!(native.is_err(), csv.is_err());
+        native
+    };
+    let good = Request { op: Op::Write, len_bytes: 4096, ..Request::default() };
+    assert!(write(good.clone()).is_ok());
+    let refused = [
+        Request { bytes: vec![0; 4096], ..good.clone() },
+        Request { content: vec![Descriptor::of(Fingerprint(1)); 2], ..good.clone() },
+        Request { len_bytes: (1 << 30) + 1, ..good.clone() },
+        Request { offset_bytes: u64::MAX, ..good.clone() },
+        Request { op: Op::Flush, ..good.clone() },
+        Request { op: Op::Phase, ..good.clone() },
+        Request { op: Op::Remap(RemapMode::Copy), source_bytes: 512, ..good.clone() },
+        Request { op: Op::Remap(RemapMode::Relocate), offset_bytes: 1, ..good },
+    ];
+    for request in refused {
+        assert!(matches!(write(request), Err(TraceError::Unwritable { request: 1, .. })));
+    }
+}
+
+/// The example of `docs/TRACE-FORMAT.md`, byte by byte.
+#[test]
+fn the_documented_example_is_what_is_written() {
+    let content = Descriptor { compressed_bytes: 100, ..Descriptor::of(Fingerprint(5)) };
+    let request = Request { op: Op::Write, len_bytes: 4096, content: vec![content], ..Request::default() };
+    let file = native(&[request]);
+    let header = b"\x89WWT\r\n\x1a\n\x01\0\0\0\x00\x10\0\0\x06\0\0\0a test";
+    assert_eq!(file[..header.len()], header[..]);
+    let frame = &file[header.len() + 4..];
+    assert_eq!(frame[..12], [1, 0, 0, 0, 1, 0, 0, 0, 15, 0, 0, 0]);
+    let stored = u32::from_le_bytes(frame[12..16].try_into().unwrap()) as usize;
+    let raw = zstd::decode_all(&frame[20..20 + stored]).unwrap();
+    assert_eq!(raw, [0x31, 0, 0, 1, 0, 5, 0, 0, 0, 0, 0, 0, 0, 100, 0]);
+    let end = &frame[20 + stored..];
+    assert_eq!(end[..16], [2, 0, 0, 0, 0, 0, 0, 0, 24, 0, 0, 0, 24, 0, 0, 0]);
+    assert_eq!(end[20..], [1_u64, 1, 1].map(u64::to_le_bytes).concat());
+}
+
+/// Files from before remaps have a column less, and must stay readable.
+#[test]
+fn the_csv_without_a_source_column_is_read_and_has_no_remaps() {
+    let as_csv = OpenOptions { format: Some(Format::Csv), ..OpenOptions::default() };
+    let old = "time_ns,op,offset_bytes,len_bytes,device,fingerprints\n0,W,0,4096,0,5\n7,F,0,0,0,\n";
+    let requests = read(old.as_bytes());
+    assert_eq!(requests.iter().map(|request| request.op).collect::<Vec<_>>(), [Op::Write, Op::Flush]);
+    let (_, end) = read_all(format!("{old}8,C,0,4096,0,\n").as_bytes(), &as_csv);
+    assert!(matches!(end, Err(TraceError::Line { line: 4, .. })), "{end:?}");
+}
+
+#[test]
+fn a_source_belongs_to_remaps_and_every_remap_has_one() {
+    let as_csv = OpenOptions { format: Some(Format::Csv), ..OpenOptions::default() };
+    let header = "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes\n";
+    let good = format!("{header}0,M,8192,4096,0,,4096\n");
+    assert_eq!(read(good.as_bytes())[0].source_pages(), 1..2);
+    for bad in ["0,M,8192,4096,0,,\n", "0,W,8192,4096,0,,4096\n", "0,C,8192,4096,0,,100\n"] {
+        let (_, end) = read_all(format!("{header}{bad}").as_bytes(), &as_csv);
+        assert!(matches!(end, Err(TraceError::Line { line: 2, .. })), "{bad}: {end:?}");
+    }
+}

@@ -1,0 +1,461 @@
+//! The audit: conservation laws, recomputed from scratch.
+//!
+//! Tests call it after every operation in tiny worlds; a run may call it now and then. Its look at the flash is
+//! not counted.
+
+use crate::address::{Address, BlockId, Lpn, Ppn, Unit, is_page};
+use crate::design::Persistence;
+use crate::ftl::Ftl;
+use crate::mapping::AnyMapping;
+use crate::nand::{Nand, PageKind};
+use crate::recovery::{Newest, apply_entries};
+use crate::sharing::reverse_map::ReverseMap;
+use crate::store::{BlockState, Stream};
+use crate::tables::PageSet;
+
+mod lazy;
+
+impl<N: Nand> Ftl<N> {
+    /// Checks every law. O(pages); reads translation pages.
+    ///
+    /// # Errors
+    /// The first violation, as a sentence.
+    pub fn check(&mut self) -> Result<(), String> {
+        let map = self.whole_map()?;
+        if self.learns_late() {
+            self.check_lazily(&map)?;
+        } else {
+            let valid = self.valid_pages()?;
+            self.check_map(&map, &valid)?;
+            self.check_blocks(&map, &valid)?;
+            self.check_sharing(&valid)?;
+        }
+        self.check_counters()?;
+        self.store.check_ledger()?;
+        self.check_evidence(&map)?;
+        self.mapping.on_flash().map_or(Ok(()), |cached| cached.check_nvram(&self.store))?;
+        self.chunks.as_ref().map_or(Ok(()), |stage| stage.check())?;
+        self.delta.as_ref().map_or(Ok(()), |stage| stage.check(|lpn| map[lpn.index()].some().is_some()))?;
+        match &self.recycle {
+            Some(stage) => stage.part.check(|lpn| map[lpn.index()].some().map(|unit| Ppn(unit.0))),
+            None => Ok(()),
+        }
+    }
+
+    /// The place of every logical page, from cache and flash. Costs no counted operation.
+    pub(crate) fn whole_map(&mut self) -> Result<Vec<Unit>, String> {
+        let mut map = vec![Unit::NONE; self.logical_pages as usize];
+        if let AnyMapping::Flat(flat) = &self.mapping {
+            (0..self.logical_pages)
+                .for_each(|lpn| map[lpn as usize] = flat.get(Lpn(lpn)).unwrap_or(Unit::NONE));
+        }
+        if let Some(cached) = self.mapping.on_flash() {
+            let mut page = vec![0; self.store.geometry().page_bytes as usize];
+            for id in 0..cached.translation_pages() {
+                let Some(place) = cached.directory(id) else { continue };
+                self.store.nand_mut().read(place, &mut page).map_err(|error| error.to_string())?;
+                for (lpn, unit) in cached.table_entries(id, &page) {
+                    map[lpn.index()] = unit;
+                }
+            }
+            for lpn in (0..self.logical_pages).map(Lpn) {
+                if let Some(newer) = cached.cached(lpn) {
+                    map[lpn.index()] = newer;
+                }
+            }
+        }
+        Ok(map)
+    }
+
+    /// The pages that page validity calls valid, those of data. Its queries cost no counted operation here.
+    fn valid_pages(&mut self) -> Result<PageSet, String> {
+        let geometry = self.store.geometry().clone();
+        let mut valid = PageSet::new(geometry.pages());
+        let (stats, ops) = (self.store.stats.clone(), self.store.ops.clone());
+        for block in (0..geometry.blocks()).map(BlockId) {
+            let in_use = matches!(self.store.blocks().state(block), BlockState::Open | BlockState::Closed);
+            // On flash nothing is kept of blocks that hold no data.
+            if self.validity.is_on_flash() && !(in_use && self.store.blocks().kind(block) == PageKind::Data) {
+                continue;
+            }
+            let mut found = Vec::new();
+            self.live_pages(block, &mut found).map_err(|error| error.to_string())?;
+            for ppn in found {
+                valid.insert(ppn);
+            }
+        }
+        (self.store.stats, self.store.ops) = (stats, ops);
+        Ok(valid)
+    }
+
+    /// Mapped pages are valid and know their referrers; no other page is valid.
+    fn check_map(&self, map: &[Unit], valid: &PageSet) -> Result<(), String> {
+        let pages = self.store.geometry().pages();
+        let mut referrers = vec![0u32; pages as usize];
+        let mut of_members = std::collections::BTreeMap::<Unit, u32>::new();
+        for (lpn, unit) in (0..).map(Lpn).zip(map).filter_map(|(lpn, unit)| Some((lpn, unit.some()?))) {
+            if !is_page(unit, pages) {
+                *of_members.entry(unit).or_default() += 1;
+                self.check_member(lpn, unit)?;
+                continue;
+            }
+            let ppn = Ppn(unit.0);
+            referrers[ppn.index()] += 1;
+            if !valid.contains(ppn) {
+                return Err(format!("page {ppn} of {lpn} is not valid"));
+            }
+            self.check_referrer(lpn, ppn)?;
+        }
+        let extra = |unit: Unit| self.sharing.as_ref().map_or(0, |sharing| sharing.refs.extra(unit));
+        for (unit, count) in of_members {
+            if count != 1 + extra(unit) {
+                return Err(format!(
+                    "{count} logical pages are mapped to member {unit}, which counts {}",
+                    1 + extra(unit)
+                ));
+            }
+        }
+        for (ppn, &count) in (0..).map(Ppn).zip(&referrers) {
+            let extra = extra(ppn.into());
+            let expected = if valid.contains(ppn) { 1 + extra } else { extra };
+            if count != expected {
+                return Err(format!(
+                    "{count} logical pages are mapped to page {ppn}, which counts {expected}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_member(&self, lpn: Lpn, unit: Unit) -> Result<(), String> {
+        let is_live = self.chunks.as_ref().is_some_and(|stage| stage.is_live(unit));
+        if !is_live {
+            return Err(format!("{lpn} is mapped to {unit}, which is no live member of a chunk"));
+        }
+        let is_bound = self.sharing.as_ref().is_some_and(|sharing| sharing.is_bound(lpn));
+        let writer = self.chunks.as_ref().map(|stage| stage.writer(unit));
+        if is_bound || writer == Some(lpn) {
+            return Ok(());
+        }
+        Err(format!("{lpn} is mapped to member {unit} of {writer:?} without a bind"))
+    }
+
+    fn check_referrer(&self, lpn: Lpn, ppn: Ppn) -> Result<(), String> {
+        let referrer = match &self.sharing {
+            Some(sharing) if sharing.is_bound(lpn) => return Ok(()),
+            Some(_) => self.store.owner(ppn),
+            None => self.referrer(ppn),
+        };
+        if referrer == lpn {
+            Ok(())
+        } else {
+            Err(format!("page {ppn} is mapped by {lpn} but refers to {referrer}"))
+        }
+    }
+
+    /// Valid counts equal valid bits plus current metadata pages; free blocks are empty; states add up.
+    fn check_blocks(&self, map: &[Unit], valid: &PageSet) -> Result<(), String> {
+        let blocks = self.store.blocks();
+        let mut total = 0;
+        for block in (0..blocks.len()).map(BlockId) {
+            let counted = self.count_valid(block, valid);
+            if counted != blocks.valid(block) {
+                return Err(format!(
+                    "block {block} counts {} valid pages and has {counted}",
+                    blocks.valid(block)
+                ));
+            }
+            if matches!(blocks.state(block), BlockState::Free | BlockState::Retired) && counted > 0 {
+                return Err(format!("block {block} is {:?} with {counted} valid pages", blocks.state(block)));
+            }
+            total += counted as u64;
+        }
+        let pages = self.store.geometry().pages();
+        let mut stored: Vec<u32> =
+            map.iter().filter(|&&unit| is_page(unit, pages)).map(|unit| unit.0).collect();
+        stored.sort_unstable();
+        stored.dedup();
+        let mapped = stored.len() as u64;
+        let packed = self.delta.as_ref().map_or(0, |stage| stage.delta_pages())
+            + self.chunks.as_ref().map_or(0, |stage| stage.chunk_pages().count() as u64);
+        let metadata = total - mapped.min(total);
+        // A log of invalid pages takes more than its bound where fewer pages than logical ones are stored: up to their number.
+        let not_stored = (self.logical_pages as u64).saturating_sub(mapped + packed);
+        let spared = if self.validity.is_on_flash() { not_stored } else { 0 };
+        let most = self.metadata_pages() + packed + spared;
+        if total < mapped || metadata > most {
+            return Err(format!(
+                "{total} valid pages for {mapped} mapped ones and at most {most} of metadata"
+            ));
+        }
+        self.check_states()
+    }
+
+    /// Free and open blocks are what the pools and the streams say.
+    fn check_states(&self) -> Result<(), String> {
+        let blocks = self.store.blocks();
+        let free = blocks.census()[BlockState::Free as usize];
+        if free != self.store.total_free_blocks() {
+            return Err(format!(
+                "{free} blocks are free and {} are in the pools",
+                self.store.total_free_blocks()
+            ));
+        }
+        self.check_open_blocks()
+    }
+
+    fn check_open_blocks(&self) -> Result<(), String> {
+        let open = self.store.open_blocks().count() as u32;
+        let marked = self.store.blocks().census()[BlockState::Open as usize];
+        if open != marked {
+            return Err(format!("{marked} blocks are marked open and {open} are being filled"));
+        }
+        let misplaced =
+            self.store.open_blocks().find(|&(block, _)| self.store.blocks().state(block) != BlockState::Open);
+        misplaced.map_or(Ok(()), |(block, _)| Err(format!("block {block} is being filled but not open")))
+    }
+
+    fn count_valid(&self, block: BlockId, valid: &PageSet) -> u32 {
+        let first = self.store.geometry().first_page(block);
+        let pages = self.store.geometry().block_pages();
+        match self.store.blocks().kind(block) {
+            PageKind::Data => {
+                let mut found = Vec::new();
+                valid.collect(first, pages, &mut found);
+                found.len() as u32
+            }
+            PageKind::Delta | PageKind::Chunk => self.packed_pages(block).len() as u32,
+            PageKind::Translation => self.count_metadata(Stream::Translation, first, pages),
+            PageKind::RemapLog => self.count_metadata(Stream::RemapLog, first, pages),
+            PageKind::Validity => self.count_metadata(Stream::Validity, first, pages),
+            PageKind::Head | PageKind::Tail => unreachable!("they describe blocks of other pages"),
+        }
+    }
+
+    fn count_metadata(&self, stream: Stream, first: Ppn, pages: u32) -> u32 {
+        let current = |&ppn: &Ppn| self.owns_metadata(stream, self.store.owner(ppn).0, ppn);
+        (first.0..first.0 + pages).map(Ppn).filter(current).count() as u32
+    }
+
+    /// Host writes and trims that became writes are programs, recycled pages and deduplicated ones.
+    fn check_counters(&self) -> Result<(), String> {
+        let stats = &self.store.stats;
+        let host_programs = stats.programs[crate::operation::Cause::Host as usize];
+        let without_program =
+            stats.recycled_writes + stats.deduplicated_writes + stats.delta_writes + stats.packed_writes;
+        let (wasted, writes) = (stats.wasted_programs, stats.host_page_writes + stats.zeroed_trims);
+        if writes > host_programs + without_program || host_programs + without_program > writes + wasted {
+            return Err(format!(
+                "{} host page writes, {} trims of zeros, {host_programs} host programs ({wasted} without effect), {} recycled, {} deduplicated, {} deltas, {} packed",
+                stats.host_page_writes,
+                stats.zeroed_trims,
+                stats.recycled_writes,
+                stats.deduplicated_writes,
+                stats.delta_writes,
+                stats.packed_writes
+            ));
+        }
+        Ok(())
+    }
+
+    /// Sharing: there are entries for all bound pages, and the index names valid pages with the content it says.
+    fn check_sharing(&self, valid_pages: &PageSet) -> Result<(), String> {
+        let Some(sharing) = &self.sharing else { return Ok(()) };
+        sharing.reverse.check()?;
+        let bound = (0..self.logical_pages).filter(|&lpn| sharing.is_bound(Lpn(lpn))).count() as u64;
+        let valid = sharing.reverse.valid_entries();
+        if valid < bound {
+            return Err(format!("{bound} logical pages are bound and {valid} entries are valid"));
+        }
+        let Some(index) = &sharing.index else { return Ok(()) };
+        for unit in index.units() {
+            let is_live = match &self.chunks {
+                Some(stage) if !is_page(unit, self.store.geometry().pages()) => stage.is_live(unit),
+                _ => valid_pages.contains(Ppn(unit.0)),
+            };
+            if !is_live || !index.knows(self.fingerprint_of_unit(unit), unit) {
+                return Err(format!(
+                    "the content index names page {unit}, which holds something else or nothing"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Where recovery replays evidence, it would find the map that is in RAM: every mapped page by the newest page or entry
+    /// that names it, every bound one by an entry, and none that is not mapped. Trims that a design does not record are
+    /// left out, and media that keep no sequence numbers.
+    fn check_evidence(&mut self, map: &[Unit]) -> Result<(), String> {
+        let records_trims = self.persistence.replays_entries();
+        if !records_trims && self.persistence != Persistence::OobScan {
+            return Ok(());
+        }
+        let mut newest = Newest::new(self.logical_pages as usize);
+        let mut programmed = vec![0; self.store.geometry().pages() as usize];
+        let good = (0..self.store.geometry().blocks())
+            .map(BlockId)
+            .filter(|&block| !self.store.nand().is_bad(block));
+        for block in good.collect::<Vec<_>>() {
+            let first = self.store.geometry().first_page(block).0;
+            for ppn in (first..first + self.store.geometry().block_pages()).map(Ppn) {
+                let Ok(Some(oob)) = self.store.nand_mut().probe(ppn) else { continue };
+                if oob.sequence == 0 {
+                    return Ok(());
+                }
+                if oob.kind == PageKind::Data {
+                    newest.offer(ppn, oob.into());
+                    programmed[ppn.index()] = oob.sequence;
+                }
+            }
+        }
+        let entries =
+            self.sharing.as_ref().map_or_else(Vec::new, |sharing| sharing.reverse.entries(&self.store));
+        let bound = apply_entries(&mut newest, &entries, &programmed);
+        for (lpn, &unit) in (0..).map(Lpn).zip(map).filter(|(_, unit)| records_trims || unit.some().is_some())
+        {
+            let (found, place) = (newest.place[lpn.index()].some(), unit.some().map(|unit| Ppn(unit.0)));
+            if found != place {
+                return Err(format!(
+                    "logical page {lpn} is at {place:?}, and recovery would find it at {found:?}"
+                ));
+            }
+            let is_bound = self.sharing.as_ref().is_some_and(|sharing| sharing.is_bound(lpn));
+            if bound[lpn.index()] != is_bound {
+                return Err(format!(
+                    "logical page {lpn} is bound: {is_bound}, by an entry: {}",
+                    bound[lpn.index()]
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::RemapMode;
+    use crate::data::{Content, Descriptor, Fingerprint, mix};
+    use crate::design::{SharingDesign, page_map, remap};
+    use crate::gc::GcOptions;
+    use crate::mapping::Mapping;
+    use crate::nand::{Geometry, Retain, SimNand};
+    use crate::operation::Cause;
+    use crate::sharing::counts::RefsPart;
+    use crate::sharing::reverse_map::ReverseMapPart;
+
+    /// A device with shared pages, trimmed ones, and garbage that was collected.
+    fn busy(parts: &crate::design::Parts) -> Ftl<SimNand> {
+        let geometry = Geometry {
+            channels: 1,
+            dies_per_channel: 1,
+            planes_per_die: 1,
+            blocks_per_plane: 14,
+            pages_per_block: 4,
+            page_bytes: 512,
+            spare_bytes: 64,
+            superblock_planes: 1,
+        };
+        let nand = SimNand::new(geometry, Retain::ALL).with_nvram(1536);
+        let mut ftl = Ftl::new(nand, 20, parts).expect("it fits");
+        for k in 0..200u32 {
+            let content = Content::Descriptor(Descriptor::of(Fingerprint(1 + k as u64)));
+            ftl.write(Lpn((mix(k as u64) % 15) as u32), content).expect("there is room");
+            if k % 5 == 0 {
+                ftl.remap_page(Lpn(15 + k / 5 % 4), Lpn(k % 3), RemapMode::Copy).expect("there is room");
+            }
+        }
+        ftl.trim(Lpn(9)).expect("there is room");
+        assert_eq!(ftl.check(), Ok(()));
+        ftl
+    }
+
+    fn remapping() -> Ftl<SimNand> {
+        let reverse_map = ReverseMapPart::Segments { nvram_bytes: 1536, segment_bytes: 64 };
+        let sharing =
+            SharingDesign { reverse_map, refs: RefsPart::Dense, dedup: None, atomic_commands: false };
+        busy(&remap(GcOptions::default(), sharing))
+    }
+
+    /// The audit notices what `damage` does, and says so with `words`.
+    fn notices(words: &str, mut ftl: Ftl<SimNand>, damage: impl FnOnce(&mut Ftl<SimNand>)) {
+        damage(&mut ftl);
+        let found = ftl.check().expect_err("a law is broken");
+        assert!(found.contains(words), "{found}");
+    }
+
+    fn place(ftl: &mut Ftl<SimNand>, lpn: u32) -> Unit {
+        ftl.mapping.peek(&mut ftl.store, Lpn(lpn)).expect("a flat map").expect("it is mapped")
+    }
+
+    #[test]
+    fn a_page_counts_its_referrers() {
+        notices("which counts", remapping(), |ftl| {
+            let unit = place(ftl, 15);
+            ftl.sharing.as_mut().expect("it shares").refs.up(unit);
+        });
+    }
+
+    #[test]
+    fn a_mapped_page_is_valid() {
+        notices("is not valid", remapping(), |ftl| {
+            let unit = place(ftl, 4);
+            ftl.validity.clear(Ppn(unit.0));
+        });
+    }
+
+    #[test]
+    fn host_writes_are_programs_or_served_otherwise() {
+        notices("host page writes", remapping(), |ftl| ftl.store.stats.deduplicated_writes += 1);
+    }
+
+    #[test]
+    fn programs_are_on_flash_or_were_erased() {
+        notices("pages are programmed", remapping(), |ftl| ftl.store.stats.programs[Cause::Gc as usize] += 1);
+        notices("pages are programmed", remapping(), |ftl| {
+            ftl.store.stats.programs[Cause::Host as usize] -= 1;
+            ftl.store.stats.host_page_writes -= 1;
+        });
+        let ftl = busy(&page_map(GcOptions::default()));
+        notices("pages are programmed", ftl, |ftl| ftl.store.stats.programs[Cause::RemapLog as usize] += 1);
+    }
+
+    #[test]
+    fn erases_are_in_the_wear_of_blocks_whatever_is_cleared() {
+        notices("blocks were worn", remapping(), |ftl| ftl.store.stats.erases[Cause::Gc as usize] += 1);
+        let mut ftl = remapping();
+        ftl.clear_stats();
+        assert_eq!(ftl.check(), Ok(()));
+        notices("blocks were worn", ftl, |ftl| ftl.store.stats.erases[Cause::Wear as usize] += 1);
+    }
+
+    #[test]
+    fn a_bound_page_has_an_entry() {
+        notices("is bound: true, by an entry: false", remapping(), |ftl| {
+            ftl.sharing.as_mut().expect("it shares").mark_bound(Lpn(4));
+        });
+    }
+
+    #[test]
+    fn entries_of_bound_pages_are_valid() {
+        notices("entries are valid", remapping(), |ftl| {
+            let Ftl { sharing, store, mapping, .. } = ftl;
+            let reverse = &mut sharing.as_mut().expect("it shares").reverse;
+            let AnyMapping::Flat(map) = mapping else { unreachable!("sharing runs on a flat map") };
+            // As if every bind were superseded.
+            for entry in reverse.entries(store) {
+                if let Some(place) = entry.place.filter(|&place| map.get(entry.lpn) == Some(place.into())) {
+                    reverse.supersede(store, entry.lpn, place);
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn a_trimmed_page_has_a_tombstone() {
+        notices("and recovery would find it", remapping(), |ftl| {
+            let old = ftl.change_map(Lpn(4), None).expect("a flat map");
+            ftl.release(Lpn(4), old);
+        });
+    }
+}

@@ -1,0 +1,179 @@
+//! Chunks taken apart: those that cost too much, and those in the way of garbage collection.
+
+use super::chunk::{Member, Pending, WHOLE_PAGE, pack};
+use super::{CHUNK_MEMBERS, ChunkStage};
+use crate::address::{BlockId, Lpn, Ppn, Unit};
+use crate::data::Fingerprint;
+use crate::error::Result;
+use crate::ftl::Ftl;
+use crate::gc::Batch;
+use crate::mapping::Mapping;
+use crate::nand::Nand;
+use crate::operation::Cause;
+use crate::sharing::reverse_map::{AnyReverseMap, Entry};
+use crate::store::{Moves, Stream};
+use crate::tables::read_ahead::read_all;
+
+impl<N: Nand> Ftl<N> {
+    /// Takes chunks apart that cost more pages than they have members, while they cost too many.
+    #[inline]
+    pub(crate) fn unpack_wasteful(&mut self) -> Result<()> {
+        if self.chunks.as_ref().is_some_and(|stage| stage.costs_too_much()) { self.unpack() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn unpack(&mut self) -> Result<()> {
+        while self.chunks.as_ref().is_some_and(|stage| stage.costs_too_much()) {
+            // First the room, for as many members as such a chunk can have: making it may pack chunks anew.
+            let pool = self.make_room_for_pages(Stream::Host, CHUNK_MEMBERS as u32 - 2)?;
+            let Some(number) = self.chunks.as_mut().and_then(next_to_unpack) else { return Ok(()) };
+            for (unit, page) in self.load_members(number, Cause::Content)? {
+                let ppn = self.append_raw(&page, Stream::Host, pool, Cause::Content)?;
+                self.move_unit(unit, ppn.into())?;
+            }
+            self.chunks.as_mut().expect("asked above").statistics.unpacked += 1;
+        }
+        // The pages of the chunk are dead now: what becomes of them must not matter to a recovery.
+        self.mapping.store_moves(&mut self.store)
+    }
+
+    /// The live members of a chunk with their content. They are compressed together, so all of them are lost with one page.
+    fn load_members(&mut self, number: u32, cause: Cause) -> Result<Vec<(Unit, Pending)>> {
+        let (whole, is_lost) = match self.read_chunk(number, true, cause) {
+            Err(error) if error.is_media_error() => (Vec::new(), true),
+            read => (read?, false),
+        };
+        let stage = self.chunks.as_ref().expect("only the chunk stage has chunks");
+        let page_bytes = stage.page_bytes as usize;
+        let load = |(k, member): (usize, Member)| {
+            let bytes = whole.get(k * page_bytes..(k + 1) * page_bytes).unwrap_or_default().to_vec();
+            let Member { lpn, fingerprint, compressed_bytes } = member;
+            let is_whole = compressed_bytes == WHOLE_PAGE;
+            let compressed_bytes = if is_whole { page_bytes as u32 } else { compressed_bytes.into() };
+            (stage.unit(number, k), Pending { lpn, fingerprint, compressed_bytes, bytes, is_lost })
+        };
+        Ok(stage.chunks[number as usize].live_members().map(load).collect())
+    }
+
+    /// Every referrer of `from` refers to `to`, which holds the same content, and `from` dies.
+    fn move_unit(&mut self, from: Unit, to: Unit) -> Result<()> {
+        let writer = self.chunks.as_ref().expect("only members move one by one").writer(from);
+        let fingerprint = self.fingerprint_of_unit(from);
+        let Self { sharing, mapping, store, .. } = self;
+        let mut writer_refers = true;
+        if let Some(sharing) = sharing {
+            let AnyReverseMap::Ideal(ideal) = &sharing.reverse else {
+                unreachable!("members are bound in RAM only")
+            };
+            let binders = ideal.entries_at(Ppn(from.0));
+            writer_refers = binders.len() as u32 <= sharing.refs.extra(from);
+            for entry in binders {
+                sharing.unbind(store, entry.lpn, from);
+                mapping.relocate(entry.lpn, to);
+                sharing.mark_bound(entry.lpn);
+                let entry = Entry { place: Some(Ppn(to.0)), sequence: store.next_sequence(), ..entry };
+                sharing.record(mapping, store, entry)?;
+            }
+            sharing.refs.relocate(from, to);
+            if let Some(index) = &mut sharing.index {
+                index.relocate(fingerprint, from, to);
+            }
+        }
+        if writer_refers {
+            mapping.relocate(writer, to);
+        }
+        self.drop_member(from);
+        Ok(())
+    }
+
+    /// Empties a block of chunk pages. Chunks with all members live are copied as they are; the live members of others
+    /// are packed anew where that cannot take more pages than it frees here.
+    pub(crate) fn move_chunks(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
+        let pages = self.packed_pages(victim);
+        let numbers = self.chunks_to_repack(&pages, pool);
+        self.warm_members(&numbers);
+        for number in numbers {
+            self.repack(number, pool, cause)?;
+        }
+        let mut batch = Batch { from: self.packed_pages(victim), ..Batch::default() };
+        batch.owners.extend(batch.from.iter().map(|&ppn| self.store.owner(ppn)));
+        let moves = Moves { from: &batch.from, owners: &batch.owners };
+        let outcome = self.store.copy(moves, Stream::Chunk, pool, cause, &mut batch.to);
+        for ((&from, &number), &to) in batch.from.iter().zip(&batch.owners).zip(&batch.to) {
+            let stage = self.chunks.as_mut().expect("only the chunk stage has such pages");
+            let page = stage.chunks[number.index()].pages.iter_mut().find(|page| **page == from);
+            *page.expect("a packed page belongs to its chunk") = to;
+        }
+        self.store.discard_many(victim, batch.to.len() as u32);
+        outcome
+    }
+
+    /// Members may become plain pages, whose open block must have room for them: the reserve is for one stream only.
+    fn chunks_to_repack(&self, pages: &[Ppn], pool: u32) -> Vec<u32> {
+        let stage = self.chunks.as_ref().expect("only the chunk stage has such pages");
+        let mut numbers: Vec<u32> = pages.iter().map(|&ppn| self.store.owner(ppn).0).collect();
+        numbers.sort_unstable();
+        read_all(numbers.iter().map(|&number| stage.chunks[number as usize].live.into()));
+        let mut room_pages = self.store.frontier_left(Stream::Gc, pool) as usize;
+        let mut chosen = Vec::new();
+        for same in numbers.chunk_by(|a, b| a == b) {
+            let chunk = &stage.chunks[same[0] as usize];
+            let live = chunk.live();
+            if live < chunk.len() && live <= same.len().min(room_pages) {
+                room_pages -= live;
+                chosen.push(same[0]);
+            }
+        }
+        chosen
+    }
+
+    /// Reads what moving the live members of these chunks will need; see [`crate::tables::read_ahead`].
+    fn warm_members(&self, numbers: &[u32]) {
+        let stage = self.chunks.as_ref().expect("only the chunk stage has members");
+        let members_of = |&number: &u32| {
+            let members = stage.chunks[number as usize].live_members();
+            members.map(move |(k, member)| (stage.unit(number, k), member))
+        };
+        let members: Vec<(Unit, Member)> = numbers.iter().flat_map(members_of).collect();
+        let writers: Vec<Lpn> = members.iter().map(|(_, member)| member.lpn).collect();
+        self.mapping.warm(&writers);
+        if let Some(sharing) = &self.sharing {
+            let (units, contents): (Vec<Unit>, Vec<Fingerprint>) =
+                members.iter().map(|(unit, member)| (*unit, member.fingerprint)).unzip();
+            sharing.warm(&writers, &units, &contents);
+        }
+    }
+
+    /// Stores the live members of a chunk again: together if that saves a page, else as pages.
+    fn repack(&mut self, number: u32, pool: u32, cause: Cause) -> Result<()> {
+        let members = self.load_members(number, cause)?;
+        let (units, pending): (Vec<Unit>, Vec<Pending>) = members.into_iter().unzip();
+        let (pages, payload) = pack(&pending, self.store.geometry().page_bytes);
+        if pages < pending.len() && !pending.iter().any(|page| page.is_lost) {
+            let new = self.append_chunk(&pending, pages, &payload, pool, cause)?;
+            for (k, &unit) in units.iter().enumerate() {
+                let to = self.chunks.as_ref().expect("asked above").unit(new, k);
+                self.move_unit(unit, to)?;
+            }
+        } else {
+            for (page, &unit) in pending.iter().zip(&units) {
+                let ppn = self.append_raw(page, Stream::Gc, pool, cause)?;
+                self.move_unit(unit, ppn.into())?;
+            }
+        }
+        self.chunks.as_mut().expect("asked above").statistics.repacked += 1;
+        Ok(())
+    }
+}
+
+/// The chunk that became wasteful last of those that are; it stays noted until it costs nothing any more.
+fn next_to_unpack(stage: &mut Box<ChunkStage>) -> Option<u32> {
+    while stage.costs_too_much() {
+        let number = *stage.wasteful.last()?;
+        if stage.chunks[number as usize].excess_pages() > 0 {
+            return Some(number);
+        }
+        stage.wasteful.pop();
+    }
+    None
+}

@@ -1,0 +1,261 @@
+//! The state of compression: what waits, what is stored, and what it costs.
+
+use rustc_hash::FxHashSet;
+
+use super::chunk::{Chunk, LEAST_NOTED, Pending};
+use super::{CHUNK_BYTES, CHUNK_MEMBERS, ChunkStatistics};
+use crate::address::{Lpn, Ppn, Unit};
+use crate::content::compress::directory::FoundChunks;
+use crate::data::Fingerprint;
+use crate::error::{Error, Result};
+use crate::nand::Nand;
+use crate::store::Store;
+use crate::tables::read_ahead::read_all;
+
+/// State of compression.
+#[derive(Clone, Debug)]
+pub(crate) struct ChunkStage {
+    pub(super) pending: Vec<Pending>,
+    pub(super) chunks: Vec<Chunk>,
+    /// Bytes of the members of each chunk compressed together; 0, or beyond the end, if one came without bytes, of which a
+    /// capture may know sizes only.
+    pub(super) payload_bytes: Vec<u32>,
+    pub(super) vacant: Vec<u32>,
+    /// Numbers that may not be given again before the medium is synced: a map on it may still name the old chunk.
+    pub(super) retired: Vec<u32>,
+    pub(super) keeps_numbers: bool,
+    pub(super) first_unit: u32,
+    pub(super) page_bytes: u32,
+    /// Pages that chunks cost beyond their live members, and how many they may.
+    pub(super) excess_pages: u64,
+    pub(super) excess_limit: u64,
+    /// Chunks that have such pages, or had; the latest last.
+    pub(super) wasteful: Vec<u32>,
+    pub(crate) is_on: bool,
+    pub(crate) statistics: ChunkStatistics,
+}
+
+impl ChunkStage {
+    pub(crate) fn new<N: Nand>(store: &Store<N>) -> Result<Self> {
+        let geometry = store.geometry();
+        // Numbers of members must fit above the pages: one chunk per page at most.
+        if geometry.pages() * (1 + CHUNK_MEMBERS as u64) > u32::MAX as u64 {
+            return Err(Error::Options(format!(
+                "compression of {} pages: chunk members need numbers above the pages, which ends at {} pages",
+                geometry.pages(),
+                u32::MAX as u64 / (1 + CHUNK_MEMBERS as u64)
+            )));
+        }
+        Ok(Self {
+            pending: Vec::new(),
+            chunks: Vec::new(),
+            payload_bytes: Vec::new(),
+            vacant: Vec::new(),
+            retired: Vec::new(),
+            keeps_numbers: false,
+            first_unit: geometry.pages() as u32,
+            page_bytes: geometry.page_bytes,
+            excess_pages: 0,
+            excess_limit: 0,
+            wasteful: Vec::new(),
+            is_on: true,
+            statistics: ChunkStatistics::default(),
+        })
+    }
+
+    /// The map is on the medium, and what it stored since the last sync may be lost while the flash is not.
+    pub(crate) fn keep_numbers(&mut self) {
+        self.keeps_numbers = true;
+    }
+
+    /// The medium was synced. Every erase does that, so chunks and retired numbers have pages of their own and there are
+    /// numbers enough.
+    pub(crate) fn synced(&mut self) {
+        self.vacant.append(&mut self.retired);
+    }
+
+    /// Chunks may cost half of `spare_pages`.
+    pub(crate) fn limit_pages(&mut self, spare_pages: u64) {
+        self.excess_limit = spare_pages / 2;
+    }
+
+    /// Notes a chunk that costs pages now. Those that do not any more are forgotten before they are the most of the list.
+    pub(super) fn note_wasteful(&mut self, number: u32) {
+        if self.wasteful.len() as u64 > 2 * self.excess_pages + LEAST_NOTED {
+            self.forget_thrifty();
+        }
+        self.wasteful.push(number);
+    }
+
+    /// Forgets chunks that cost no pages, and of the others all mentions but the last.
+    #[cold]
+    pub(super) fn forget_thrifty(&mut self) {
+        let Self { chunks, wasteful, .. } = self;
+        let mut seen = FxHashSet::default();
+        wasteful.reverse();
+        wasteful.retain(|&number| chunks[number as usize].excess_pages() > 0 && seen.insert(number));
+        wasteful.reverse();
+    }
+
+    #[inline]
+    pub(super) fn costs_too_much(&self) -> bool {
+        self.excess_pages > self.excess_limit
+    }
+
+    pub(super) fn unit(&self, chunk: u32, member: usize) -> Unit {
+        Unit(self.first_unit + chunk * CHUNK_MEMBERS as u32 + member as u32)
+    }
+
+    pub(super) fn place_of(&self, unit: Unit) -> (u32, usize) {
+        let at = unit.0 - self.first_unit;
+        (at / CHUNK_MEMBERS as u32, at as usize % CHUNK_MEMBERS)
+    }
+
+    pub(crate) fn fingerprint(&self, unit: Unit) -> Fingerprint {
+        let (chunk, member) = self.place_of(unit);
+        self.chunks[chunk as usize].fingerprints[member]
+    }
+
+    /// The pages of a member's chunk.
+    pub(crate) fn pages_of(&self, unit: Unit) -> &[Ppn] {
+        self.chunks[self.place_of(unit).0 as usize].pages()
+    }
+
+    pub(crate) fn is_live(&self, unit: Unit) -> bool {
+        let (chunk, member) = self.place_of(unit);
+        self.chunks.get(chunk as usize).is_some_and(|chunk| chunk.is_live(member))
+    }
+
+    /// Reads what dropping these members will need; see [`crate::tables::read_ahead`].
+    pub(crate) fn warm_drops(&self, units: impl Iterator<Item = Unit>) {
+        let chunks = units.map(|unit| &self.chunks[self.place_of(unit).0 as usize]);
+        read_all(chunks.map(|chunk| u64::from(chunk.live) + u64::from(chunk.writers[0].0)));
+    }
+
+    /// The logical page that wrote the member.
+    pub(crate) fn writer(&self, unit: Unit) -> Lpn {
+        let (chunk, member) = self.place_of(unit);
+        self.chunks[chunk as usize].writers[member]
+    }
+
+    pub(super) fn allocate(&mut self, chunk: Chunk, payload_bytes: u32) -> u32 {
+        let number = self.vacant.pop().unwrap_or_else(|| {
+            self.chunks.push(Chunk::EMPTY);
+            self.chunks.len() as u32 - 1
+        });
+        self.chunks[number as usize] = chunk;
+        self.set_payload(number, payload_bytes);
+        number
+    }
+
+    pub(super) fn set_payload(&mut self, number: u32, bytes: u32) {
+        let at = number as usize;
+        if bytes > 0 && at >= self.payload_bytes.len() {
+            self.payload_bytes.resize(at + 1, 0);
+        }
+        if let Some(known) = self.payload_bytes.get_mut(at) {
+            *known = bytes;
+        }
+    }
+
+    pub(super) fn payload(&self, number: u32) -> u32 {
+        self.payload_bytes.get(number as usize).copied().unwrap_or(0)
+    }
+
+    pub(super) fn pending(&self, lpn: Lpn) -> Option<&Pending> {
+        self.pending.iter().find(|page| page.lpn == lpn)
+    }
+
+    pub(crate) fn pending_fingerprint(&self, lpn: Lpn) -> Option<Fingerprint> {
+        self.pending(lpn).map(|page| page.fingerprint)
+    }
+
+    pub(crate) fn pending_pages(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Pages of all chunks.
+    pub(crate) fn chunk_pages(&self) -> impl Iterator<Item = Ppn> + '_ {
+        self.chunks.iter().flat_map(|chunk| chunk.pages().iter().copied())
+    }
+
+    /// Which of these pages, given with the numbers of their chunks in their spare areas, belong to a chunk.
+    pub(crate) fn used_pages(&self, mut pages: Vec<(Ppn, u32)>) -> Vec<Ppn> {
+        pages.retain(|&(_, number)| (number as usize) < self.chunks.len());
+        read_all(pages.iter().map(|&(_, number)| self.chunks[number as usize].pages[0].0.into()));
+        pages.retain(|(ppn, number)| self.chunks[*number as usize].pages().contains(ppn));
+        pages.into_iter().map(|(ppn, _)| ppn).collect()
+    }
+
+    /// Takes over the chunks whose members are mapped, as found on flash; nothing waits in the buffer.
+    pub(crate) fn rebuild(
+        &mut self,
+        mapped: impl Iterator<Item = Unit>,
+        mut found: FoundChunks,
+    ) -> Result<()> {
+        self.pending.clear();
+        self.chunks.clear();
+        self.payload_bytes.clear();
+        self.retired.clear();
+        for unit in mapped {
+            let (number, member) = self.place_of(unit);
+            if self.chunks.len() <= number as usize {
+                self.chunks.resize(number as usize + 1, Chunk::EMPTY);
+            }
+            if self.chunks[number as usize].is_empty()
+                && let Some(found) = found.take(number)
+            {
+                self.chunks[number as usize] = Chunk::of_found(&found);
+                self.set_payload(number, found.directory.compressed_bytes);
+            }
+            let chunk = &mut self.chunks[number as usize];
+            if member >= chunk.len() {
+                return Err(Error::Damaged(format!(
+                    "the map in NVRAM names member {member} of chunk {number}, which is not there"
+                )));
+            }
+            chunk.live |= 1 << member;
+        }
+        let numbers = 0..self.chunks.len() as u32;
+        let is_vacant = |number: &u32| self.chunks[*number as usize].is_empty();
+        self.vacant = numbers.clone().filter(is_vacant).collect();
+        self.wasteful = numbers.filter(|&number| self.chunks[number as usize].excess_pages() > 0).collect();
+        self.excess_pages = self.chunks.iter().map(Chunk::excess_pages).sum();
+        Ok(())
+    }
+
+    pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+        let chunks = (self.chunks.len() - self.vacant.len() - self.retired.len()) as u64;
+        vec![
+            ("chunk directory", CHUNK_BYTES * chunks),
+            ("chunk buffer", CHUNK_MEMBERS as u64 * self.page_bytes as u64),
+        ]
+    }
+
+    pub(crate) fn check(&self) -> std::result::Result<(), String> {
+        let excess: u64 = self.chunks.iter().map(Chunk::excess_pages).sum();
+        if excess != self.excess_pages {
+            return Err(format!("chunks cost {excess} pages too many and {} are counted", self.excess_pages));
+        }
+        for (number, chunk) in self.chunks.iter().enumerate().filter(|(_, chunk)| !chunk.is_empty()) {
+            if chunk.live() == 0 || chunk.pages().is_empty() {
+                return Err(format!(
+                    "chunk {number} has {} pages for {} members",
+                    chunk.pages().len(),
+                    chunk.live()
+                ));
+            }
+        }
+        let noted: FxHashSet<u32> = self.wasteful.iter().copied().collect();
+        let is_wasteful = |number: &u32| self.chunks[*number as usize].excess_pages() > 0;
+        if let Some(number) = (0..self.chunks.len() as u32).find(|n| is_wasteful(n) && !noted.contains(n)) {
+            return Err(format!("chunk {number} costs pages and is not noted"));
+        }
+        let twice = self
+            .pending
+            .iter()
+            .enumerate()
+            .find(|(k, page)| self.pending[..*k].iter().any(|p| p.lpn == page.lpn));
+        twice.map_or(Ok(()), |(_, page)| Err(format!("logical page {} is pending twice", page.lpn)))
+    }
+}

@@ -1,0 +1,296 @@
+//! Writing, reading and dropping members of chunks.
+
+use super::CHUNK_MEMBERS;
+use super::chunk::{Chunk, Member, Pending, WHOLE_PAGE, pack};
+use crate::address::{Lpn, Ppn, Unit};
+use crate::content::compress::directory::{DIRECTORY_BYTES, Directory};
+use crate::data::{Content, Fingerprint};
+use crate::error::{Error, Result};
+use crate::ftl::Ftl;
+use crate::mapping::Mapping;
+use crate::nand::Nand;
+use crate::operation::Cause;
+use crate::store::Stream;
+
+impl<N: Nand> Ftl<N> {
+    /// Takes a write of `lpn` into the chunk buffer; a full buffer goes to flash.
+    pub(crate) fn stage_for_chunk(
+        &mut self,
+        lpn: Lpn,
+        content: &Content<'_>,
+        fingerprint: Fingerprint,
+    ) -> Result<()> {
+        let page_bytes = self.store.geometry().page_bytes;
+        let page = Pending {
+            lpn,
+            fingerprint,
+            compressed_bytes: match content {
+                Content::Descriptor(_) => content.compressed_bytes().map_or(page_bytes, |bytes| bytes as u32),
+                Content::Bytes(_) => page_bytes,
+            },
+            bytes: match content {
+                Content::Bytes(bytes) => bytes.to_vec(),
+                Content::Descriptor(_) => Vec::new(),
+            },
+            is_lost: false,
+        };
+        let mut stage = self.chunks.as_mut().expect("only the chunk stage takes pages");
+        let before = stage.pending.iter().position(|pending| pending.lpn == lpn);
+        if before.is_none() && stage.pending.len() == CHUNK_MEMBERS {
+            // Power was lost while the full buffer was written.
+            self.commit_chunk()?;
+            stage = self.chunks.as_mut().expect("asked above");
+        }
+        let replaced = before.map(|at| stage.pending.remove(at));
+        stage.pending.push(page);
+        let is_full = stage.pending.len() == CHUNK_MEMBERS;
+        self.store.stats.host_page_writes += 1;
+        self.store.stats.packed_writes += 1;
+        if is_full {
+            return self.commit_chunk().inspect_err(|_| self.take_back(lpn, replaced));
+        }
+        Ok(())
+    }
+
+    /// The write of `lpn` is refused: what was acknowledged before is back.
+    fn take_back(&mut self, lpn: Lpn, replaced: Option<Pending>) {
+        self.store.stats.host_page_writes -= 1;
+        self.store.stats.packed_writes -= 1;
+        let stage = self.chunks.as_mut().expect("only the chunk stage takes pages");
+        stage.pending.retain(|pending| pending.lpn != lpn);
+        stage.pending.extend(replaced);
+    }
+
+    /// Whether the newest content of `lpn` waits for its chunk.
+    #[inline]
+    pub(crate) fn is_pending(&self, lpn: Lpn) -> bool {
+        self.chunks.as_ref().is_some_and(|stage| stage.pending(lpn).is_some())
+    }
+
+    /// The newest content of `lpn` is elsewhere, or nowhere.
+    #[inline]
+    pub(crate) fn unstage(&mut self, lpn: Lpn) {
+        if let Some(stage) = &mut self.chunks {
+            stage.pending.retain(|pending| pending.lpn != lpn);
+        }
+    }
+
+    /// Reads a page that waits for its chunk; `false` if it does not.
+    pub(crate) fn read_pending(&self, lpn: Lpn, into: &mut [u8]) -> bool {
+        let Some(page) = self.chunks.as_ref().and_then(|stage| stage.pending(lpn)) else { return false };
+        if !into.is_empty() && into.len() == page.bytes.len() {
+            into.copy_from_slice(&page.bytes);
+        }
+        true
+    }
+
+    /// Writes what waits in the chunk buffer, a full chunk or a short one.
+    pub(crate) fn commit_chunk(&mut self) -> Result<()> {
+        let Some(stage) = &self.chunks else { return Ok(()) };
+        if stage.pending.is_empty() {
+            return Ok(());
+        }
+        self.store.stats.work.compressed_pages += stage.pending.len() as u64;
+        let (pages, payload) = pack(&stage.pending, stage.page_bytes);
+        if pages >= stage.pending.len() {
+            return self.write_pending_raw();
+        }
+        let pool = self.make_room_for_pages(Stream::Chunk, pages as u32)?;
+        let stage = self.chunks.as_mut().expect("asked above");
+        let mut members = std::mem::take(&mut stage.pending);
+        let stored = self.append_chunk(&members, pages, &payload, pool, Cause::Content);
+        let stage = self.chunks.as_mut().expect("asked above");
+        let number = match stored {
+            Ok(number) => number,
+            Err(error) => {
+                stage.pending = members;
+                return Err(error);
+            }
+        };
+        stage.statistics.chunks += 1;
+        stage.statistics.members += members.len() as u64;
+        stage.statistics.pages += pages as u64;
+        for (k, member) in members.iter().enumerate() {
+            let unit = self.chunks.as_ref().expect("asked above").unit(number, k);
+            match self.change_map(member.lpn, Some(unit)) {
+                Ok(old) => self.release(member.lpn, old),
+                Err(error) => {
+                    self.leave_chunk(number, members, k);
+                    return Err(error);
+                }
+            }
+            self.learn_content(member.fingerprint, unit);
+        }
+        members.clear();
+        self.chunks.as_mut().expect("asked above").pending = members;
+        Ok(())
+    }
+
+    /// The map did not learn of the members from number `from` on: they wait in the buffer as before.
+    #[cold]
+    fn leave_chunk(&mut self, number: u32, mut members: Vec<Pending>, from: usize) {
+        for k in from..members.len() {
+            let unit = self.chunks.as_ref().expect("only the chunk stage has chunks").unit(number, k);
+            self.drop_member(unit);
+        }
+        members.drain(..from);
+        self.chunks.as_mut().expect("asked above").pending = members;
+    }
+
+    /// A chunk that saves nothing: its members become pages.
+    fn write_pending_raw(&mut self) -> Result<()> {
+        while let Some(page) = self.chunks.as_ref().and_then(|stage| stage.pending.first()).cloned() {
+            let pool = self.make_room_for_write()?;
+            let ppn = self.append_raw(&page, Stream::Host, pool, Cause::Host)?;
+            match self.change_map(page.lpn, Some(ppn.into())) {
+                Ok(old) => self.release(page.lpn, old),
+                Err(error) => {
+                    self.store.stats.wasted_programs += 1;
+                    self.call_invalid(ppn);
+                    return Err(error);
+                }
+            }
+            self.learn_content(page.fingerprint, ppn.into());
+            self.store.stats.packed_writes -= 1;
+            let stage = self.chunks.as_mut().expect("asked above");
+            stage.pending.remove(0);
+            stage.statistics.incompressible += 1;
+        }
+        Ok(())
+    }
+
+    pub(super) fn append_raw(
+        &mut self,
+        page: &Pending,
+        stream: Stream,
+        pool: u32,
+        cause: Cause,
+    ) -> Result<Ppn> {
+        let (lpn, fingerprint) = (page.lpn.0, page.fingerprint);
+        let ppn = if page.is_lost {
+            self.store.append_lost(stream, pool, lpn, &[], fingerprint, cause)?
+        } else {
+            let content = Content::of_page(&page.bytes, fingerprint);
+            self.store.append(stream, pool, lpn, content, fingerprint, cause)?
+        };
+        self.validity.set(ppn);
+        Ok(ppn)
+    }
+
+    /// Appends the pages of a chunk; the members are not mapped yet. What was written before an error is garbage.
+    pub(super) fn append_chunk(
+        &mut self,
+        members: &[Pending],
+        pages: usize,
+        payload: &[u8],
+        pool: u32,
+        cause: Cause,
+    ) -> Result<u32> {
+        let member = |page: &Pending| Member {
+            fingerprint: page.fingerprint,
+            lpn: page.lpn,
+            compressed_bytes: u16::try_from(page.compressed_bytes).unwrap_or(WHOLE_PAGE),
+        };
+        let live = (1 << members.len()) - 1;
+        let chunk = Chunk { live, ..Chunk::of(members.iter().map(member)) };
+        // The number of a chunk may be given again: nothing in NVRAM may name the old one.
+        self.mapping.store_moves(&mut self.store)?;
+        let birth = self.store.sequence() + 1;
+        let stage = self.chunks.as_mut().expect("only the chunk stage packs");
+        let page_bytes = stage.page_bytes as usize;
+        let payload_bytes = payload.len() as u32;
+        let has_bytes = payload_bytes > 0;
+        let has_room = self.store.geometry().spare_bytes as usize >= DIRECTORY_BYTES;
+        let mut directory = (has_bytes && has_room).then(|| Directory {
+            birth,
+            page: 0,
+            pages: pages as u8,
+            compressed_bytes: payload_bytes,
+            members: members.iter().map(|member| (member.lpn, member.fingerprint)).collect(),
+        });
+        let number = stage.allocate(chunk, payload_bytes);
+        for k in 0..pages {
+            let mut page = payload.get(k * page_bytes..).unwrap_or_default().to_vec();
+            if has_bytes {
+                page.resize(page_bytes, 0);
+            }
+            if let Some(directory) = &mut directory {
+                directory.page = k as u8;
+                page.extend(directory.encode());
+            }
+            let content = Content::of_page(&page, Fingerprint::default());
+            match self.store.append(Stream::Chunk, pool, number, content, Fingerprint::default(), cause) {
+                Ok(ppn) => self.chunks.as_mut().expect("asked above").chunks[number as usize].pages[k] = ppn,
+                Err(error) => {
+                    self.free_chunk(number);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(number)
+    }
+
+    /// The pages of a chunk are not needed any more.
+    fn free_chunk(&mut self, number: u32) {
+        let Self { chunks, store, .. } = self;
+        let stage = chunks.as_mut().expect("only the chunk stage frees chunks");
+        let chunk = std::mem::replace(&mut stage.chunks[number as usize], Chunk::EMPTY);
+        if stage.keeps_numbers {
+            stage.retired.push(number);
+        } else {
+            stage.vacant.push(number);
+        }
+        chunk.pages().iter().for_each(|&ppn| store.discard(ppn));
+    }
+
+    /// Nobody refers to a member any more; the chunk goes with its last one.
+    pub(crate) fn drop_member(&mut self, unit: Unit) {
+        let stage = self.chunks.as_mut().expect("only the chunk stage has members");
+        let (number, member) = stage.place_of(unit);
+        let chunk = &mut stage.chunks[number as usize];
+        let excess = chunk.excess_pages();
+        assert!(chunk.is_live(member), "member {unit} of a chunk dies twice");
+        chunk.live &= !(1 << member);
+        if chunk.live() == 0 {
+            stage.excess_pages -= excess;
+            return self.free_chunk(number);
+        }
+        let now = chunk.excess_pages();
+        stage.excess_pages += now - excess;
+        if now > 0 && excess == 0 {
+            stage.note_wasteful(number);
+        }
+    }
+
+    /// Reads a member: all pages of its chunk, and their decompression.
+    pub(crate) fn read_member(&mut self, unit: Unit, into: &mut [u8], cause: Cause) -> Result<()> {
+        let (number, member) = self.chunks.as_ref().expect("only the chunk stage has members").place_of(unit);
+        let whole = self.read_chunk(number, !into.is_empty(), cause)?;
+        if let Some(bytes) = whole.get(member * into.len()..(member + 1) * into.len()) {
+            into.copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    /// The decompressed members of a chunk, one after the other; empty where the medium keeps no bytes.
+    pub(super) fn read_chunk(&mut self, number: u32, wants_bytes: bool, cause: Cause) -> Result<Vec<u8>> {
+        let stage = self.chunks.as_ref().expect("only the chunk stage has chunks");
+        let chunk = stage.chunks[number as usize].clone();
+        let payload_bytes = stage.payload(number) as usize;
+        let page_bytes = stage.page_bytes as usize;
+        let wants_bytes = wants_bytes && payload_bytes > 0 && self.store.nand().keeps_bytes();
+        let mut compressed = vec![0; if wants_bytes { chunk.pages().len() * page_bytes } else { 0 }];
+        for (k, &ppn) in chunk.pages().iter().enumerate() {
+            let into =
+                if wants_bytes { &mut compressed[k * page_bytes..(k + 1) * page_bytes] } else { &mut [] };
+            self.store.read(ppn, into, cause)?;
+        }
+        self.store.stats.work.decompressed_pages += chunk.len() as u64;
+        if !wants_bytes {
+            return Ok(Vec::new());
+        }
+        let damaged = |error: &dyn std::fmt::Display| Error::Damaged(format!("chunk {number}: {error}"));
+        let compressed = compressed.get(..payload_bytes).ok_or_else(|| damaged(&"too short"))?;
+        lz4_flex::block::decompress(compressed, chunk.len() * page_bytes).map_err(|error| damaged(&error))
+    }
+}

@@ -1,0 +1,262 @@
+//! Deduplication: which stored page has this content already?
+//!
+//! An index from fingerprint to the unit that holds the content, as an in-line deduplicating drive keeps it
+//! (Chen, Luo, Zhang, CAFTL, FAST 2011). It names units, not logical pages: the logical page that wrote the content
+//! may move on while others still live from it.
+//!
+//! Each question costs cache misses and nothing else, so an entry is small: part of a hash and the unit. What the unit holds is
+//! known to the flash, which is asked where the parts of two hashes agree, seldom in vain; who names content and unit
+//! together (a page that moved or died) needs the unit alone, as a unit has one content. The price: a look-up has to be told how
+//! to ask the flash.
+//!
+//! There are two forms. An index with a capacity (`limited.rs`) is small, grows with its entries, and lets some of them go; one of
+//! everything (`whole.rs`) is large, has its final length at once, and keeps nothing but tags and units.
+//!
+//! Invariants: an entry names a unit that somebody refers to; at most one entry per fingerprint, the newest copy.
+
+mod limited;
+mod whole;
+
+use limited::Limited;
+use whole::Whole;
+
+use crate::address::Unit;
+use crate::data::{Fingerprint, mix};
+use crate::tables::read_ahead::read_all;
+
+/// Bytes of an entry in a drive: 16 of digest, 4 of unit number.
+const ENTRY_BYTES: u64 = 20;
+
+/// Options of the index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DedupOptions {
+    /// Entries at most; `None` = one for every stored page, 0 = never a hit.
+    pub capacity_entries: Option<u32>,
+    /// Read and compare the stored page before a logical page is bound to it (charged as a content read). A device
+    /// with real bytes needs it: fingerprints have 64 bits.
+    pub verify_on_hit: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Form {
+    Limited(Limited),
+    Whole(Whole),
+}
+
+macro_rules! delegate {
+    ($index:expr, $form:ident => $call:expr) => {
+        match $index {
+            Form::Limited($form) => $call,
+            Form::Whole($form) => $call,
+        }
+    };
+}
+
+/// Fingerprint to unit.
+#[derive(Clone, Debug)]
+pub(crate) struct ContentIndex {
+    form: Form,
+    most_entries: u32,
+}
+
+#[inline]
+fn hash_of(fingerprint: Fingerprint) -> u64 {
+    mix(fingerprint.0)
+}
+
+impl ContentIndex {
+    /// An empty index of at most `capacity` entries, of a device on which `most_units` can be referred to.
+    pub(crate) fn new(capacity: Option<u32>, most_units: u32) -> Self {
+        let form = match capacity {
+            Some(capacity) => Form::Limited(Limited::new(capacity)),
+            None => Form::Whole(Whole::new(most_units)),
+        };
+        Self { form, most_entries: 0 }
+    }
+
+    /// The unit that holds this content; marks it as used. `content` tells what a unit holds.
+    #[inline]
+    pub(crate) fn find(
+        &mut self,
+        fingerprint: Fingerprint,
+        content: impl Fn(Unit) -> Fingerprint,
+    ) -> Option<Unit> {
+        let (hash, is_it) = (hash_of(fingerprint), |unit| content(unit) == fingerprint);
+        match &mut self.form {
+            Form::Limited(index) => index.find(hash, is_it),
+            Form::Whole(index) => index.unit(hash, is_it),
+        }
+    }
+
+    /// Reads what finding these contents will need; see [`crate::tables::read_ahead`].
+    pub(crate) fn warm_find(&self, fingerprints: &[Fingerprint], content: impl Fn(Unit) -> Fingerprint) {
+        self.warm(fingerprints.iter().copied());
+        let found = |&wanted: &Fingerprint| {
+            let is_it = |unit| content(unit) == wanted;
+            delegate!(&self.form, index => index.unit(hash_of(wanted), is_it))
+        };
+        read_all(fingerprints.iter().filter_map(found).map(|unit| unit.0.into()));
+    }
+
+    /// The same for removing or relocating units with these contents.
+    pub(crate) fn warm(&self, fingerprints: impl Iterator<Item = Fingerprint>) {
+        let hashes = fingerprints.map(hash_of);
+        delegate!(&self.form, index => index.warm(hashes));
+    }
+
+    /// `unit` holds this content from now on. An older copy of the same content is not found any more.
+    pub(crate) fn insert(
+        &mut self,
+        fingerprint: Fingerprint,
+        unit: Unit,
+        content: impl Fn(Unit) -> Fingerprint,
+    ) {
+        let is_it = |other| content(other) == fingerprint;
+        let entries = delegate!(&mut self.form, index => {
+            index.insert(hash_of(fingerprint), unit, is_it);
+            index.len()
+        });
+        self.most_entries = self.most_entries.max(entries);
+    }
+
+    /// Nobody refers to `unit`, which held this content, any more. `content` tells what any unit holds.
+    #[inline]
+    pub(crate) fn remove(
+        &mut self,
+        fingerprint: Fingerprint,
+        unit: Unit,
+        content: impl Fn(Unit) -> Fingerprint,
+    ) {
+        match &mut self.form {
+            Form::Limited(index) => index.remove(hash_of(fingerprint), unit),
+            Form::Whole(index) => index.remove(hash_of(fingerprint), unit, |unit| hash_of(content(unit))),
+        }
+    }
+
+    /// The content of `from` is at `to` now.
+    #[inline]
+    pub(crate) fn relocate(&mut self, fingerprint: Fingerprint, from: Unit, to: Unit) {
+        delegate!(&mut self.form, index => index.relocate(hash_of(fingerprint), from, to));
+    }
+
+    /// Forgets everything: the index is volatile, and losing it costs opportunities only.
+    pub(crate) fn clear(&mut self) {
+        let form = match &self.form {
+            Form::Limited(index) => Form::Limited(index.emptied()),
+            Form::Whole(index) => Form::Whole(index.emptied()),
+        };
+        *self = Self { form, most_entries: 0 };
+    }
+
+    /// Units that can be found, for audits.
+    pub(crate) fn units(&self) -> Vec<Unit> {
+        delegate!(&self.form, index => index.units().collect())
+    }
+
+    /// Whether `unit` is found by its content, for audits.
+    pub(crate) fn knows(&self, fingerprint: Fingerprint, unit: Unit) -> bool {
+        delegate!(&self.form, index => index.unit(hash_of(fingerprint), |other| other == unit)).is_some()
+    }
+
+    /// Bytes a controller holds.
+    pub(crate) fn ram_bytes(&self) -> u64 {
+        ENTRY_BYTES * u64::from(self.most_entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    /// A plain map beside an index that keeps everything, through growth, wrap-around, full lines and the gaps that removals
+    /// leave. What a unit holds is what was last put there.
+    #[test]
+    fn an_index_of_everything_is_a_map() {
+        for (capacity, contents) in [(None, 700), (None, 23), (None, 5), (Some(1000), 700)] {
+            drive_beside_a_map(ContentIndex::new(capacity, contents as u32), contents);
+        }
+    }
+
+    fn drive_beside_a_map(mut index: ContentIndex, contents: u64) {
+        let (mut model, mut held) = (HashMap::new(), HashMap::new());
+        let mut state = 1;
+        for step in 0..60_000_u32 {
+            state = mix(state);
+            let fingerprint = Fingerprint(state % contents);
+            let known = model.get(&fingerprint).copied();
+            assert_eq!(index.find(fingerprint, |unit| held[&unit]), known, "step {step}");
+            match (state >> 32) % 4 {
+                0 | 1 => {
+                    held.insert(Unit(step), fingerprint);
+                    index.insert(fingerprint, Unit(step), |unit| held[&unit]);
+                    model.insert(fingerprint, Unit(step));
+                }
+                2 => {
+                    index.remove(fingerprint, known.unwrap_or(Unit(step)), |unit| held[&unit]);
+                    model.remove(&fingerprint);
+                }
+                _ => {
+                    held.insert(Unit(step), fingerprint);
+                    index.relocate(fingerprint, known.unwrap_or(Unit(step)), Unit(step));
+                    model.entry(fingerprint).and_modify(|unit| *unit = Unit(step));
+                }
+            }
+            assert_eq!(delegate!(&index.form, index => index.len()) as usize, model.len());
+        }
+        let mut units = index.units();
+        let mut expected: Vec<Unit> = model.into_values().collect();
+        units.sort_unstable_by_key(|unit| unit.0);
+        expected.sort_unstable_by_key(|unit| unit.0);
+        assert_eq!(units, expected);
+    }
+
+    /// Two contents of which `part` tells the same.
+    fn alike(part: impl Fn(Fingerprint) -> u64) -> [Fingerprint; 2] {
+        let mut known = HashMap::new();
+        (0..)
+            .map(Fingerprint)
+            .find_map(|content| Some([known.insert(part(content), content)?, content]))
+            .expect("no end")
+    }
+
+    /// Contents whose parts of the hash agree are told apart by what the units hold.
+    #[test]
+    fn equal_tags_are_no_equal_contents() {
+        let (upper, ends) = (
+            |content| hash_of(content) >> 33,
+            |content| {
+                let hash = hash_of(content);
+                hash >> 60 << 8 | hash & 0xff
+            },
+        );
+        for (capacity, [one, other]) in [(Some(100), alike(upper)), (None, alike(ends))] {
+            let mut index = ContentIndex::new(capacity, 2);
+            let content = |unit: Unit| if unit == Unit(1) { one } else { other };
+            index.insert(one, Unit(1), content);
+            assert!(index.knows(other, Unit(1)), "nothing that the index keeps tells them apart");
+            assert_eq!(index.find(other, content), None);
+            index.insert(other, Unit(2), content);
+            assert_eq!([one, other].map(|c| index.find(c, content)), [Some(Unit(1)), Some(Unit(2))]);
+            index.remove(one, Unit(1), content);
+            assert_eq!([one, other].map(|c| index.find(c, content)), [None, Some(Unit(2))]);
+        }
+    }
+
+    /// What was not hit since the hand came by makes room.
+    #[test]
+    fn a_full_index_gives_second_chances() {
+        let content = |unit: Unit| Fingerprint(u64::from(unit.0));
+        let mut index = ContentIndex::new(Some(100), 1000);
+        (1..=100).for_each(|k| index.insert(Fingerprint(k), Unit(k as u32), content));
+        (1..=50).for_each(|k| assert!(index.find(Fingerprint(k), content).is_some()));
+        (101..=150).for_each(|k| index.insert(Fingerprint(k), Unit(k as u32), content));
+        let known = |range: std::ops::RangeInclusive<u64>| {
+            range.filter(|&k| index.knows(Fingerprint(k), Unit(k as u32))).count()
+        };
+        assert_eq!(index.units().len(), 100);
+        assert!(known(51..=100) < 25, "{} of those without a hit are left", known(51..=100));
+        assert!(known(1..=50) > 35, "{} of those with a hit are left", known(1..=50));
+    }
+}

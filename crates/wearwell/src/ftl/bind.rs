@@ -1,0 +1,170 @@
+//! Binds: a logical page gets the place of content that is stored already, without a program.
+
+#![expect(
+    clippy::inline_always,
+    reason = "measured: a device without sharing should pay one branch, not a call"
+)]
+
+use crate::address::{Lpn, Ppn, Unit, is_page};
+use crate::content::Seen;
+use crate::data::{Content, Fingerprint};
+use crate::error::Result;
+use crate::ftl::{Ftl, content_of};
+use crate::lifetime::SchemeKind;
+use crate::mapping::Mapping;
+use crate::nand::Nand;
+use crate::operation::Cause;
+use crate::sharing::reverse_map::Entry;
+
+impl<N: Nand> Ftl<N> {
+    /// A stored unit with this content. With `verify_on_hit` its bytes are read and compared, and the read is charged.
+    #[inline(always)]
+    pub(crate) fn find_stored(
+        &mut self,
+        fingerprint: Fingerprint,
+        content: &Content<'_>,
+    ) -> Result<Option<Unit>> {
+        if self.sharing.is_some() { self.look_up(fingerprint, content) } else { Ok(None) }
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Unit>> {
+        let is_hashed = self.is_hashed(fingerprint);
+        let Self { sharing, store, chunks, .. } = self;
+        let Some(sharing) = sharing else { return Ok(None) };
+        let Some(index) = &mut sharing.index else { return Ok(None) };
+        if !is_hashed {
+            return Ok(None);
+        }
+        let is_on = sharing.deduplicates;
+        let found = index.find(fingerprint, |unit| content_of(store, chunks.as_deref(), unit));
+        self.note_seen(SchemeKind::Dedup, if found.is_some() { Seen::Served } else { Seen::Passed });
+        let Some(unit) = found.filter(|_| is_on) else { return Ok(None) };
+        if self.is_unit_lost(unit) {
+            return Ok(None);
+        }
+        let verify = self.verifies_hits();
+        if verify && !self.holds(unit, content)? {
+            return Ok(None);
+        }
+        Ok(Some(unit))
+    }
+
+    /// Serves a write of `lpn` with a stored unit of equal content; `false` if it has to be programmed.
+    pub(crate) fn deduplicate(&mut self, lpn: Lpn, unit: Unit) -> Result<bool> {
+        if !self.bind(lpn, unit, None)? {
+            return Ok(false);
+        }
+        self.store.stats.host_page_writes += 1;
+        self.store.stats.deduplicated_writes += 1;
+        Ok(true)
+    }
+
+    /// Maps `lpn` to `unit` without a program, and takes it from `source` in the same step if there is one. `false` if
+    /// the bind cannot be recorded: the caller has to write. Room for metadata has been made.
+    ///
+    /// # Errors
+    /// Power loss.
+    pub(crate) fn bind(&mut self, lpn: Lpn, unit: Unit, source: Option<Lpn>) -> Result<bool> {
+        if self.delta.as_ref().is_some_and(|stage| stage.keeps_from_bind(lpn)) {
+            return Ok(false);
+        }
+        let Self { sharing, mapping, store, .. } = self;
+        let Some(sharing) = sharing.as_mut().filter(|sharing| sharing.binds()) else { return Ok(false) };
+        if mapping.on_flash().is_some() {
+            // Fetched now, the entry changes without a flash operation: all of the bind happens, or nothing.
+            mapping.lookup(store, lpn)?;
+        }
+        if source.is_none() && mapping.in_ram(lpn) == Some(unit) {
+            // The whole content is that of the page: a difference to it that was current is not any more.
+            self.drop_delta(lpn);
+            return Ok(true);
+        }
+        if !sharing.refs.has_room(unit) {
+            store.stats.demoted_saturated += 1;
+            return Ok(false);
+        }
+        if !sharing.admit(mapping, store)? {
+            store.stats.demoted_full += 1;
+            return Ok(false);
+        }
+        let sequence = store.next_sequence();
+        let entry = Entry { lpn, place: Some(Ppn(unit.0)), source, sequence };
+        sharing.record(mapping, store, entry)?;
+        // A dead page has its first referrer now.
+        if !self.revive_for_bind(unit) {
+            self.sharing.as_mut().expect("sharing binds").refs.up(unit);
+        }
+        let old = self.change_map(lpn, Some(unit))?;
+        self.release(lpn, old);
+        self.sharing.as_mut().expect("sharing binds").mark_bound(lpn);
+        if let Some(source) = source {
+            let moved = self.change_map(source, None)?;
+            self.release(source, moved);
+        }
+        Ok(true)
+    }
+
+    /// Makes the trim of a range durable: one tombstone for all of it. `false` if there is no place for one. Nothing is
+    /// needed where RAM survives, or for pages that have no place.
+    pub(crate) fn bury(&mut self, first: Lpn, last: Lpn) -> Result<bool> {
+        let Self { sharing, mapping, store, persistence, .. } = self;
+        let (Some(sharing), true) = (sharing, persistence.replays_entries()) else { return Ok(true) };
+        if (first.0..=last.0).all(|lpn| mapping.in_ram(Lpn(lpn)).is_none()) {
+            return Ok(true);
+        }
+        if !sharing.admit(mapping, store)? {
+            store.stats.demoted_full += 1;
+            return Ok(false);
+        }
+        let sequence = store.next_sequence();
+        let source = (last != first).then_some(last);
+        sharing.record(mapping, store, Entry { lpn: first, place: None, source, sequence })?;
+        Ok(true)
+    }
+
+    /// `lpn` gave up `unit`; `true` if others still refer to it.
+    #[inline]
+    pub(crate) fn is_still_shared(&mut self, lpn: Lpn, unit: Unit) -> bool {
+        let fingerprint = self.fingerprint_of_unit(unit);
+        let Self { sharing, store, chunks, .. } = self;
+        let Some(sharing) = sharing else { return false };
+        sharing.unbind(store, lpn, unit);
+        if sharing.refs.down(unit) {
+            return true;
+        }
+        if let Some(index) = &mut sharing.index {
+            index.remove(fingerprint, unit, |unit| content_of(store, chunks.as_deref(), unit));
+        }
+        false
+    }
+
+    fn verifies_hits(&self) -> bool {
+        let design = self.sharing.as_ref().and_then(|sharing| sharing.design.dedup);
+        design.is_some_and(|dedup| dedup.verify_on_hit)
+    }
+
+    /// Whether a unit is known to be unreadable: nobody may be bound to it any more.
+    fn is_unit_lost(&self, unit: Unit) -> bool {
+        match &self.chunks {
+            Some(stage) if !is_page(unit, self.store.geometry().pages()) => {
+                stage.pages_of(unit).iter().any(|&ppn| self.store.is_unreadable(ppn))
+            }
+            _ => self.store.is_unreadable(Ppn(unit.0)),
+        }
+    }
+
+    /// Whether a stored unit holds exactly this content; one charged read. What cannot be read does not.
+    pub(crate) fn holds(&mut self, unit: Unit, content: &Content<'_>) -> Result<bool> {
+        let mut stored = self.blank_page();
+        let read = self.read_unit(unit, &mut stored, Cause::Content);
+        let equal = match content {
+            Content::Bytes(bytes) => stored.is_empty() || *bytes == stored.as_slice(),
+            Content::Descriptor(_) => true,
+        };
+        match read {
+            Err(error) if error.is_media_error() => Ok(false),
+            read => read.map(|()| equal),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! A drive that was in use, made at once: pages are put where a long run would have left them.
+
+use crate::address::{Address, Lpn, Ppn};
+use crate::data::{Content, Descriptor};
+use crate::error::Result;
+use crate::ftl::Ftl;
+use crate::mapping::Mapping;
+use crate::nand::Nand;
+use crate::operation::Cause;
+use crate::store::Stream;
+
+impl<N: Nand> Ftl<N> {
+    /// Appends one page to the host stream of `pool` without collecting first: a valid page of `lpn` (which must be
+    /// unmapped), or a page that is dead from the start. For building a device in a known state; the programs are
+    /// counted like any other.
+    ///
+    /// # Errors
+    /// [`Error::Full`] if the pool has no free block.
+    pub fn construct_page(&mut self, pool: u32, lpn: Option<Lpn>, descriptor: Descriptor) -> Result<()> {
+        let (content, fingerprint) = (Content::Descriptor(descriptor), descriptor.fingerprint);
+        let owner = lpn.map_or(0, |lpn| lpn.0);
+        let ppn = self.store.append(Stream::Host, pool, owner, content, fingerprint, Cause::Host)?;
+        let Some(lpn) = lpn else {
+            return self.construct_dead_page(ppn);
+        };
+        let old = match self.mapping.on_flash_mut() {
+            Some(cached) => cached.construct(lpn, ppn.into()).some(),
+            None => self.mapping.update(&mut self.store, lpn, Some(ppn.into()))?,
+        };
+        assert!(old.is_none(), "page {lpn} is constructed twice");
+        self.learn_content(fingerprint, ppn.into());
+        self.store.stats.host_page_writes += 1;
+        self.validity.set(ppn);
+        if let Some(stage) = &mut self.recycle {
+            stage.part.programmed(lpn, ppn);
+        }
+        Ok(())
+    }
+
+    fn construct_dead_page(&mut self, ppn: Ppn) -> Result<()> {
+        if !self.validity.is_on_flash() {
+            self.store.discard(ppn);
+            return Ok(());
+        }
+        self.call_invalid(ppn);
+        self.validity.settle_construction(&mut self.store)
+    }
+
+    /// Ends the construction of a known state: what map and validity on flash were told is written, each page once. Needs
+    /// free blocks for it.
+    ///
+    /// # Errors
+    /// [`Error::Full`] if there are none.
+    pub fn finish_construction(&mut self) -> Result<()> {
+        if let Some(cached) = self.mapping.on_flash_mut() {
+            cached.finish_construction(&mut self.store)?;
+        }
+        self.tell_opened();
+        self.validity.finish_construction(&mut self.store)
+    }
+}

@@ -1,0 +1,415 @@
+//! The engine: write, read, trim, bind and collect, each about one screen.
+//!
+//! One write, step by step: make room (GC runs before a write starts, never inside a part); ask the content stage
+//! whether the page must be stored at all; if so, append it to the host stream; tell the mapping, which gives
+//! back the old place; release the old place (block count, validity, history). The FTL knows no clock: timing
+//! prices the operation list afterwards.
+//!
+//! A mapping changes in two ways only: by `store` (a program) and by `bind` (no program).
+//!
+//! Invariants, audited by [`Ftl::check`](crate::check): the valid bit of a page is set exactly if some logical
+//! page maps to it; block counts equal valid bits plus current metadata pages; logical pages share a page only where
+//! sharing is a part of the design, and then it counts them.
+//!
+//! After an error that is a power loss, RAM is in a state that [`Ftl::recover`](crate::recovery) can take over:
+//! every flash operation either precedes the RAM changes that rely on it, or leaves nothing to rely on.
+
+mod bind;
+mod construct;
+mod flush;
+mod read;
+mod release;
+mod remap;
+mod remap_command;
+mod room;
+mod run;
+mod trim;
+mod warm;
+mod write;
+
+use crate::address::{Lpn, Ppn, Unit, is_page};
+use crate::content::Observations;
+use crate::content::compress::directory::DIRECTORY_BYTES;
+use crate::content::compress::{ChunkStage, ChunkStatistics};
+use crate::content::delta::{self, DeltaStage, DeltaStatistics};
+use crate::content::recycle::{Recycle, RecycleStage, StorePolicy};
+use crate::data::Fingerprint;
+use crate::design::{BlockSurvey, MappingPart, Parts, Persistence};
+use crate::error::{Error, Result};
+use crate::gc::{Collector, GcOptions, MetadataGc, OwnPolicy, VictimPolicy};
+use crate::mapping::{AnyMapping, Cached, Flat, Journalled, Mapping};
+use crate::nand::Nand;
+use crate::sharing::Sharing;
+use crate::sharing::reverse_map::ReverseMap;
+use crate::stats::Stats;
+use crate::store::{RESERVE_BLOCKS, Store};
+use crate::validity::{AnyValidity, RamBitmap, Validity};
+
+/// A flash translation layer over a medium, assembled from parts.
+#[derive(Clone, Debug)]
+pub struct Ftl<N> {
+    pub(crate) store: Store<N>,
+    pub(crate) mapping: AnyMapping,
+    pub(crate) validity: AnyValidity,
+    pub(crate) recycle: Option<Box<RecycleStage>>,
+    pub(crate) sharing: Option<Box<Sharing>>,
+    pub(crate) delta: Option<Box<DeltaStage>>,
+    pub(crate) chunks: Option<Box<ChunkStage>>,
+    pub(crate) observations: Observations,
+    pub(crate) collector: Collector,
+    pub(crate) flush_limits: FlushLimits,
+    pub(crate) logical_pages: u32,
+    pub(crate) persistence: Persistence,
+    /// What recovery reads of each block.
+    pub(crate) survey: BlockSurvey,
+    /// Counts of valid pages may be too high since a recovery, beyond what a lazy map knows.
+    pub(crate) counts_lag: bool,
+    /// Counts of valid pages may be too high where a recovery could not know better.
+    pub(crate) has_recovered: bool,
+    /// Power failed, the battery has written what was in RAM, and recovery has not ended since.
+    pub(crate) battery_has_saved: bool,
+}
+
+/// What makes the validity store write its buffer before it is full: asked at every host write.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FlushLimits {
+    /// Old versions that are held for it ([`Ftl::held_limit`]).
+    pub(crate) held_pages: usize,
+    /// Programs since it was written last ([`Ftl::longest_without_flush`]).
+    pub(crate) programs: u64,
+}
+
+impl<N: Nand> Ftl<N> {
+    /// A formatted (empty) device of `logical_pages` over an erased medium.
+    ///
+    /// # Errors
+    /// [`Error::NoSpareSpace`] if data, metadata and reserve do not fit; contradictory options.
+    pub fn new(nand: N, logical_pages: u32, parts: &Parts) -> Result<Self> {
+        let order = parts.gc.wear.free_order();
+        let store = match parts.survey {
+            BlockSurvey::OobScan => Store::new(nand, order),
+            BlockSurvey::HeadTail => Store::with_heads_and_tails(nand, order)?,
+        };
+        parts.checked()?;
+        let mapping = Self::new_mapping(&store, logical_pages, parts)?;
+        if parts.persistence.compares_versions() && store.geometry().spare_bytes < 8 {
+            return Err(Error::Options(
+                "recovery by a backward scan keeps eight bytes in the spare area of translation pages: set geometry.spare_bytes to at least 8".into(),
+            ));
+        }
+        let recycle = parts.content.recycle.as_ref();
+        let is_alone = parts.content.recycles_alone();
+        let recycle =
+            recycle.map(|design| RecycleStage::new(&store, logical_pages, design, is_alone)).transpose()?;
+        let sharing = parts.content.sharing;
+        let sharing = sharing.map(|design| Sharing::new(&store, logical_pages, design)).transpose()?;
+        let delta = parts.content.delta.map(|design| {
+            DeltaStage::new(&store, design, delta::heat_entries(&design, parts.mapping, logical_pages))
+        });
+        require_what_nvram_map_needs(parts, store.geometry().spare_bytes)?;
+        let chunks = parts.content.chunks.map(|_| ChunkStage::new(&store)).transpose()?;
+        let mut ftl = Self {
+            validity: AnyValidity::new(&store, logical_pages, parts.validity)?,
+            collector: Collector::new(parts.gc),
+            flush_limits: FlushLimits::default(),
+            persistence: parts.persistence,
+            survey: parts.survey,
+            store,
+            mapping,
+            recycle: recycle.map(Box::new),
+            sharing: sharing.map(Box::new),
+            delta: delta.map(Box::new),
+            chunks: chunks.map(Box::new),
+            observations: Observations::default(),
+            logical_pages,
+            counts_lag: false,
+            has_recovered: false,
+            battery_has_saved: false,
+        };
+        ftl.flush_limits =
+            FlushLimits { held_pages: ftl.held_limit(), programs: ftl.longest_without_flush() };
+        ftl.watch_store();
+        let spare_pages = ftl.require_spare_space()?;
+        if let Some(cached) = ftl.mapping.on_flash_mut() {
+            cached.limit_hidden_pages(spare_pages);
+        }
+        if let Some(stage) = &mut ftl.delta {
+            stage.limit_pages(spare_pages);
+            if parts.persistence != Persistence::BatteryRam {
+                stage.list_members(ftl.store.geometry().spare_bytes);
+            }
+            if parts.persistence == Persistence::NvramMap && (ftl.sharing.is_some() || ftl.recycle.is_some())
+            {
+                stage.keep_from_binds();
+            }
+        }
+        if let Some(stage) = &mut ftl.chunks {
+            stage.limit_pages(spare_pages);
+            if parts.persistence == Persistence::NvramMap {
+                stage.keep_numbers();
+            }
+        }
+        ftl.set_victim_policy(parts.gc.policy);
+        Ok(ftl)
+    }
+
+    fn new_mapping(store: &Store<N>, logical_pages: u32, parts: &Parts) -> Result<AnyMapping> {
+        let page_bytes = store.geometry().page_bytes;
+        Ok(match parts.mapping {
+            MappingPart::Flat if parts.persistence == Persistence::NvramMap => {
+                let first_word = parts.nvram_bytes(page_bytes).div_ceil(8) as usize;
+                AnyMapping::Flat(Flat::mirrored(store, logical_pages, first_word)?)
+            }
+            MappingPart::Flat => AnyMapping::Flat(Flat::new(logical_pages)),
+            MappingPart::Cached(options) if parts.persistence == Persistence::NvramMap => {
+                let first_word = parts.nvram_bytes(page_bytes).div_ceil(8) as usize;
+                let most = parts.entries_per_page();
+                AnyMapping::Cached(Box::new(Cached::with_nvram(
+                    store,
+                    logical_pages,
+                    options,
+                    first_word,
+                    most,
+                )?))
+            }
+            MappingPart::Cached(options) => {
+                AnyMapping::Cached(Box::new(Cached::new(logical_pages, page_bytes, options)))
+            }
+            MappingPart::Journalled { cache, journal } => {
+                AnyMapping::Journalled(Box::new(Journalled::new(logical_pages, page_bytes, cache, journal)))
+            }
+        })
+    }
+
+    /// Pages beyond the logical ones that may hold valid data. With less than none, every closed block could be full of
+    /// valid pages while a write waits.
+    fn require_spare_space(&self) -> Result<u64> {
+        let good = self.store.total_free_blocks() as u64;
+        let block_pages = self.store.data_pages() as u64;
+        let metadata = self.metadata_pages();
+        let pools = self.store.pools() as u64;
+        let reserve = (pools * self.kept_blocks() * block_pages + metadata + 1).min(good * block_pages);
+        let usable = good * block_pages - reserve;
+        if self.logical_pages == 0 || self.logical_pages as u64 > usable {
+            let (logical, physical) = (self.logical_pages as u64, good * block_pages);
+            return Err(Error::NoSpareSpace { logical, physical, reserve, usable });
+        }
+        Ok(usable - self.logical_pages as u64)
+    }
+
+    /// Blocks of each pool that data pages must leave: the GC reserve, an open block of copies (with dual-pool wear leveling
+    /// another), and one of each further kind of page. Chunks, and a map under a tree, need room for several pages at
+    /// once, so what is left of an open block may be too little: that counts as one more.
+    pub fn kept_blocks(&self) -> u64 {
+        let open_blocks = 1
+            + u64::from(self.metadata_pages() > self.validity.metadata_pages())
+            + u64::from(self.mapping.pages_per_update() > 1)
+            + u64::from(self.delta.is_some())
+            + 2 * u64::from(self.chunks.is_some())
+            + u64::from(self.validity.is_on_flash() || self.saves_bitmap())
+            + u64::from(self.collector.options.wear.dual_pool_gap > 0);
+        RESERVE_BLOCKS as u64 + open_blocks
+    }
+
+    /// Flash pages that metadata occupies at the most.
+    pub fn metadata_pages(&self) -> u64 {
+        let log = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse.metadata_pages());
+        let held = if self.persistence.compares_versions() { self.held_limit() as u64 } else { 0 };
+        let bitmap =
+            if self.saves_bitmap() { RamBitmap::saved_pages(self.store.geometry()).into() } else { 0 };
+        self.mapping.metadata_pages() + log + self.validity.metadata_pages() + held + bitmap
+    }
+
+    /// Pages the host sees.
+    pub fn logical_pages(&self) -> u32 {
+        self.logical_pages
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> &Stats {
+        &self.store.stats
+    }
+
+    /// Counters back to zero, for example after preconditioning. Wear stays.
+    pub fn clear_stats(&mut self) {
+        self.store.clear_stats();
+        if let Some(cached) = self.mapping.on_flash_mut() {
+            cached.clear_counts();
+        }
+        if let AnyMapping::Journalled(map) = &mut self.mapping {
+            map.clear_counts();
+        }
+        match &mut self.validity {
+            AnyValidity::Log(log) => log.clear_counts(),
+            AnyValidity::Gecko(gecko) => gecko.clear_counts(),
+            AnyValidity::Ram(_) | AnyValidity::Bitmap(_) => {}
+        }
+        if let Some(recycle) = &mut self.recycle {
+            recycle.part.reset_statistics();
+        }
+        if let Some(stage) = &mut self.delta {
+            stage.statistics = DeltaStatistics::default();
+        }
+        if let Some(stage) = &mut self.chunks {
+            stage.statistics = ChunkStatistics::default();
+        }
+        self.observations = Observations::default();
+    }
+
+    /// Allocation, block table, operation list and the medium.
+    pub fn store(&self) -> &Store<N> {
+        &self.store
+    }
+
+    /// The same, to listen to operations or to reach the medium's fault injection.
+    pub fn store_mut(&mut self) -> &mut Store<N> {
+        &mut self.store
+    }
+
+    /// Takes allocation and medium out; everything else in RAM is dropped.
+    pub fn into_store(self) -> Store<N> {
+        self.store
+    }
+
+    /// The mapping, for its counts.
+    pub fn mapping(&self) -> &AnyMapping {
+        &self.mapping
+    }
+
+    /// The store of page validity, for its counts.
+    pub fn validity(&self) -> &AnyValidity {
+        &self.validity
+    }
+
+    /// The recycling stage, for its counts.
+    pub fn recycle(&self) -> Option<&Recycle> {
+        self.recycle.as_deref().map(|stage| &stage.part)
+    }
+
+    /// Whether writes need their content's identity.
+    #[inline]
+    pub fn looks_at_content(&self) -> bool {
+        self.recycle.is_some() || self.sharing.is_some() || self.delta.is_some() || self.chunks.is_some()
+    }
+
+    /// Whether logical pages can be mapped to stored pages without a program.
+    pub fn binds(&self) -> bool {
+        self.sharing.as_ref().is_some_and(|sharing| sharing.binds())
+    }
+
+    /// Entries of the reverse map that are not superseded, tombstones included; 0 without a reverse map.
+    pub fn valid_entries(&self) -> u64 {
+        self.sharing.as_ref().map_or(0, |sharing| sharing.reverse.valid_entries())
+    }
+
+    /// Whether `lpn` has a place, as far as RAM knows.
+    pub fn is_mapped(&self, lpn: Lpn) -> bool {
+        self.mapping.in_ram(lpn).is_some()
+    }
+
+    /// What compression did; `None` if it is no part of the design.
+    pub fn chunk_statistics(&self) -> Option<ChunkStatistics> {
+        self.chunks.as_ref().map(|stage| stage.statistics)
+    }
+
+    /// Pages that are acknowledged and wait in the chunk buffer.
+    pub fn gathering_pages(&self) -> usize {
+        self.chunks.as_ref().map_or(0, |stage| stage.pending_pages())
+    }
+
+    /// What delta encoding did; `None` if it is no part of the design.
+    pub fn delta_statistics(&self) -> Option<DeltaStatistics> {
+        self.delta.as_ref().map(|stage| stage.statistics)
+    }
+
+    /// Access counts by which delta encoding decides begin anew: what was written to bring the device into a state says
+    /// nothing about what is popular.
+    pub fn forget_access_counts(&mut self) {
+        if let Some(stage) = &mut self.delta {
+            stage.forget_heat();
+        }
+    }
+
+    /// When and how garbage collection runs.
+    pub fn gc_options(&self) -> &GcOptions {
+        &self.collector.options
+    }
+
+    /// Exchanges the victim policy at run time.
+    pub fn set_victim_policy(&mut self, policy: VictimPolicy) {
+        let options = GcOptions { policy, ..self.collector.options };
+        let own = self.collector.own.take();
+        self.collector = Collector::new(options);
+        self.collector.own = own;
+        self.store.blocks_mut().track_closing_order(policy == VictimPolicy::Fifo);
+        self.store.blocks_mut().set_ties(options.ties);
+        self.store.blocks_mut().spare_metadata(options.metadata != MetadataGc::Greedy);
+    }
+
+    /// Asks a policy of one's own for every victim, in place of the device's; `None` ends that. It is not asked where only a greedy
+    /// choice is safe, with as few free blocks as [`GcOptions::urgent_blocks`], and not for blocks of metadata that
+    /// [`MetadataGc::WhenEmpty`] takes.
+    pub fn choose_victims_by(&mut self, policy: Option<OwnPolicy>) {
+        self.collector.own = policy;
+    }
+
+    /// Exchanges the policy and size of the fingerprint store at run time; nothing happens without one.
+    pub fn set_store_policy(&mut self, policy: StorePolicy, capacity_entries: Option<u32>) {
+        if let Some(stage) = &mut self.recycle {
+            stage.part.set_policy(policy, capacity_entries);
+        }
+    }
+
+    /// Bytes of RAM a controller holds for this design, by structure.
+    pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+        let mut parts = self.mapping.ram_bytes();
+        parts.extend(self.validity.ram_bytes());
+        parts.push(("block table", self.store.blocks().ram_bytes()));
+        parts.extend(self.store.tail_ram_bytes().map(|bytes| ("tails of open blocks", bytes)));
+        parts.extend(self.collector.options.wear.ram_bytes(self.store.blocks().len()));
+        if let Some(stage) = &self.recycle {
+            parts.extend(stage.part.ram_bytes());
+        }
+        if let Some(sharing) = &self.sharing {
+            parts.extend(sharing.ram_bytes());
+        }
+        if let Some(stage) = &self.delta {
+            parts.extend(stage.ram_bytes());
+        }
+        if let Some(stage) = &self.chunks {
+            parts.extend(stage.ram_bytes());
+        }
+        parts
+    }
+}
+
+/// What a design must be like so that all but its map can be rebuilt from flash.
+fn require_what_nvram_map_needs(parts: &Parts, spare_bytes: u32) -> Result<()> {
+    let content = &parts.content;
+    let refusal = if parts.persistence != Persistence::NvramMap {
+        None
+    } else if content.delta.is_some() && content.sharing.is_some_and(|sharing| sharing.atomic_commands) {
+        Some(
+            "a page of which flash holds a delta is not bound where the map is in NVRAM, and an atomic command binds all of its \
+             pages: leave remap.atomic_commands or deltas out",
+        )
+    } else if content.delta.is_some_and(|delta| delta.open_pages > 1) {
+        Some("without a battery one page of deltas is filled at a time: set delta.open_pages to 1")
+    } else if content.chunks.is_some() && spare_bytes < DIRECTORY_BYTES as u32 {
+        Some(
+            "without a battery the directory of a chunk needs 64 spare bytes per page: set device.spare_bytes",
+        )
+    } else {
+        None
+    };
+    refusal.map_or(Ok(()), |sentence| Err(Error::Options(sentence.into())))
+}
+
+/// Identity of what a unit holds.
+#[inline]
+pub(crate) fn content_of<N: Nand>(store: &Store<N>, chunks: Option<&ChunkStage>, unit: Unit) -> Fingerprint {
+    match chunks {
+        Some(stage) if !is_page(unit, store.geometry().pages()) => stage.fingerprint(unit),
+        _ => store.nand().fingerprint(Ppn(unit.0)),
+    }
+}

@@ -1,0 +1,148 @@
+//! Reads: a page, a run of pages, a unit of the map.
+
+use crate::address::{Lpn, Ppn, Unit, is_page};
+use crate::data::Fingerprint;
+use crate::error::{Error, Result};
+use crate::ftl::{Ftl, content_of};
+use crate::mapping::{AnyMapping, Mapping};
+use crate::nand::Nand;
+use crate::operation::Cause;
+
+impl<N: Nand> Ftl<N> {
+    /// Reads one page; `false` if it was never written (or trimmed) and reads as zeros. `into` is one page long, or
+    /// empty where nobody wants the bytes; it is filled if the medium keeps bytes.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`], [`Error::Lost`], power loss; a demand-paged mapping may need room.
+    #[inline]
+    pub fn read(&mut self, lpn: Lpn, into: &mut [u8]) -> Result<bool> {
+        self.require_in_range(lpn)?;
+        if self.is_pending(lpn) {
+            self.store.stats.host_page_reads += 1;
+            return Ok(self.read_pending(lpn, into));
+        }
+        let place = self.locate(lpn)?;
+        self.store.stats.host_page_reads += 1;
+        let found = self.read_place(lpn, place, into).map_err(|error| error.of_read(lpn))?;
+        self.store.stats.unwritten_page_reads += u64::from(!found);
+        if self.delta.is_some() {
+            self.note_read(lpn, into)?;
+        }
+        Ok(found)
+    }
+
+    /// Reads whole pages from `first` on, for a medium that keeps bytes: as so many [`Ftl::read`], and where pages are stored
+    /// one by one and looking them up reads no flash, those beside each other are asked of the medium at once.
+    ///
+    /// # Errors
+    /// As [`Ftl::read`], of the first page that cannot be read.
+    pub fn read_pages(&mut self, first: Lpn, into: &mut [u8]) -> Result<()> {
+        let page_bytes = self.store.geometry().page_bytes as usize;
+        let is_direct = matches!(self.mapping, AnyMapping::Flat(_))
+            && self.delta.is_none()
+            && self.chunks.is_none()
+            && self.metadata_pages() == 0;
+        let mut places = Vec::new();
+        let mut done = 0;
+        while done < into.len() / page_bytes {
+            let lpn = Lpn(first.0 + done as u32);
+            let rest = &mut into[done * page_bytes..];
+            if is_direct {
+                places.clear();
+                self.mapped_run(lpn, rest.len() / page_bytes, &mut places)?;
+            }
+            if places.is_empty() {
+                self.read(lpn, &mut rest[..page_bytes])?;
+                done += 1;
+                continue;
+            }
+            let (read, outcome) = self.store.read_pages(&places, &mut rest[..places.len() * page_bytes]);
+            self.store.stats.host_page_reads += read as u64 + u64::from(outcome.is_err());
+            if let Some(stage) = &mut self.recycle {
+                places[..read].iter().for_each(|&ppn| stage.part.read(ppn));
+            }
+            outcome.map_err(|error| error.of_read(Lpn(lpn.0 + read as u32)))?;
+            done += places.len();
+        }
+        Ok(())
+    }
+
+    /// Where the pages from `first` on are, up to `most` and to the first that has no place.
+    fn mapped_run(&mut self, first: Lpn, most: usize, places: &mut Vec<Ppn>) -> Result<()> {
+        for lpn in (first.0..).take(most).map(Lpn) {
+            self.require_in_range(lpn)?;
+            let Some(unit) = self.mapping.lookup(&mut self.store, lpn)? else { break };
+            places.push(Ppn(unit.0));
+        }
+        Ok(())
+    }
+
+    /// As [`Ftl::read`], for the old part of a partial write: no host read is counted.
+    pub(crate) fn read_for_modify(&mut self, lpn: Lpn, into: &mut [u8]) -> Result<bool> {
+        self.require_in_range(lpn)?;
+        if self.read_pending(lpn, into) {
+            return Ok(true);
+        }
+        let place = self.locate(lpn)?;
+        self.read_place(lpn, place, into).map_err(|error| error.of_read(lpn))
+    }
+
+    /// Where a page is. A device that is full, or has lost a page of metadata, can write no translation page any more, but it
+    /// still reads.
+    #[inline]
+    fn locate(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
+        match self.make_room_for_metadata() {
+            Ok(()) => self.mapping.lookup(&mut self.store, lpn),
+            Err(error) if matches!(error, Error::Full { .. }) || error.is_media_error() => {
+                self.mapping.peek(&mut self.store, lpn)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn read_place(&mut self, lpn: Lpn, place: Option<Unit>, into: &mut [u8]) -> Result<bool> {
+        let Some(unit) = place else {
+            into.fill(0);
+            return Ok(false);
+        };
+        if self.delta.as_ref().is_some_and(|stage| stage.has_delta_bytes(lpn)) {
+            // A base of which only a description is kept counts as zeros, as it did when the delta was made.
+            into.fill(0);
+        }
+        self.read_unit(unit, into, Cause::Host)?;
+        if self.delta.is_some() {
+            self.read_delta(lpn, into, Cause::Host)?;
+        }
+        if let Some(stage) = &mut self.recycle
+            && is_page(unit, self.store.geometry().pages())
+        {
+            stage.part.read(Ppn(unit.0));
+        }
+        Ok(true)
+    }
+
+    /// Reads the content of a unit.
+    #[inline]
+    pub(crate) fn read_unit(&mut self, unit: Unit, into: &mut [u8], cause: Cause) -> Result<()> {
+        if self.chunks.is_some() && !is_page(unit, self.store.geometry().pages()) {
+            return self.read_member(unit, into, cause);
+        }
+        self.store.read(Ppn(unit.0), into, cause).map(drop)
+    }
+
+    /// Identity of a unit's content where the medium keeps it.
+    #[inline]
+    pub(crate) fn fingerprint_of_unit(&self, unit: Unit) -> Fingerprint {
+        content_of(&self.store, self.chunks.as_deref(), unit)
+    }
+
+    /// Identity of a page's current content where the medium keeps it; for merging partial writes.
+    pub(crate) fn fingerprint_of(&mut self, lpn: Lpn) -> Result<Option<Fingerprint>> {
+        if let Some(pending) = self.chunks.as_ref().and_then(|stage| stage.pending_fingerprint(lpn)) {
+            return Ok(Some(pending));
+        }
+        let place = self.locate(lpn)?;
+        let of_delta = self.delta.as_ref().and_then(|stage| stage.fingerprint(lpn));
+        Ok(of_delta.or(place.map(|unit| self.fingerprint_of_unit(unit))))
+    }
+}

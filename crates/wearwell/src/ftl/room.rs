@@ -1,0 +1,199 @@
+//! Room is made before an operation starts: for the page that it appends and for the metadata that it may cause.
+//!
+//! Invariant: nothing is collected inside a part, so collection never recurses.
+
+#![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
+
+use crate::error::Result;
+use crate::ftl::Ftl;
+use crate::mapping::Mapping;
+use crate::nand::Nand;
+use crate::sharing::reverse_map::ReverseMap;
+use crate::store::{RESERVE_BLOCKS, Stream};
+use crate::validity::Validity;
+
+impl<N: Nand> Ftl<N> {
+    /// Makes sure that the next host page and the metadata it may cause have a place; returns its pool.
+    #[inline(always)]
+    pub(crate) fn make_room_for_write(&mut self) -> Result<u32> {
+        let pool = self.store.next_turn(Stream::Host);
+        if self.store.free_blocks(pool) <= self.collector.options.low_blocks {
+            self.collect_until_ready(pool)?;
+        }
+        self.make_room_for_metadata()?;
+        if self.is_writable(pool) {
+            return Ok(self.store.turn(Stream::Host));
+        }
+        self.find_writable_pool()
+    }
+
+    #[inline]
+    fn is_writable(&self, pool: u32) -> bool {
+        self.store.frontier_left(Stream::Host, pool) > 0 || self.store.free_blocks(pool) > RESERVE_BLOCKS
+    }
+
+    /// The pool whose turn it is holds valid data only: the page goes to the next one that has room. Settling the
+    /// mapping after a round may leave new garbage, so rounds go on while they collect something.
+    fn find_writable_pool(&mut self) -> Result<u32> {
+        loop {
+            let victims = self.store.stats.gc_victims;
+            for _ in 0..self.store.pools() {
+                let pool = self.store.turn(Stream::Host);
+                self.collect_until_ready(pool)?;
+                self.make_room_for_metadata()?;
+                if self.is_writable(pool) {
+                    return Ok(pool);
+                }
+            }
+            if self.store.stats.gc_victims == victims {
+                return Err(self.store.full());
+            }
+        }
+    }
+
+    fn collect_until_ready(&mut self, pool: u32) -> Result<()> {
+        while self.store.free_blocks(pool) <= self.collector.options.low_blocks {
+            if !self.collect(pool)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Settles what GC postponed in the mapping and leaves a place for the next pages of metadata.
+    #[inline]
+    pub(crate) fn make_room_for_metadata(&mut self) -> Result<()> {
+        if self.validity.is_on_flash() {
+            self.settle_metadata()?;
+        } else if self.mapping.pages_per_update() > 0 {
+            self.make_room_for_translation()?;
+        }
+        let log_pages = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse.pages_per_record());
+        if log_pages > 0 { self.require_metadata(Stream::RemapLog, log_pages) } else { Ok(()) }
+    }
+
+    fn make_room_for_translation(&mut self) -> Result<()> {
+        let pages = self.mapping.pages_per_update();
+        loop {
+            self.require_metadata(Stream::Translation, pages)?;
+            if !self.mapping.settle(&mut self.store)? {
+                return self.require_metadata(Stream::Translation, pages);
+            }
+            self.call_identified();
+        }
+    }
+
+    /// The same where page validity is on flash too. Validity comes first: what the map finds goes into its buffer. A step
+    /// of the map that wrote nothing has changed nothing of this.
+    fn settle_metadata(&mut self) -> Result<()> {
+        let (of_map, of_validity) = (self.mapping.pages_per_update(), self.validity.pages_per_settle());
+        loop {
+            self.require_metadata_pages(of_map, of_validity)?;
+            if self.settle_validity_step()? {
+                continue;
+            }
+            let written = self.store.sequence();
+            while self.store.sequence() == written {
+                if !self.mapping.settle(&mut self.store)? {
+                    return Ok(());
+                }
+            }
+            self.call_identified();
+        }
+    }
+
+    /// One page of what the validity store owes. Its buffer is written when it is full, when too many old versions are
+    /// held for it, and when it has not been written for long.
+    #[inline(always)]
+    fn settle_validity_step(&mut self) -> Result<bool> {
+        self.tell_opened();
+        let is_settled = !self.validity.settle(&mut self.store)?;
+        let durable_since = self.validity.durable_since();
+        self.store.release_held(durable_since);
+        if !is_settled {
+            return Ok(true);
+        }
+        let is_due = self.persistence.compares_versions() && self.is_flush_due(durable_since);
+        if is_due {
+            self.validity.flush(&mut self.store)?;
+        }
+        Ok(is_due)
+    }
+
+    #[inline(always)]
+    fn is_flush_due(&self, durable_since: u64) -> bool {
+        self.store.held_pages() > self.flush_limits.held_pages
+            || (self.store.sequence() - durable_since > self.flush_limits.programs
+                && self.validity.has_unwritten())
+    }
+
+    /// Writes what the validity store owes, and nothing else.
+    pub(crate) fn settle_validity(&mut self) -> Result<()> {
+        while self.validity.is_on_flash() {
+            self.require_metadata(Stream::Validity, self.validity.pages_per_settle())?;
+            if !self.settle_validity_step()? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn require_metadata_pages(&mut self, of_map: u32, of_validity: u32) -> Result<()> {
+        let fits = (of_map == 0 || self.store.fits_open_block(Stream::Translation, of_map))
+            && self.store.fits_open_block(Stream::Validity, of_validity);
+        if fits { Ok(()) } else { self.make_room_for_both(of_map, of_validity) }
+    }
+
+    #[cold]
+    fn make_room_for_both(&mut self, of_map: u32, of_validity: u32) -> Result<()> {
+        loop {
+            self.require_metadata(Stream::Translation, of_map)?;
+            self.require_metadata(Stream::Validity, of_validity)?;
+            // Opening a block for the one may have taken it from the other.
+            if self.store.has_room(Stream::Translation, of_map) {
+                return Ok(());
+            }
+        }
+    }
+
+    pub(crate) fn require_metadata(&mut self, stream: Stream, pages: u32) -> Result<()> {
+        if pages == 0 {
+            return Ok(());
+        }
+        while !self.store.has_room(stream, pages) {
+            self.collect_anywhere()?;
+        }
+        // Opened now, so that the host page of the same request cannot take the block and leave GC without reserve.
+        self.store.open_ahead(stream)
+    }
+
+    /// Makes room for pages of a stream that host writes fill beside the host's own; returns their pool.
+    pub(crate) fn make_room_for_pages(&mut self, stream: Stream, pages: u32) -> Result<u32> {
+        loop {
+            for _ in 0..self.store.pools() {
+                let pool = self.store.turn(stream);
+                if self.store.room_in(stream, pool) < pages {
+                    self.collect_until_ready(pool)?;
+                }
+                if self.store.room_in(stream, pool) >= pages {
+                    return Ok(pool);
+                }
+            }
+            self.collect_anywhere()?;
+        }
+    }
+
+    fn collect_anywhere(&mut self) -> Result<()> {
+        for pool in 0..self.store.pools() {
+            if self.collect(pool)? {
+                return Ok(());
+            }
+        }
+        if self.counts_lag {
+            self.recount_valid()?;
+            return self.collect_anywhere();
+        }
+        Err(self.store.full())
+    }
+}

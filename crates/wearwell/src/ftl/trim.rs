@@ -1,0 +1,82 @@
+//! Deallocation of logical pages, recorded where a cut could bring their contents back.
+
+use crate::address::Lpn;
+use crate::data::{Content, Fingerprint};
+use crate::error::Result;
+use crate::ftl::Ftl;
+use crate::mapping::Mapping;
+use crate::nand::Nand;
+
+impl<N: Nand> Ftl<N> {
+    /// Deallocates one page: it reads as zeros from now on. The page stays recyclable until its block is erased.
+    ///
+    /// # Errors
+    /// As [`Ftl::read`].
+    pub fn trim(&mut self, lpn: Lpn) -> Result<()> {
+        self.trim_range(lpn, 1)
+    }
+
+    /// Deallocates `pages` pages from `first` on; a design that records trims records one for all of them.
+    ///
+    /// # Errors
+    /// As [`Ftl::trim`]; pages before the one that failed may be deallocated.
+    pub fn trim_range(&mut self, first: Lpn, pages: u32) -> Result<()> {
+        if pages == 0 {
+            return Ok(());
+        }
+        let last = Lpn(first.0.saturating_add(pages - 1));
+        self.require_in_range(last)?;
+        if self.mapping.identifies_late() {
+            return self.trim_through(first, last);
+        }
+        self.despite_failures(Self::make_room_for_metadata)?;
+        let is_recorded = self.bury(first, last)?;
+        let mut lpns = (first.0..=last.0).map(Lpn);
+        lpns.try_for_each(|lpn| self.despite_failures(|ftl| ftl.trim_page(lpn, is_recorded)))
+    }
+
+    /// Trims on a map that writes them to flash at once.
+    fn trim_through(&mut self, first: Lpn, last: Lpn) -> Result<()> {
+        let mut next = first;
+        while next <= last {
+            let done = self.despite_failures(|ftl| {
+                ftl.make_room_for_metadata()?;
+                ftl.mapping.trim_some(&mut ftl.store, next, last)
+            })?;
+            self.call_identified();
+            if let Some(done) = done {
+                self.store.stats.host_page_trims += u64::from(done.0 - next.0 + 1);
+                next = Lpn(done.0 + 1);
+            }
+        }
+        self.despite_failures(Self::make_room_for_metadata)
+    }
+
+    fn trim_page(&mut self, lpn: Lpn, is_recorded: bool) -> Result<()> {
+        self.make_room_for_metadata()?;
+        if !is_recorded && self.mapping.peek(&mut self.store, lpn)?.is_some() {
+            self.overwrite_with_zeros(lpn)?;
+        } else {
+            let old = self.change_map(lpn, None)?;
+            self.unstage(lpn);
+            self.release(lpn, old);
+        }
+        self.store.stats.host_page_trims += 1;
+        Ok(())
+    }
+
+    /// A trim that cannot be recorded any other way.
+    fn overwrite_with_zeros(&mut self, lpn: Lpn) -> Result<()> {
+        let pool = self.make_room_for_write()?;
+        let zeros = self.blank_page();
+        self.write_page(lpn, pool, Content::of_page(&zeros, Fingerprint::ZERO_PAGE), Fingerprint::ZERO_PAGE)?;
+        self.store.stats.host_page_writes -= 1;
+        self.store.stats.zeroed_trims += 1;
+        Ok(())
+    }
+
+    /// A page of zeros, or of no bytes where the medium keeps none.
+    pub(crate) fn blank_page(&self) -> Vec<u8> {
+        vec![0; if self.store.nand().keeps_bytes() { self.store.geometry().page_bytes as usize } else { 0 }]
+    }
+}

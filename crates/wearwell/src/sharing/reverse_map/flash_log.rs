@@ -1,0 +1,571 @@
+//! One log of entries on flash: what Remap-SSD is compared with (its section 3.3 and 5, Remap-SSD-FLog).
+//!
+//! No NVRAM beyond a page: entries collect in a buffer there (an assumption: else each bind would program a page), and
+//! a full buffer becomes a page of the log. The price is that GC has to read the whole log to find the referrers of its
+//! victim, and that the log itself is programmed, cleaned and collected.
+//!
+//! # Pages
+//!
+//! Log pages are numbered in the order of writing, the number is the owner in the OOB. The log is cleaned page by page
+//! from the oldest on, so the live pages are those from `oldest` to the last one found, and `oldest` is one word of
+//! NVRAM behind the buffer. The paper cleans the whole log at once when it is full; here one admission cleans one page
+//! at the most, and programs one at the most, because more room is not promised: the same work, but spread.
+//!
+//! # Safe at every store and program
+//!
+//! - *Recording*: an entry with one torn bit is stored over by the next.
+//! - *Flushing*: the buffer is zeroed after its page is programmed, first slot first. A buffer that equals the youngest
+//!   page, or whose first slot is not intact, was being flushed: recovery zeroes the rest.
+//! - *Cleaning*: what is needed of the oldest page is recorded again; then the word `oldest` is stored, which kills the
+//!   page; then it is discarded. Of entries that a cut leaves twice, recovery takes the younger.
+//!
+//! - *A command* of several entries is recorded within one buffer, which is flushed before if it has too little room. So
+//!   a page on flash holds whole commands only, and recovery zeroes a torn one in the buffer, youngest entry first. A
+//!   command of more entries than a page has room for is refused.
+//!
+//! # Room for GC
+//!
+//! As in the NVRAM log. GC's records may program one page per [`FlashLog::page_entries`] of them, for which there must be
+//! room beside the block that is kept for its copies.
+
+use std::collections::VecDeque;
+
+use arrayvec::ArrayVec;
+use hashbrown::{HashMap, HashSet};
+use rustc_hash::FxBuildHasher;
+
+use super::{
+    BlockId, Command, Entry, EntryForm, Lpn, Need, Needed, Ppn, ReverseMap, Sizes, WATERMARK_PERCENT,
+    require_log_pages, still_needed, torn_commands,
+};
+use crate::data::{Content, Fingerprint};
+use crate::error::{Error, Result};
+use crate::nand::Nand;
+use crate::operation::Cause;
+use crate::store::{Store, Stream};
+
+/// One page being written while the page it replaces is still there, and one that is not.
+const MIN_PAGES: u64 = 2;
+/// For the host the log is cleaned if that may free one part in so many.
+const CLEANING_SHARE: u64 = 20;
+
+/// Entries of a block and the log page of each, in the order of the log. Only the simulation knows: a controller reads
+/// the log, and is charged for it.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    entries: VecDeque<(u32, Entry)>,
+    superseded: u32,
+}
+
+/// Entries in one log on flash. See the module's head.
+#[derive(Clone, Debug)]
+pub struct FlashLog {
+    form: EntryForm,
+    page_entries: u32,
+    log_pages: u32,
+    /// Number of the oldest live page.
+    oldest: u32,
+    /// Places of the live pages, oldest first.
+    directory: VecDeque<Ppn>,
+    /// Entries in the buffer.
+    buffered: u32,
+    /// By block; the last one holds the tombstones.
+    groups: Vec<Group>,
+    sizes: Sizes,
+    live: u32,
+    /// Superseded binds that are still in the log: of several entries for one bind the oldest are meant.
+    superseded: HashMap<(Lpn, Ppn), u32, FxBuildHasher>,
+    superseded_entries: u32,
+    /// Tombstones that may have expired since they were last looked at.
+    doubtful: u32,
+    /// Pages that the engine found, for recovery.
+    found: Vec<(u32, Ppn)>,
+    page: Vec<u8>,
+}
+
+impl FlashLog {
+    /// An empty log of at most `log_bytes` on flash, with its buffer in the NVRAM of `io`.
+    ///
+    /// # Errors
+    /// [`Error::Options`] if the medium has no NVRAM for a page and a word, the log has fewer than two pages or more
+    /// than the device, or the device has more than [`MAX_LOG_PAGES`](super::MAX_LOG_PAGES) pages.
+    pub fn new<N: Nand>(io: &Store<N>, log_bytes: u64) -> Result<Self> {
+        Self::with_entries(io, log_bytes, EntryForm::Single)
+    }
+
+    /// The same with entries of this form.
+    ///
+    /// # Errors
+    /// As [`FlashLog::new`].
+    pub fn with_entries<N: Nand>(io: &Store<N>, log_bytes: u64, form: EntryForm) -> Result<Self> {
+        let (page_bytes, pages) = (io.geometry().page_bytes, io.geometry().pages());
+        let (present, wanted) = (io.nvram().len() as u64 * 8, page_bytes as u64 + 8);
+        let log_pages = log_bytes / page_bytes as u64;
+        if present < wanted {
+            return Err(Error::Options(format!(
+                "the flash log needs {wanted} bytes of NVRAM for a page and its state, the medium has {present}"
+            )));
+        }
+        require_log_pages(pages)?;
+        if !(MIN_PAGES..pages).contains(&log_pages) {
+            return Err(Error::Options(format!(
+                "a flash log of {log_pages} pages on {pages}; it takes {MIN_PAGES} or more, fewer than the device"
+            )));
+        }
+        Ok(Self {
+            form,
+            page_entries: page_bytes / form.bytes() as u32,
+            log_pages: log_pages as u32,
+            oldest: 0,
+            directory: VecDeque::new(),
+            buffered: 0,
+            groups: vec![Group::default(); io.geometry().blocks() as usize + 1],
+            sizes: Sizes::default(),
+            live: 0,
+            superseded: HashMap::default(),
+            superseded_entries: 0,
+            doubtful: 0,
+            found: Vec::new(),
+            page: vec![0; page_bytes as usize],
+        })
+    }
+
+    fn forget(&mut self) {
+        self.directory.clear();
+        self.groups.iter_mut().for_each(|group| *group = Group::default());
+        self.sizes = Sizes::default();
+        self.superseded.clear();
+        (self.buffered, self.live, self.superseded_entries, self.doubtful) = (0, 0, 0, 0);
+    }
+
+    /// Entries of a page.
+    pub fn page_entries(&self) -> u32 {
+        self.page_entries
+    }
+
+    /// Entries that log and buffer hold at the most; one page of the log is kept for cleaning.
+    pub fn capacity_entries(&self) -> u64 {
+        self.log_pages as u64 * self.page_entries as u64
+    }
+
+    /// Live pages of the log.
+    pub fn live_pages(&self) -> u32 {
+        self.directory.len() as u32
+    }
+
+    fn used(&self) -> u64 {
+        self.live_pages() as u64 * self.page_entries as u64 + self.buffered as u64
+    }
+
+    /// An interrupted cleaning may leave the log overfull.
+    fn free(&self) -> u64 {
+        self.capacity_entries().saturating_sub(self.used())
+    }
+
+    fn tombstones(&self) -> usize {
+        self.groups.len() - 1
+    }
+
+    fn group_of<N: Nand>(&self, io: &Store<N>, entry: &Entry) -> usize {
+        entry.place.map_or(self.tombstones(), |place| io.block_of(place).index())
+    }
+
+    /// Number that the buffer's page will get.
+    fn next_page(&self) -> u32 {
+        self.oldest.wrapping_add(self.live_pages())
+    }
+
+    /// Word of NVRAM that holds the number of the oldest live page.
+    fn oldest_word(&self) -> usize {
+        self.page.len() / 8
+    }
+
+    /// The entry of a slot of the buffer, if it is intact.
+    fn buffered_entry<N: Nand>(&self, io: &Store<N>, slot: u32) -> Option<(Entry, Option<Command>)> {
+        let (words, command) = self.form.decode(&io.nvram()[self.word(slot)..])?;
+        Some((Entry::decode_in_log(words)?, command))
+    }
+
+    /// First word of a slot of the buffer.
+    fn word(&self, slot: u32) -> usize {
+        slot as usize * self.form.words()
+    }
+
+    fn push<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, command: Option<Command>) -> Result<()> {
+        if self.buffered == self.page_entries {
+            self.flush(io)?;
+        }
+        self.form.store(io, self.word(self.buffered), entry.encode_in_log(), command)?;
+        self.buffered += 1;
+        self.adopt(io, self.next_page(), entry);
+        Ok(())
+    }
+
+    /// Makes an entry in log page `id` one of its block.
+    fn adopt<N: Nand>(&mut self, io: &Store<N>, id: u32, entry: Entry) {
+        let index = self.group_of(io, &entry);
+        let group = &mut self.groups[index].entries;
+        group.push_back((id, entry));
+        self.sizes.change(group.len() as u32 - 1, group.len() as u32);
+        self.live += 1;
+    }
+
+    /// Pages that the log can append without touching what garbage collection keeps for its copies.
+    fn room_pages<N: Nand>(io: &Store<N>) -> u64 {
+        io.room_in(Stream::RemapLog, io.richest_pool(Stream::RemapLog)) as u64
+    }
+
+    fn fill_page<N: Nand>(&mut self, io: &Store<N>) {
+        for (bytes, word) in self.page.chunks_exact_mut(8).zip(io.nvram()) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+
+    /// Makes the buffer a page of the log.
+    fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        self.fill_page(io);
+        let pool = io.richest_pool(Stream::RemapLog);
+        let (id, content) = (self.next_page(), Content::Bytes(&self.page));
+        let place =
+            io.append(Stream::RemapLog, pool, id, content, Fingerprint::default(), Cause::RemapLog)?;
+        self.directory.push_back(place);
+        self.zero_buffer(io)
+    }
+
+    fn zero_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        for at in 0..self.oldest_word() {
+            if io.nvram()[at] != 0 {
+                io.store_word(at, 0)?;
+            }
+        }
+        self.buffered = 0;
+        Ok(())
+    }
+
+    /// Entries of the page that was read last.
+    fn page_content(&self) -> impl Iterator<Item = Entry> + '_ {
+        let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
+        let slots = self.page.chunks_exact(self.form.bytes() as usize);
+        slots.map_while(move |slot| {
+            let words: ArrayVec<u64, 3> = slot.as_chunks().0.iter().map(word).collect();
+            Entry::decode_in_log(self.form.decode(&words)?.0)
+        })
+    }
+
+    /// Records again what is needed of the oldest page and gives the page up: one read, at most one program.
+    fn clean_oldest<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<()> {
+        let Some(&place) = self.directory.front() else { return Ok(()) };
+        io.read(place, &mut self.page, Cause::RemapLog)?;
+        let mut groups: Vec<usize> = self.page_content().map(|entry| self.group_of(io, &entry)).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        let id = self.oldest;
+        let in_page = |&&(page, _): &&(u32, Entry)| page == id;
+        let of_group =
+            |&index: &usize| self.groups[index].entries.iter().take_while(in_page).map(|&(_, entry)| entry);
+        let entries: Vec<Entry> = groups.iter().flat_map(of_group).collect();
+        let dropped = self.take_superseded(io, &entries);
+        let need = |entry: &Entry| {
+            let need = needed(entry);
+            Need { bind: need.bind && !dropped.contains(&(entry.lpn, entry.place, entry.sequence)), ..need }
+        };
+        for rest in still_needed(&entries, &need).into_iter().flatten() {
+            self.push(io, rest, None)?;
+        }
+        io.store_word(self.oldest_word(), id.wrapping_add(1) as u64)?;
+        self.oldest = id.wrapping_add(1);
+        self.directory.pop_front();
+        io.discard(place);
+        for index in groups {
+            self.drop_page_of(index, id);
+        }
+        Ok(())
+    }
+
+    /// Those of `entries` whose bind is superseded, which are not counted any more.
+    fn take_superseded<N: Nand>(
+        &mut self,
+        io: &Store<N>,
+        entries: &[Entry],
+    ) -> HashSet<(Lpn, Option<Ppn>, u64), FxBuildHasher> {
+        let mut taken = HashSet::default();
+        for entry in entries {
+            let Some(place) = entry.place else { continue };
+            let Some(count) = self.superseded.get_mut(&(entry.lpn, place)) else { continue };
+            *count -= 1;
+            if *count == 0 {
+                self.superseded.remove(&(entry.lpn, place));
+            }
+            let index = self.group_of(io, entry);
+            self.groups[index].superseded -= 1;
+            self.superseded_entries -= 1;
+            taken.insert((entry.lpn, entry.place, entry.sequence));
+        }
+        taken
+    }
+
+    /// Forgets the entries that a block has in the oldest page.
+    fn drop_page_of(&mut self, index: usize, id: u32) {
+        let group = &mut self.groups[index].entries;
+        let before = group.len() as u32;
+        while group.front().is_some_and(|&(page, _)| page == id) {
+            group.pop_front();
+        }
+        let after = group.len() as u32;
+        self.sizes.change(before, after);
+        self.live -= before - after;
+        if index == self.tombstones() {
+            self.doubtful = self.doubtful.saturating_sub(before - after);
+        }
+    }
+
+    /// Entries that cleaning would free, and may free.
+    fn reclaimable(&self) -> u64 {
+        self.used() - self.valid_entries() + self.doubtful as u64
+    }
+
+    fn watermark(&self) -> u64 {
+        self.capacity_entries() * WATERMARK_PERCENT / 100
+    }
+
+    /// Free entries without which the host is not admitted: its own, and the largest block's with it.
+    fn reserve(&self) -> u64 {
+        1 + (self.sizes.largest() as u64 + 1)
+    }
+
+    fn admits(&self) -> bool {
+        self.valid_entries() < self.watermark() && self.free() >= self.reserve()
+    }
+
+    /// Finishes a flush, or takes over the buffer; the youngest page was read last.
+    fn recover_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        io.charge_nvram_scan(self.page.len() as u64);
+        let buffered: Vec<_> =
+            (0..self.page_entries).map_while(|slot| self.buffered_entry(io, slot)).collect();
+        let entries = buffered.iter().map(|&(entry, _)| entry);
+        let flushed = !self.directory.is_empty() && entries.eq(self.page_content());
+        self.buffered = buffered.len() as u32;
+        if flushed || self.buffered == 0 {
+            return self.zero_buffer(io);
+        }
+        if self.form == EntryForm::OfCommands { self.discard_torn_command(io, &buffered) } else { Ok(()) }
+    }
+
+    /// Zeroes the entries of a command that was not recorded as a whole, and a torn entry after them, the youngest first:
+    /// what is left of one would be mixed with the next.
+    fn discard_torn_command<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        buffered: &[(Entry, Option<Command>)],
+    ) -> Result<()> {
+        if self.buffered < self.page_entries {
+            self.form.zero(io, self.word(self.buffered))?;
+        }
+        let torn = torn_commands(buffered);
+        let is_torn = |&(entry, command): &(Entry, Option<Command>)| {
+            command.is_some_and(|command| torn.contains(&command.number(&entry)))
+        };
+        while self.buffered > 0 && is_torn(&buffered[self.buffered as usize - 1]) {
+            self.form.zero(io, self.word(self.buffered - 1))?;
+            self.buffered -= 1;
+        }
+        Ok(())
+    }
+}
+
+/// Of entries that are in the log twice, also as what is left of a relocation, only the youngest.
+fn without_copies(entries: &mut Vec<(u32, Entry)>) {
+    let mut seen: HashSet<(Lpn, Option<Ppn>, u64), FxBuildHasher> = HashSet::default();
+    entries.reverse();
+    entries.retain(|(_, entry)| {
+        let buried = entry.source.filter(|_| entry.place.is_some());
+        let is_copied = buried.is_some_and(|lpn| seen.contains(&(lpn, None, entry.sequence)));
+        seen.insert((entry.lpn, entry.place, entry.sequence)) && !is_copied
+    });
+    entries.reverse();
+}
+
+impl ReverseMap for FlashLog {
+    fn admit<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<bool> {
+        if !self.admits() && self.reclaimable() > self.capacity_entries() / CLEANING_SHARE {
+            self.clean_oldest(io, needed)?;
+        }
+        Ok(self.admits())
+    }
+
+    fn make_room_for<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        block: BlockId,
+        needed: Needed<'_>,
+    ) -> Result<bool> {
+        let entries = self.groups[block.index()].entries.len() as u64;
+        if self.free() < entries && self.reclaimable() > 0 && Self::room_pages(io) > 0 {
+            self.clean_oldest(io, needed)?;
+        }
+        let filled_pages = (self.buffered as u64 + entries).saturating_sub(1) / self.page_entries as u64;
+        Ok(self.free() >= entries && Self::room_pages(io) >= filled_pages)
+    }
+
+    /// O(1) but for a full buffer, which is programmed first; 16 bytes stored.
+    fn record<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, _: Needed<'_>) -> Result<()> {
+        assert!(self.free() > 0, "the flash log is full: admit the host, make room for GC's victim");
+        self.push(io, entry, None)
+    }
+
+    fn admit_command<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        places: &[Option<Ppn>],
+        needed: Needed<'_>,
+    ) -> Result<bool> {
+        let count = places.len() as u64;
+        let admits = |log: &Self| {
+            log.valid_entries() + count <= log.watermark()
+                && log.free() >= count + u64::from(log.sizes.largest()) + count
+        };
+        if self.form == EntryForm::Single || count > u64::from(self.page_entries) {
+            return Ok(false);
+        }
+        if !admits(self) && self.reclaimable() > 0 {
+            self.clean_oldest(io, needed)?;
+        }
+        if !admits(self) {
+            return Ok(false);
+        }
+        if u64::from(self.buffered) + count > u64::from(self.page_entries) {
+            self.flush(io)?;
+        }
+        // The page that was flushed early takes a whole page of the log.
+        Ok(admits(self))
+    }
+
+    fn record_command<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        command: Command,
+        entries: &[Entry],
+    ) -> Result<()> {
+        assert!(self.buffered + command.pages <= self.page_entries, "{command:?} was not admitted");
+        entries.iter().try_for_each(|&entry| self.push(io, entry, Some(command)))
+    }
+
+    fn supersede<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
+        let group = &mut self.groups[io.block_of(place).index()];
+        group.superseded += 1;
+        let recorded = group.entries.len() as u32;
+        assert!(group.superseded <= recorded, "the bind of page {lpn} to {place} was never recorded");
+        *self.superseded.entry((lpn, place)).or_default() += 1;
+        self.superseded_entries += 1;
+    }
+
+    fn entries_of<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Entry>) -> Result<()> {
+        for &place in &self.directory {
+            io.read(place, &mut [], Cause::RemapLog)?;
+        }
+        if self.used() > 0 {
+            io.charge_referrer_scan(block, self.buffered as u64 * self.form.bytes());
+        }
+        out.extend(self.groups[block.index()].entries.iter().map(|&(_, entry)| entry));
+        Ok(())
+    }
+
+    fn erased<N: Nand>(&mut self, _: &mut Store<N>, block: BlockId) -> Result<()> {
+        let Group { entries, superseded } = std::mem::take(&mut self.groups[block.index()]);
+        self.sizes.change(entries.len() as u32, 0);
+        self.live -= entries.len() as u32;
+        self.superseded_entries -= superseded;
+        for (_, entry) in entries {
+            let place = entry.place.expect("an entry of a block names a page");
+            self.superseded.remove(&(entry.lpn, place));
+        }
+        self.doubtful = self.groups[self.tombstones()].entries.len() as u32;
+        Ok(())
+    }
+
+    fn adopt_pages(&mut self, pages: &[(u32, Ppn)]) {
+        self.found = pages.to_vec();
+    }
+
+    fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<Entry>> {
+        self.forget();
+        let found: HashMap<u32, Ppn, FxBuildHasher> = self.found.drain(..).collect();
+        self.oldest = io.nvram()[self.oldest_word()] as u32;
+        let mut entries = Vec::new();
+        while let Some(&place) = found.get(&self.next_page()) {
+            io.read(place, &mut self.page, Cause::Recovery)?;
+            let id = self.next_page();
+            entries.extend(self.page_content().map(|entry| (id, entry)));
+            self.directory.push_back(place);
+        }
+        self.recover_buffer(io)?;
+        let buffered = (0..self.buffered).filter_map(|slot| self.buffered_entry(io, slot));
+        entries.extend(buffered.map(|(entry, _)| (self.next_page(), entry)));
+        without_copies(&mut entries);
+        for &(id, entry) in &entries {
+            self.adopt(io, id, entry);
+        }
+        self.doubtful = self.groups[self.tombstones()].entries.len() as u32;
+        Ok(entries.into_iter().map(|(_, entry)| entry).collect())
+    }
+
+    fn entries<N: Nand>(&self, _: &Store<N>) -> Vec<Entry> {
+        self.groups.iter().flat_map(|group| group.entries.iter().map(|&(_, entry)| entry)).collect()
+    }
+
+    fn valid_entries(&self) -> u64 {
+        (self.live - self.superseded_entries) as u64
+    }
+
+    /// One for an admission, one for the record after it.
+    fn pages_per_record(&self) -> u32 {
+        2
+    }
+
+    fn metadata_pages(&self) -> u64 {
+        self.log_pages as u64
+    }
+
+    fn owns(&self, id: u32, ppn: Ppn) -> bool {
+        self.directory.get(id.wrapping_sub(self.oldest) as usize) == Some(&ppn)
+    }
+
+    fn relocate_own(&mut self, id: u32, new: Ppn) {
+        self.directory[id.wrapping_sub(self.oldest) as usize] = new;
+    }
+
+    /// The index by block is not counted: only the simulation has it.
+    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("reverse map log directory", self.log_pages as u64 * 4),
+            ("reverse map log buffer (NVRAM)", self.page.len() as u64 + 8),
+        ]
+    }
+
+    fn check(&self) -> std::result::Result<(), String> {
+        let live: usize = self.groups.iter().map(|group| group.entries.len()).sum();
+        let superseded: u32 = self.groups.iter().map(|group| group.superseded).sum();
+        let named: u32 = self.superseded.values().sum();
+        let counted = (self.live as usize, self.superseded_entries, self.superseded_entries);
+        if (live, superseded, named) != counted || live as u64 > self.used() {
+            return Err(format!(
+                "{live} entries in groups, {superseded} superseded, {named} by name; counted otherwise"
+            ));
+        }
+        if self.live_pages() > self.log_pages || self.buffered > self.page_entries {
+            return Err(format!(
+                "{} live pages of {}, {} buffered",
+                self.live_pages(),
+                self.log_pages,
+                self.buffered
+            ));
+        }
+        let largest = self.groups.iter().map(|group| group.entries.len()).max();
+        let known = self.sizes.largest() as usize;
+        if largest == Some(known) {
+            Ok(())
+        } else {
+            Err(format!("largest block: {largest:?} entries, not {known}"))
+        }
+    }
+}

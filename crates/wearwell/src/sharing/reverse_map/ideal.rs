@@ -1,0 +1,197 @@
+//! The reverse map one would wish for: every referrer at once, without limit.
+//!
+//! It stands for designs whose OOB can be rewritten, or which know all referrers in advance, and bounds what any real
+//! part can reach (the paper's Opt). Entries live in RAM that survives loss of power; the price is not modelled.
+//!
+//! Invariant: an entry exists exactly while its bind is current; tombstones are not kept, as nothing is rebuilt.
+
+use std::slice;
+
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
+use super::{BlockId, ENTRY_BYTES, Entry, Lpn, Needed, Ppn, ReverseMap};
+use crate::address::Address;
+use crate::error::Result;
+use crate::nand::Nand;
+use crate::store::Store;
+use crate::tables::PageSet;
+
+/// A logical page that a bind gave its place, and the sequence number of the entry, in two halves: an entry of the map is
+/// sixteen bytes then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Binder {
+    lpn: Lpn,
+    sequence: [u32; 2],
+}
+
+impl Binder {
+    fn of(entry: &Entry) -> Self {
+        Self { lpn: entry.lpn, sequence: [entry.sequence as u32, (entry.sequence >> 32) as u32] }
+    }
+
+    /// Stands for binders in the list with this number.
+    fn several(list: usize) -> Self {
+        Self { lpn: Lpn::NONE, sequence: [list as u32, 0] }
+    }
+
+    /// The list that it stands for.
+    fn list(self) -> Option<usize> {
+        (self.lpn == Lpn::NONE).then_some(self.sequence[0] as usize)
+    }
+
+    fn entry(self, place: Ppn) -> Entry {
+        let [low, high] = self.sequence.map(u64::from);
+        Entry { lpn: self.lpn, place: Some(place), source: None, sequence: low | high << 32 }
+    }
+}
+
+/// Binders of each page.
+#[derive(Clone, Debug)]
+pub struct Ideal {
+    /// The binder of a place, which nearly always is one, or what stands for several.
+    binders: HashMap<Ppn, Binder, FxBuildHasher>,
+    /// Two binders of a place at least, oldest first; empty where the list stands for none.
+    lists: Vec<Vec<Binder>>,
+    free_lists: Vec<usize>,
+    /// Pages that have binders: what is asked of a whole block looks at a few words. Members of chunks lie above.
+    bound: PageSet,
+    pages: u64,
+    entries: u64,
+}
+
+impl Ideal {
+    /// No entries, for a device of `pages`.
+    pub fn new(pages: u64) -> Self {
+        Self {
+            binders: HashMap::default(),
+            lists: Vec::new(),
+            free_lists: Vec::new(),
+            bound: PageSet::new(pages),
+            pages,
+            entries: 0,
+        }
+    }
+
+    fn is_page(&self, place: Ppn) -> bool {
+        u64::from(place.0) < self.pages
+    }
+
+    /// The binders that `binder` stands for, oldest first.
+    fn all<'a>(&'a self, binder: &'a Binder) -> &'a [Binder] {
+        binder.list().map_or(slice::from_ref(binder), |list| &self.lists[list])
+    }
+
+    /// The entries that name a place.
+    pub fn entries_at(&self, place: Ppn) -> Vec<Entry> {
+        let binders = self.binders.get(&place).map_or(&[][..], |binder| self.all(binder));
+        binders.iter().map(|binder| binder.entry(place)).collect()
+    }
+
+    /// The last binder of a place is gone.
+    fn unbind(&mut self, place: Ppn) {
+        self.binders.remove(&place);
+        if self.is_page(place) {
+            self.bound.remove(place);
+        }
+    }
+
+    /// Adds a binder behind the one or those that `first` stands for; what stands for all of them then.
+    fn add(&mut self, first: Binder, binder: Binder) -> Binder {
+        if let Some(list) = first.list() {
+            self.lists[list].push(binder);
+            return first;
+        }
+        let list = self.free_lists.pop().unwrap_or(self.lists.len());
+        if list == self.lists.len() {
+            self.lists.push(Vec::new());
+        }
+        self.lists[list].extend([first, binder]);
+        Binder::several(list)
+    }
+
+    /// Forgets `lpn` among those that `binder` stands for; what stands for the others.
+    fn without(&mut self, binder: Binder, lpn: Lpn) -> Option<Binder> {
+        let at = self.all(&binder).iter().position(|binder| binder.lpn == lpn);
+        let at = at.expect("the binder was recorded");
+        let list = binder.list()?;
+        self.lists[list].remove(at);
+        let [one] = self.lists[list][..] else { return Some(binder) };
+        self.lists[list].clear();
+        self.free_lists.push(list);
+        Some(one)
+    }
+}
+
+impl ReverseMap for Ideal {
+    fn admit<N: Nand>(&mut self, _: &mut Store<N>, _: Needed<'_>) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn record<N: Nand>(&mut self, _: &mut Store<N>, entry: Entry, _: Needed<'_>) -> Result<()> {
+        if let Some(place) = entry.place {
+            let binder = Binder::of(&entry);
+            if let Some(first) = self.binders.insert(place, binder) {
+                let several = self.add(first, binder);
+                self.binders.insert(place, several);
+            }
+            self.entries += 1;
+            if self.is_page(place) {
+                self.bound.insert(place);
+            }
+        }
+        Ok(())
+    }
+
+    fn supersede<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn, place: Ppn) {
+        let binder = self.binders[&place];
+        match self.without(binder, lpn) {
+            Some(binder) => _ = self.binders.insert(place, binder),
+            None => self.unbind(place),
+        }
+        self.entries -= 1;
+    }
+
+    fn entries_of<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Entry>) -> Result<()> {
+        let mut places = Vec::new();
+        self.bound.collect(io.geometry().first_page(block), io.geometry().block_pages(), &mut places);
+        out.extend(places.into_iter().flat_map(|place| self.entries_at(place)));
+        Ok(())
+    }
+
+    fn erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
+        let is_free = self.bound.is_disjoint(io.geometry().first_page(block), io.geometry().block_pages());
+        assert!(is_free, "a page of erased block {block} is still bound");
+        Ok(())
+    }
+
+    fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<Entry>> {
+        Ok(self.entries(io))
+    }
+
+    fn entries<N: Nand>(&self, _: &Store<N>) -> Vec<Entry> {
+        self.binders.keys().flat_map(|&place| self.entries_at(place)).collect()
+    }
+
+    fn valid_entries(&self) -> u64 {
+        self.entries
+    }
+
+    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+        vec![("reverse map (battery-backed)", self.entries * ENTRY_BYTES)]
+    }
+
+    fn check(&self) -> std::result::Result<(), String> {
+        let counted: usize = self.binders.values().map(|binder| self.all(binder).len()).sum();
+        if counted as u64 != self.entries {
+            return Err(format!("{counted} binders, {} counted", self.entries));
+        }
+        let of_pages = self.binders.keys().filter(|&&place| self.is_page(place));
+        let marked = of_pages.clone().filter(|&&place| self.bound.contains(place)).count();
+        if (marked, marked as u64) == (of_pages.count(), self.bound.len()) {
+            Ok(())
+        } else {
+            Err(format!("{} pages are marked as bound, {marked} are", self.bound.len()))
+        }
+    }
+}

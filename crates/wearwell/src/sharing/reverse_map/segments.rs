@@ -1,0 +1,783 @@
+//! Remap-SSD's reverse map: NVRAM segments, each owned by one block.
+//!
+//! Source: Zhou et al., "Remap-SSD: Safely and Efficiently Exploiting SSD Address Remapping to Eliminate Duplicate
+//! Writes", FAST 2021, sections 4.2 to 4.5. GC asks for the referrers of a block, never of a page: so entries are
+//! logged per block, in segments that a block gets on demand and that are linked to its *group*. A victim costs a scan
+//! of its own group, however large the NVRAM is; the price is the unused rest of each group's last segment.
+//!
+//! # Layout
+//!
+//! A segment is a head and entries of 16 bytes ([`Entry::encode`]), or of 24 where commands are atomic; the head takes the
+//! room of an entry. Bits of the head, lowest first:
+//!
+//! | word | bits |
+//! |---|---|
+//! | 0 | torn bit 1, number of the segment in its group 21, sequence at allocation 42 |
+//! | 1 | torn bit 1, next segment 31 (all ones: none), block 32 (all ones: the tombstones) |
+//!
+//! Word 1 is stored again when a successor is allocated; everything else is stored once. Tombstones name no page, so
+//! they have a group of their own, which no erase frees.
+//!
+//! # Safe at every store
+//!
+//! A group is what can be reached from the head numbered 0; whatever is not reached is garbage, which recovery zeroes.
+//! So single stores decide:
+//!
+//! - *Growing*: head of the new segment (word 1, then word 0), link to it, entry. A head without a link is garbage, a
+//!   link without an entry is undone by recovery, a torn entry is stored over by the next.
+//! - *Freeing*: word 0 of the first head is zeroed first. From then on the whole group is garbage, and the rest may be
+//!   zeroed in any order. Only a segment that is all zeros is used again.
+//! - *Compacting*: what is needed is copied to a new chain, whose heads carry a larger sequence number; then the old one
+//!   is freed. Of two chains of one block recovery takes the older: while it has a first head, it is complete.
+//! - *A stale group* (power lost between erase and freeing) is adopted like any other. Its entries are older than the
+//!   pages of the block's next life, so the engine ignores them; new entries follow them, the next erase frees all.
+//!
+//! - *Dropping* entries, by compacting or freeing, vouches for the commands so far first (see the parent module).
+//! - *A torn command*: recovery zeroes its entries, which are the last ones of their groups, newest first.
+//!
+//! # Room for GC
+//!
+//! Recording `m` entries anew in `k` groups opens at most `ceil(m / e) + k - 1` segments of `e` entries: group `i` opens
+//! at most `ceil(m_i / e) <= (m_i + e - 1) / e` of them, so the sum is an integer below `m / e + k`.
+//! A victim is moved as one batch, which meets two destination blocks at most (an open block and its successor), and
+//! the tombstones: k = 3. Compacting a group fills a new chain and the tombstones, k = 2. So the host is admitted while
+//! free segments for the largest group and two more are left after its entry. GC alone can still spread entries over more
+//! groups (each with a last segment in part unused) or unite groups in one block; therefore it asks
+//! [`ReverseMap::make_room_for`] before it takes a victim.
+//!
+//! Departures from the paper: relocations whose target moved on leave a tombstone; active GC skips groups whose
+//! compaction would free no segment.
+
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
+use super::{
+    BlockId, Command, Commands, Entry, EntryForm, Lpn, Needed, Ppn, ReverseMap, Sizes, WATERMARK_PERCENT,
+    still_needed,
+};
+use crate::address::Address;
+use crate::error::{Error, Result};
+use crate::nand::Nand;
+use crate::store::Store;
+
+/// Bytes of a segment by default.
+pub const SEGMENT_BYTES: u32 = 1024;
+
+/// Groups beyond the first that the entries of one victim may open a segment in.
+const EXTRA_GROUPS: u32 = 2;
+/// Segments without which no entry is ever admitted: its own, one to record it anew, and those of the extra groups.
+const MIN_SEGMENTS: u64 = 2 + EXTRA_GROUPS as u64;
+
+const TORN_BIT: u64 = 1;
+const NUMBER_BITS: u32 = 21;
+const NEXT_BITS: u32 = 31;
+/// A next segment of all ones is none.
+const NO_NEXT: u64 = (1 << NEXT_BITS) - 1;
+/// Bytes that the controller keeps of a group: first and open segment, entries, superseded entries.
+const GROUP_BYTES: u64 = 16;
+
+/// First slot of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Head {
+    /// [`BlockId::NONE`] for the tombstones.
+    owner: BlockId,
+    /// Position in the group.
+    number: u32,
+    /// Sequence at allocation.
+    sequence: u64,
+    next: Option<u32>,
+}
+
+impl Head {
+    fn encode(self) -> [u64; 2] {
+        let next = self.next.map_or(NO_NEXT, u64::from);
+        [
+            TORN_BIT | (self.number as u64) << 1 | self.sequence << (1 + NUMBER_BITS),
+            TORN_BIT | next << 1 | (self.owner.0 as u64) << (1 + NEXT_BITS),
+        ]
+    }
+
+    fn decode(words: [u64; 2]) -> Option<Self> {
+        if words[0] & words[1] & TORN_BIT == 0 {
+            return None;
+        }
+        let next = words[1] >> 1 & NO_NEXT;
+        Some(Self {
+            owner: BlockId((words[1] >> (1 + NEXT_BITS)) as u32),
+            number: (words[0] >> 1) as u32 & ((1 << NUMBER_BITS) - 1),
+            sequence: words[0] >> (1 + NUMBER_BITS),
+            next: (next != NO_NEXT).then_some(next as u32),
+        })
+    }
+}
+
+/// The segments of one block. All but the last are full, so the number of entries tells how many there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Group {
+    first: u32,
+    open: u32,
+    entries: u32,
+    superseded: u32,
+    /// Superseded entries when compaction was last found to free nothing: not tried again before there are more.
+    futile: u32,
+}
+
+/// Entries in NVRAM segments grouped by block. See the module's head.
+#[derive(Clone, Debug)]
+pub struct Segments {
+    segment_bytes: u32,
+    commands: Commands,
+    /// Segments in all.
+    count: u32,
+    /// SV-bitmap: segments in use.
+    used: Vec<u64>,
+    free: u32,
+    /// Word of the bitmap where the search for a free segment goes on.
+    cursor: usize,
+    /// By block; the last one holds the tombstones.
+    groups: Vec<Group>,
+    /// Numbers of segments of all groups.
+    sizes: Sizes,
+    entries: u64,
+    superseded: u64,
+    /// Nobody tells when a tombstone expires: whether enough happened for another look.
+    tombstones_may_expire: bool,
+    /// Whether any group may be worth compacting.
+    may_gain: bool,
+}
+
+impl Segments {
+    /// Empty segments of `segment_bytes` in the first `nvram_bytes` of the NVRAM of `io`.
+    ///
+    /// # Errors
+    /// [`Error::Options`] if the medium has less NVRAM, or segments are odd, too few or too many.
+    pub fn new<N: Nand>(io: &Store<N>, nvram_bytes: u64, segment_bytes: u32) -> Result<Self> {
+        Self::with_entries(io, nvram_bytes, segment_bytes, EntryForm::Single)
+    }
+
+    /// The same with entries of this form.
+    ///
+    /// # Errors
+    /// As [`Segments::new`].
+    pub fn with_entries<N: Nand>(
+        io: &Store<N>,
+        nvram_bytes: u64,
+        segment_bytes: u32,
+        form: EntryForm,
+    ) -> Result<Self> {
+        let segments = nvram_bytes.saturating_sub(form.extra_bytes()) / segment_bytes.max(1) as u64;
+        if let Some(sentence) = Self::refuse(io, nvram_bytes, (segment_bytes, form), segments) {
+            return Err(Error::Options(sentence));
+        }
+        let blocks = io.geometry().blocks() as usize;
+        let mut map = Self {
+            segment_bytes,
+            commands: Commands::new(form, (segments * segment_bytes as u64 / 8) as usize),
+            count: segments as u32,
+            used: Vec::new(),
+            free: 0,
+            cursor: 0,
+            groups: vec![Group::default(); blocks + 1],
+            sizes: Sizes::default(),
+            entries: 0,
+            superseded: 0,
+            tombstones_may_expire: false,
+            may_gain: false,
+        };
+        map.forget();
+        Ok(map)
+    }
+
+    fn refuse<N: Nand>(
+        io: &Store<N>,
+        nvram_bytes: u64,
+        (segment_bytes, form): (u32, EntryForm),
+        segments: u64,
+    ) -> Option<String> {
+        let (least, unit) = (2 * form.bytes() as u32, if form == EntryForm::Single { 16 } else { 8 });
+        let present = io.nvram().len() as u64 * 8;
+        if present < nvram_bytes {
+            return Some(format!(
+                "the reverse map needs {nvram_bytes} bytes of NVRAM, the medium has {present}"
+            ));
+        }
+        if segment_bytes < least || !segment_bytes.is_multiple_of(unit) {
+            return Some(format!(
+                "NVRAM segments of {segment_bytes} bytes; they must be a multiple of {unit}, at least {least}"
+            ));
+        }
+        let most = 1 << NUMBER_BITS;
+        (!(MIN_SEGMENTS..=most).contains(&segments)).then(|| {
+            format!(
+                "{nvram_bytes} bytes of NVRAM are {segments} segments of {segment_bytes} bytes; there must be \
+                 {MIN_SEGMENTS} to {most}"
+            )
+        })
+    }
+
+    /// RAM as it is when all segments are free.
+    fn forget(&mut self) {
+        self.used = vec![0; (self.count as usize).div_ceil(64)];
+        let beyond = self.used.len() as u32 * 64 - self.count;
+        if beyond > 0 {
+            *self.used.last_mut().expect("there are segments") = u64::MAX << (64 - beyond);
+        }
+        (self.free, self.cursor) = (self.count, 0);
+        self.groups.fill(Group::default());
+        self.sizes = Sizes::default();
+        (self.entries, self.superseded) = (0, 0);
+        (self.tombstones_may_expire, self.may_gain) = (true, true);
+    }
+
+    /// Entries that fit one segment.
+    pub fn segment_entries(&self) -> u32 {
+        self.segment_bytes / self.commands.form.bytes() as u32 - 1
+    }
+
+    /// Entries that fit all segments.
+    pub fn capacity_entries(&self) -> u64 {
+        self.count as u64 * self.segment_entries() as u64
+    }
+
+    /// Segments that hold nothing.
+    pub fn free_segments(&self) -> u32 {
+        self.free
+    }
+
+    fn tombstones(&self) -> usize {
+        self.groups.len() - 1
+    }
+
+    fn group_of(&self, block: Option<BlockId>) -> usize {
+        block.map_or(self.tombstones(), BlockId::index)
+    }
+
+    fn owner(&self, group: usize) -> BlockId {
+        if group == self.tombstones() { BlockId::NONE } else { BlockId(group as u32) }
+    }
+
+    /// Segments for so many entries.
+    fn segments_for(&self, entries: u32) -> u32 {
+        entries.div_ceil(self.segment_entries())
+    }
+
+    fn size(&self, group: usize) -> u32 {
+        self.segments_for(self.groups[group].entries)
+    }
+
+    /// Free segments without which the host is not admitted: its entry may open a segment, in the largest group.
+    fn reserve(&self) -> u32 {
+        1 + (self.sizes.largest() + 1) + EXTRA_GROUPS
+    }
+
+    fn watermark(&self) -> u64 {
+        self.capacity_entries() * WATERMARK_PERCENT / 100
+    }
+
+    fn replace(&mut self, group: usize, new: Group) {
+        let old = std::mem::replace(&mut self.groups[group], new);
+        self.sizes.change(self.segments_for(old.entries), self.segments_for(new.entries));
+        self.entries = self.entries + new.entries as u64 - old.entries as u64;
+        self.superseded = self.superseded + new.superseded as u64 - old.superseded as u64;
+    }
+
+    fn word(&self, segment: u32, slot: u32) -> usize {
+        segment as usize * (self.segment_bytes as usize / 8) + slot as usize * self.commands.form.words()
+    }
+
+    fn head<N: Nand>(&self, io: &Store<N>, segment: u32) -> Option<Head> {
+        let at = self.word(segment, 0);
+        Head::decode([io.nvram()[at], io.nvram()[at + 1]])
+    }
+
+    /// The entry of a slot, if it is intact, relative to the page `first`.
+    fn slot<N: Nand>(
+        &self,
+        io: &Store<N>,
+        (segment, slot): (u32, u32),
+        first: Ppn,
+    ) -> Option<(Entry, Option<Command>)> {
+        let (words, command) = self.commands.form.decode(&io.nvram()[self.word(segment, slot)..])?;
+        Some((Entry::decode(words, first)?, command))
+    }
+
+    /// First page of the block of a group, to which its entries are relative.
+    fn first_page<N: Nand>(io: &Store<N>, owner: BlockId) -> Ppn {
+        if owner == BlockId::NONE { Ppn(0) } else { io.geometry().first_page(owner) }
+    }
+
+    /// The segment after `segment` of a group in use.
+    fn next<N: Nand>(&self, io: &Store<N>, segment: u32) -> Option<u32> {
+        self.head(io, segment).expect("a segment in use has a head").next
+    }
+
+    fn link<N: Nand>(&self, io: &mut Store<N>, segment: u32, next: Option<u32>) -> Result<()> {
+        let head = self.head(io, segment).expect("a segment in use has a head");
+        io.store_word(self.word(segment, 0) + 1, Head { next, ..head }.encode()[1])
+    }
+
+    fn take_free(&mut self) -> u32 {
+        assert!(self.free > 0, "no NVRAM segment is free: admit the host, make room for GC's victim");
+        while self.used[self.cursor] == u64::MAX {
+            self.cursor = (self.cursor + 1) % self.used.len();
+        }
+        let segment = self.cursor as u32 * 64 + self.used[self.cursor].trailing_ones();
+        self.mark_used(segment);
+        segment
+    }
+
+    fn mark_used(&mut self, segment: u32) {
+        self.used[segment as usize / 64] |= 1 << (segment % 64);
+        self.free -= 1;
+    }
+
+    fn is_used(&self, segment: u32) -> bool {
+        self.used[segment as usize / 64] >> (segment % 64) & 1 == 1
+    }
+
+    fn release(&mut self, segment: u32) {
+        self.used[segment as usize / 64] &= !(1 << (segment % 64));
+        self.free += 1;
+    }
+
+    /// Appends to a chain that `group` describes, whether it is a group already or becomes one.
+    fn append<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        (owner, group): (BlockId, &mut Group),
+        (entry, command): (Entry, Option<Command>),
+        sequence: u64,
+    ) -> Result<()> {
+        let slot = group.entries % self.segment_entries();
+        if slot == 0 {
+            self.extend(io, (owner, group), sequence)?;
+        }
+        let words = entry.encode(Self::first_page(io, owner));
+        self.commands.form.store(io, self.word(group.open, 1 + slot), words, command)?;
+        group.entries += 1;
+        Ok(())
+    }
+
+    fn extend<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        (owner, group): (BlockId, &mut Group),
+        sequence: u64,
+    ) -> Result<()> {
+        let segment = self.take_free();
+        let number = group.entries / self.segment_entries();
+        let head = Head { owner, number, sequence, next: None }.encode();
+        let at = self.word(segment, 0);
+        io.store_word(at + 1, head[1])?;
+        io.store_word(at, head[0])?;
+        if number > 0 {
+            self.link(io, group.open, Some(segment))?;
+        } else {
+            group.first = segment;
+        }
+        group.open = segment;
+        Ok(())
+    }
+
+    fn append_to<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        index: usize,
+        entry: Entry,
+        command: Option<Command>,
+    ) -> Result<()> {
+        let mut group = self.groups[index];
+        let opens = group.entries.is_multiple_of(self.segment_entries());
+        self.append(io, (self.owner(index), &mut group), (entry, command), entry.sequence)?;
+        self.replace(index, group);
+        if opens && index == self.tombstones() {
+            (self.tombstones_may_expire, self.may_gain) = (true, true);
+        }
+        Ok(())
+    }
+
+    /// Bytes that a scan of a group reads.
+    fn group_bytes(&self, index: usize) -> u64 {
+        self.size(index) as u64 * self.segment_bytes as u64
+    }
+
+    fn read<N: Nand>(&self, io: &Store<N>, index: usize, out: &mut Vec<Entry>) {
+        let group = self.groups[index];
+        let owner = self.owner(index);
+        let first = Self::first_page(io, owner);
+        let (mut segment, mut left) = (group.first, group.entries);
+        while left > 0 {
+            let count = left.min(self.segment_entries());
+            let entry = |slot| self.slot(io, (segment, slot), first).expect("a counted entry is intact").0;
+            out.extend((1..=count).map(entry));
+            left -= count;
+            if left > 0 {
+                segment = self.next(io, segment).expect("a full segment with more entries has a successor");
+            }
+        }
+    }
+
+    /// Frees the chain that begins with `first`. The store that kills it is the first one.
+    fn free_chain<N: Nand>(&mut self, io: &mut Store<N>, first: u32, segments: u32) -> Result<()> {
+        self.commands.vouch(io)?;
+        let mut at = Some(first).filter(|_| segments > 0);
+        while let Some(segment) = at {
+            at = self.next(io, segment);
+            self.zero(io, segment)?;
+            self.release(segment);
+        }
+        Ok(())
+    }
+
+    /// Zeroes a segment, its head first.
+    fn zero<N: Nand>(&self, io: &mut Store<N>, segment: u32) -> Result<()> {
+        for at in self.word(segment, 0)..self.word(segment + 1, 0) {
+            if io.nvram()[at] != 0 {
+                io.store_word(at, 0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether compacting seems to free a segment, and there is room for what is kept.
+    fn is_worth_compacting(&self, group: &Group) -> bool {
+        let kept = group.entries - group.superseded;
+        let after = self.segments_for(kept);
+        group.superseded > group.futile
+            && after < self.segments_for(group.entries)
+            && (kept == 0 || after < self.free)
+    }
+
+    /// The group that active GC takes: most superseded entries among those worth it (paper), else the tombstones.
+    /// O(blocks), unless nothing changed since there was none.
+    fn choose(&mut self) -> Option<usize> {
+        if !self.may_gain {
+            return None;
+        }
+        let worth = |&index: &usize| self.is_worth_compacting(&self.groups[index]);
+        let best = (0..self.tombstones()).filter(worth).max_by_key(|&index| self.groups[index].superseded);
+        let chosen = best.or(self.tombstones_may_expire.then_some(self.tombstones()));
+        self.may_gain = chosen.is_some();
+        chosen
+    }
+
+    /// Active GC until `enough`; `false` if nothing more can be gained.
+    fn compact_until<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        needed: Needed<'_>,
+        enough: impl Fn(&Self) -> bool,
+    ) -> Result<bool> {
+        while !enough(self) {
+            let Some(index) = self.choose() else { return Ok(false) };
+            self.compact(io, index, needed)?;
+        }
+        Ok(true)
+    }
+
+    /// Active GC of one group: copies what is needed, buries what is left of relocations, frees the old chain. Only
+    /// counts if that would free nothing.
+    fn compact<N: Nand>(&mut self, io: &mut Store<N>, index: usize, needed: Needed<'_>) -> Result<()> {
+        let tombstones = self.tombstones();
+        self.tombstones_may_expire &= index != tombstones;
+        let old = self.groups[index];
+        let mut entries = Vec::new();
+        io.charge_nvram_scan(self.group_bytes(index));
+        self.read(io, index, &mut entries);
+        let needed_entries: Vec<Entry> = still_needed(&entries, needed).into_iter().flatten().collect();
+        let superseded = old.entries - needed_entries.len() as u32;
+        let (kept, buried): (Vec<_>, Vec<_>) =
+            needed_entries.into_iter().partition(|entry| entry.place.is_some() || index == tombstones);
+        let before = self.segments_for(old.entries);
+        let opened = self.segments_for(kept.len() as u32) + self.growth(tombstones, buried.len() as u32);
+        if opened >= before || opened > self.free {
+            let futile = if opened >= before { superseded } else { old.futile };
+            self.replace(index, Group { superseded, futile, ..old });
+            return Ok(());
+        }
+        for entry in buried {
+            self.append_to(io, tombstones, entry, None)?;
+        }
+        let old_head = self.head(io, old.first).expect("a group with entries has a first head");
+        let sequence = io.sequence().max(old_head.sequence + 1);
+        let mut new = Group::default();
+        for entry in kept {
+            self.append(io, (self.owner(index), &mut new), (entry, None), sequence)?;
+        }
+        self.free_chain(io, old.first, before)?;
+        self.replace(index, new);
+        Ok(())
+    }
+
+    /// Segments that so many more entries open in a group.
+    fn growth(&self, group: usize, more: u32) -> u32 {
+        self.segments_for(self.groups[group].entries + more) - self.size(group)
+    }
+
+    /// Of each group the first head; of two the older, as the younger is an unfinished copy.
+    fn first_heads<N: Nand>(&self, io: &Store<N>) -> Vec<Option<(u64, u32)>> {
+        let mut firsts: Vec<Option<(u64, u32)>> = vec![None; self.groups.len()];
+        for segment in 0..self.count {
+            let Some(head) = self.head(io, segment).filter(|head| head.number == 0) else { continue };
+            let first = &mut firsts[self.group_of(head.owner.some())];
+            let found = (head.sequence, segment);
+            *first = Some(first.map_or(found, |known| known.min(found)));
+        }
+        firsts
+    }
+
+    /// Zeroes what is left of a torn entry after the `count` intact ones of a segment, where the next one could be mixed with
+    /// it: of two words the first is stored over before the second counts, of three the rest would be taken for whole.
+    fn zero_torn<N: Nand>(&self, io: &mut Store<N>, segment: u32, count: u32) -> Result<()> {
+        let form = self.commands.form;
+        if form == EntryForm::Single || count == self.segment_entries() {
+            return Ok(());
+        }
+        form.zero(io, self.word(segment, 1 + count))
+    }
+
+    /// Zeroes the entries of commands that were not recorded as a whole, newest first.
+    fn discard_torn_commands<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        firsts: &[Option<(u64, u32)>],
+    ) -> Result<()> {
+        let mut slots = Vec::new();
+        for (index, first) in firsts.iter().enumerate() {
+            if let &Some((_, first)) = first {
+                self.collect_slots(io, self.owner(index), first, &mut slots);
+            }
+        }
+        let recorded: Vec<_> = slots.iter().map(|&(_, recorded)| recorded).collect();
+        let torn = self.commands.recover(io, &recorded);
+        let is_torn = |(entry, command): &(Entry, Option<Command>)| {
+            command.is_some_and(|command| torn.contains(&command.number(entry)))
+        };
+        slots.retain(|(_, recorded)| is_torn(recorded));
+        slots.sort_unstable_by_key(|(_, (entry, _))| u64::MAX - entry.sequence);
+        slots.iter().try_for_each(|&(at, _)| self.commands.form.zero(io, at))
+    }
+
+    /// Words and contents of the intact entries of a chain.
+    fn collect_slots<N: Nand>(
+        &self,
+        io: &Store<N>,
+        owner: BlockId,
+        first: u32,
+        slots: &mut Vec<(usize, (Entry, Option<Command>))>,
+    ) {
+        let first_page = Self::first_page(io, owner);
+        let mut next = Some(first);
+        while let Some(segment) = next {
+            let before = slots.len();
+            let intact = |slot| Some((self.word(segment, slot), self.slot(io, (segment, slot), first_page)?));
+            slots.extend((1..=self.segment_entries()).map_while(intact));
+            if slots.len() == before {
+                return;
+            }
+            next = self.next(io, segment);
+        }
+    }
+
+    /// Takes over the chain of a group. A torn entry behind its last one is stored over by the next.
+    fn adopt<N: Nand>(&mut self, io: &mut Store<N>, index: usize, first: u32) -> Result<()> {
+        let mut group = Group { first, open: first, ..Group::default() };
+        let mut at = first;
+        loop {
+            let intact = |&slot: &u32| self.slot(io, (at, slot), Ppn(0)).is_some();
+            let count = (1..=self.segment_entries()).take_while(intact).count() as u32;
+            self.zero_torn(io, at, count)?;
+            if count == 0 {
+                break;
+            }
+            self.mark_used(at);
+            (group.open, group.entries) = (at, group.entries + count);
+            let Some(next) = self.next(io, at) else { break };
+            let head = self.head(io, next).expect("links lead to heads");
+            assert_eq!(head.owner, self.owner(index), "segment {next} is linked to a foreign group");
+            at = next;
+        }
+        if group.entries > 0 && group.open != at {
+            self.link(io, group.open, None)?;
+        }
+        self.replace(index, group);
+        Ok(())
+    }
+}
+
+impl ReverseMap for Segments {
+    fn admit<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<bool> {
+        if self.valid_entries() >= self.watermark() && self.tombstones_may_expire {
+            self.compact(io, self.tombstones(), needed)?;
+        }
+        Ok(self.valid_entries() < self.watermark()
+            && self.compact_until(io, needed, |map| map.free >= map.reserve())?)
+    }
+
+    fn make_room_for<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        block: BlockId,
+        needed: Needed<'_>,
+    ) -> Result<bool> {
+        let index = block.index();
+        self.compact_until(io, needed, |map| {
+            map.groups[index].entries == 0 || map.free >= map.size(index) + EXTRA_GROUPS
+        })
+    }
+
+    /// O(1): one random access to the group, one to the NVRAM; an entry stored, and a head and a link if a segment is
+    /// opened.
+    fn record<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, _: Needed<'_>) -> Result<()> {
+        let index = self.group_of(entry.place.map(|place| io.block_of(place)));
+        self.append_to(io, index, entry, None)
+    }
+
+    fn admit_command<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        places: &[Option<Ppn>],
+        needed: Needed<'_>,
+    ) -> Result<bool> {
+        let after = self.valid_entries() + places.len() as u64;
+        if after > self.watermark() && self.tombstones_may_expire {
+            self.compact(io, self.tombstones(), needed)?;
+        }
+        if self.commands.form == EntryForm::Single
+            || self.valid_entries() + places.len() as u64 > self.watermark()
+        {
+            return Ok(false);
+        }
+        let mut counts: HashMap<usize, u32, FxBuildHasher> = HashMap::default();
+        for place in places {
+            *counts.entry(self.group_of(place.map(|place| io.block_of(place)))).or_default() += 1;
+        }
+        self.compact_until(io, needed, |map| {
+            let grown = |(&group, &count): (&usize, &u32)| map.size(group) + map.growth(group, count);
+            let opened: u32 = counts.iter().map(|(&group, &count)| map.growth(group, count)).sum();
+            let largest = counts.iter().map(grown).max().unwrap_or(0).max(map.sizes.largest());
+            map.free >= opened + largest + EXTRA_GROUPS
+        })
+    }
+
+    fn record_command<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        command: Command,
+        entries: &[Entry],
+    ) -> Result<()> {
+        for &entry in entries {
+            let index = self.group_of(entry.place.map(|place| io.block_of(place)));
+            self.append_to(io, index, entry, Some(command))?;
+        }
+        self.commands.newest = entries.first().map_or(0, |entry| entry.sequence);
+        Ok(())
+    }
+
+    fn supersede<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
+        let index = io.block_of(place).index();
+        let group = Group { superseded: self.groups[index].superseded + 1, ..self.groups[index] };
+        assert!(group.superseded <= group.entries, "the bind of page {lpn} to {place} was never recorded");
+        self.replace(index, group);
+        self.may_gain |= self.is_worth_compacting(&group);
+    }
+
+    fn entries_of<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Entry>) -> Result<()> {
+        let bytes = self.group_bytes(block.index());
+        if bytes > 0 {
+            io.charge_referrer_scan(block, bytes);
+        }
+        self.read(io, block.index(), out);
+        Ok(())
+    }
+
+    fn erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
+        let index = block.index();
+        self.free_chain(io, self.groups[index].first, self.size(index))?;
+        self.replace(index, Group::default());
+        (self.tombstones_may_expire, self.may_gain) = (true, true);
+        Ok(())
+    }
+
+    fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<Entry>> {
+        self.forget();
+        io.charge_nvram_scan(self.count as u64 * self.segment_bytes as u64);
+        let firsts = self.first_heads(io);
+        if self.commands.form == EntryForm::OfCommands {
+            self.discard_torn_commands(io, &firsts)?;
+        }
+        for (index, first) in firsts.into_iter().enumerate() {
+            if let Some((_, first)) = first {
+                self.adopt(io, index, first)?;
+            }
+        }
+        for segment in (0..self.count).filter(|&segment| !self.is_used(segment)) {
+            self.zero(io, segment)?;
+        }
+        Ok(self.entries(io))
+    }
+
+    fn entries<N: Nand>(&self, io: &Store<N>) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        (0..self.groups.len()).for_each(|index| self.read(io, index, &mut entries));
+        entries
+    }
+
+    fn valid_entries(&self) -> u64 {
+        self.entries - self.superseded
+    }
+
+    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("segment bitmap", self.used.len() as u64 * 8),
+            ("segment groups", self.groups.len() as u64 * GROUP_BYTES),
+            ("reverse map segments (NVRAM)", self.count as u64 * self.segment_bytes as u64),
+        ]
+    }
+
+    fn check(&self) -> std::result::Result<(), String> {
+        let bits: u32 = self.used.iter().map(|word| word.count_zeros()).sum();
+        let sizes: u32 = (0..self.groups.len()).map(|group| self.size(group)).sum();
+        if bits != self.free || sizes + self.free != self.count {
+            let (free, segments) = (self.free, self.count);
+            return Err(format!(
+                "{segments} segments: {sizes} in groups, {free} counted free, {bits} free bits"
+            ));
+        }
+        if let Some(group) = self.groups.iter().position(|group| group.superseded > group.entries) {
+            return Err(format!("group {group} has more superseded entries than entries"));
+        }
+        let sum = |of: fn(&Group) -> u32| self.groups.iter().map(|group| of(group) as u64).sum::<u64>();
+        let (entries, superseded) = (sum(|group| group.entries), sum(|group| group.superseded));
+        if (entries, superseded) != (self.entries, self.superseded) {
+            return Err(format!("groups hold {entries} entries, {superseded} superseded; counted otherwise"));
+        }
+        let largest = (0..self.groups.len()).map(|group| self.size(group)).max();
+        if largest == Some(self.sizes.largest()) {
+            Ok(())
+        } else {
+            Err(format!("largest group: {largest:?} segments"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_survive_at_their_bounds() {
+        let most = Head {
+            owner: BlockId::NONE,
+            number: (1 << 21) - 1,
+            sequence: super::super::MAX_SEQUENCE,
+            next: None,
+        };
+        let least = Head { owner: BlockId(0), number: 0, sequence: 0, next: Some(0) };
+        for head in [most, least, Head { next: Some((1 << 21) - 1), ..most }] {
+            assert_eq!(Head::decode(head.encode()), Some(head));
+            assert_eq!(Head::decode([0, head.encode()[1]]), None);
+            assert_eq!(Head::decode([head.encode()[0], 0]), None);
+        }
+    }
+}

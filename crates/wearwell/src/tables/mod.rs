@@ -1,0 +1,13 @@
+//! Data structures of the engine: dense tables, sets of pages, hash indexes, orders of use. They know addresses and nothing else
+//! of flash.
+
+mod dense;
+mod page_set;
+pub(crate) mod read_ahead;
+mod recency;
+mod slot_index;
+
+pub(crate) use dense::Table;
+pub(crate) use page_set::PageSet;
+pub(crate) use recency::Recency;
+pub(crate) use slot_index::{Chained, Chains, SlotIndex, spread};

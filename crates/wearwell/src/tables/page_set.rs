@@ -1,0 +1,173 @@
+//! A set of physical pages: one bit each.
+//!
+//! Which pages are valid, dead, or in some table is asked for every page that moves. One bit, which stays in the
+//! processor's cache where the tables do not, answers that; questions about a whole block go word by word.
+
+use crate::address::Ppn;
+use crate::tables::Table;
+use crate::tables::read_ahead::read_all;
+
+/// One bit per physical page.
+#[derive(Clone, Debug)]
+pub(crate) struct PageSet {
+    words: Table<u64>,
+}
+
+/// A word of the set and the bits of it that lie in a range of pages.
+#[derive(Clone, Copy)]
+struct Part {
+    at: usize,
+    mask: u64,
+}
+
+fn parts(first: Ppn, count: u32) -> impl Iterator<Item = Part> {
+    let (start, end) = (first.0 as u64, first.0 as u64 + count as u64);
+    let words = if count == 0 { 0..0 } else { start / 64..end.div_ceil(64) };
+    words.map(move |word| {
+        let (from, to) = (start.max(word * 64) - word * 64, end.min(word * 64 + 64) - word * 64);
+        let below_to = if to == 64 { u64::MAX } else { (1 << to) - 1 };
+        Part { at: word as usize, mask: below_to & !((1 << from) - 1) }
+    })
+}
+
+/// Calls `found` for the pages whose bits are set in the word at `at`, in order.
+#[inline]
+fn each_page(at: usize, mut word: u64, mut found: impl FnMut(Ppn)) {
+    while word != 0 {
+        found(Ppn(at as u32 * 64 + word.trailing_zeros()));
+        word &= word - 1;
+    }
+}
+
+impl PageSet {
+    /// No page. Memory: one bit per page.
+    pub(crate) fn new(physical_pages: u64) -> Self {
+        Self { words: Table::zeroed(physical_pages.div_ceil(64) as usize) }
+    }
+
+    /// An empty set for as many pages.
+    pub(crate) fn emptied(&self) -> Self {
+        Self { words: Table::zeroed(self.words.len()) }
+    }
+
+    #[inline]
+    pub(crate) fn contains(&self, ppn: Ppn) -> bool {
+        self.words.get(ppn.index() / 64) >> (ppn.0 % 64) & 1 == 1
+    }
+
+    /// Reads the words of pages, so that the cache misses of what follows overlap.
+    #[inline]
+    pub(crate) fn warm(&self, pages: impl Iterator<Item = Ppn>) {
+        read_all(self.words.get_all(pages.map(|ppn| ppn.index() / 64)));
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, ppn: Ppn) {
+        self.insert_new(ppn);
+    }
+
+    /// Returns whether the page was not in the set before.
+    #[inline]
+    pub(crate) fn insert_new(&mut self, ppn: Ppn) -> bool {
+        let (at, bit) = (ppn.index() / 64, 1 << (ppn.0 % 64));
+        let word = self.words.get(at);
+        self.words.set(at, word | bit);
+        word & bit == 0
+    }
+
+    /// Returns whether the page was in the set.
+    #[inline]
+    pub(crate) fn remove(&mut self, ppn: Ppn) -> bool {
+        let (at, bit) = (ppn.index() / 64, 1 << (ppn.0 % 64));
+        let word = self.words.get(at);
+        self.words.set(at, word & !bit);
+        word & bit != 0
+    }
+
+    /// Inserts `count` pages from `first` on. O(count / 64).
+    pub(crate) fn insert_range(&mut self, first: Ppn, count: u32) {
+        parts(first, count).for_each(|part| self.words.set(part.at, self.words.get(part.at) | part.mask));
+    }
+
+    /// Removes `count` pages from `first` on. O(count / 64).
+    pub(crate) fn remove_range(&mut self, first: Ppn, count: u32) {
+        parts(first, count).for_each(|part| self.words.set(part.at, self.words.get(part.at) & !part.mask));
+    }
+
+    /// Whether none of `count` pages from `first` on is in the set. O(count / 64).
+    pub(crate) fn is_disjoint(&self, first: Ppn, count: u32) -> bool {
+        parts(first, count).all(|part| self.words.get(part.at) & part.mask == 0)
+    }
+
+    /// Appends those of `count` pages from `first` on that are in the set, in order. O(count / 64 + found).
+    pub(crate) fn collect(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
+        for part in parts(first, count) {
+            each_page(part.at, self.words.get(part.at) & part.mask, |ppn| out.push(ppn));
+        }
+    }
+
+    /// Removes those of `count` pages from `first` on that are in the set and that `leaves` says yes to. O(count / 64 + asked).
+    pub(crate) fn remove_if(&mut self, first: Ppn, count: u32, mut leaves: impl FnMut(Ppn) -> bool) {
+        for part in parts(first, count) {
+            let mut word = self.words.get(part.at);
+            each_page(part.at, word & part.mask, |ppn| word &= !(u64::from(leaves(ppn)) << (ppn.0 % 64)));
+            self.words.set(part.at, word);
+        }
+    }
+
+    /// Pages in the set. Counts all bits.
+    pub(crate) fn len(&self) -> u64 {
+        (0..self.words.len()).map(|at| self.words.get(at).count_ones() as u64).sum()
+    }
+
+    /// Copies the bits from byte `from` of the set on into `page`, zeros beyond the end. `from` and the page are multiples of
+    /// 8 bytes.
+    pub(crate) fn copy_to(&self, from: usize, page: &mut [u8]) {
+        for (at, bytes) in (from / 8..).zip(page.chunks_exact_mut(8)) {
+            let word = if at < self.words.len() { self.words.get(at) } else { 0 };
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+
+    /// Sets the bits from byte `from` of the set on to what [`PageSet::copy_to`] wrote.
+    pub(crate) fn copy_from(&mut self, from: usize, page: &[u8]) {
+        let words =
+            page.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")));
+        for (at, word) in (from / 8..self.words.len()).zip(words) {
+            self.words.set(at, word);
+        }
+    }
+
+    /// Bytes of the bits.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.words.len() as u64 * 8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_equal_page_by_page() {
+        for (first, count) in [(0, 0), (0, 1), (0, 64), (5, 59), (5, 60), (63, 2), (70, 130), (128, 64)] {
+            let (mut by_range, mut by_page) = (PageSet::new(256), PageSet::new(256));
+            by_range.insert_range(Ppn(first), count);
+            (first..first + count).for_each(|ppn| assert!(by_page.insert_new(Ppn(ppn))));
+            let mut found = Vec::new();
+            by_range.collect(Ppn(0), 256, &mut found);
+            assert!(found.iter().copied().eq((first..first + count).map(Ppn)));
+            assert_eq!((by_range.len(), by_page.len()), (count as u64, count as u64));
+            assert_eq!(by_range.is_disjoint(Ppn(first), count), count == 0);
+            let mut asked = Vec::new();
+            by_range.remove_if(Ppn(first), count, |ppn| {
+                asked.push(ppn);
+                ppn.0 % 2 == 0
+            });
+            assert_eq!(asked, found);
+            assert!((0..256).all(|page| by_range.contains(Ppn(page)) == (page % 2 == 1 && found.contains(&Ppn(page)))));
+            by_page.remove_range(Ppn(first), count);
+            assert!(by_page.is_disjoint(Ppn(0), 256), "{count} pages from {first}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! No module of the core knows one above it.
+//!
+//! The order below is the order in which the core can be read. Modules of one line may know each other; the engine is one such
+//! line, because its stages, its collector and its recovery are steps of one object.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// From the bottom up. A name is a file or a folder of `src`; of two that fit, the longer counts.
+const LAYERS: [&[&str]; 10] = [
+    &["divide", "address", "data"],
+    &["tables", "operation"],
+    &["nand", "stats"],
+    &["error"],
+    &["store"],
+    &["mapping", "validity", "timing", "sharing/counts", "sharing/reverse_map"],
+    &["check", "content", "damage", "design", "ftl", "gc", "lifetime", "recovery", "sharing"],
+    &["write_buffer"],
+    &["device"],
+    &["flash_view", "page_state"],
+];
+
+/// A module's place in [`LAYERS`], by its path below `src`, such as `sharing/reverse_map/ideal`.
+fn layer(module: &str) -> Option<usize> {
+    let names =
+        LAYERS.iter().enumerate().flat_map(|(level, names)| names.iter().map(move |name| (level, name)));
+    let fits = names.filter(|(_, name)| {
+        module.strip_prefix(**name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    });
+    fits.max_by_key(|(_, name)| name.len()).map(|(level, _)| level)
+}
+
+fn sources() -> BTreeMap<String, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let (mut found, mut folders) = (BTreeMap::new(), vec![PathBuf::new()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(root.join(&folder)).unwrap() {
+            let name = folder.join(entry.unwrap().file_name());
+            if root.join(&name).is_dir() {
+                folders.push(name);
+            } else if name != Path::new("lib.rs") {
+                let module = name.with_extension("").to_str().unwrap().replace("/mod", "");
+                found.insert(module, std::fs::read_to_string(root.join(&name)).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// The modules that a source names with a path from the crate's root, its tests and comments left out.
+fn named_modules(text: &str) -> Vec<String> {
+    let code = text.split("#[cfg(test)]\nmod ").next().unwrap();
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let mut named = Vec::new();
+    for line in lines {
+        for rest in line.split("crate::").skip(1) {
+            let path: String =
+                rest.chars().take_while(|&c| c.is_alphanumeric() || c == '_' || c == ':').collect();
+            named.push(path.trim_matches(':').replace("::", "/"));
+        }
+    }
+    named
+}
+
+#[test]
+fn no_module_knows_one_above_it() {
+    let sources = sources();
+    assert!(sources.len() > 100, "{} sources", sources.len());
+    let mut arrows = 0;
+    for (module, text) in &sources {
+        let own = layer(module).unwrap_or_else(|| panic!("{module} has no place in the layers"));
+        for named in named_modules(text) {
+            // What the root of the crate gives again, such as `crate::Ftl`, has no place of its own.
+            let Some(other) = layer(&named) else { continue };
+            assert!(other <= own, "src/{module}.rs (layer {own}) names crate::{named} (layer {other})");
+            arrows += usize::from(other < own);
+        }
+    }
+    assert!(arrows > 500, "only {arrows} arrows: paths are read wrongly");
+}
+
+#[test]
+fn an_arrow_to_above_would_be_seen() {
+    let named =
+        named_modules("use crate::store::{Store, Stream};\n// crate::device\nfn a() { crate::gc::b() }");
+    assert_eq!(named, ["store", "gc/b"]);
+    assert_eq!((layer("store/turns"), layer("gc/b")), (Some(4), Some(6)));
+    assert_eq!((layer("sharing/reverse_map/ideal"), layer("sharing/bind")), (Some(5), Some(6)));
+    assert_eq!(layer("storekeeper"), None);
+}

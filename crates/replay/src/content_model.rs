@@ -352,7 +352,7 @@ impl ContentModel {
     }
 
     /// Reads what writes of these pages will ask for, so that the cache misses overlap. Changes nothing.
-    pub fn warm(&self, pages: impl Iterator<Item = u64>) {
+    pub fn prefetch(&self, pages: impl Iterator<Item = u64>) {
         let Some(current) = &self.current else { return };
         std::hint::black_box(
             pages.filter_map(|page| current.get(page)).fold(0, |sum, content| sum ^ content),

@@ -306,7 +306,7 @@ const GOLDEN_SECTION: f64 = 0.618_033_988_749_894_9;
 fn build_block<N: Nand>(ftl: &mut Ftl<N>, pool: u32, valid: u32, pages: &mut Pages) -> Result<(), Error> {
     let block_pages = ftl.store().data_pages();
     let lpns: Vec<Lpn> = std::iter::from_fn(|| pages.next()).take(valid as usize).collect();
-    ftl.warm(&lpns, &[]);
+    ftl.prefetch(&lpns, &[]);
     let mut placed = lpns.iter();
     for offset in 0..block_pages {
         let is_valid = (offset + 1) * valid / block_pages > offset * valid / block_pages;

@@ -66,13 +66,13 @@ impl From<Refused> for DeviceError {
     }
 }
 
-/// Flash that can be served. It may hold operations back, which the engine does not notice, until [`Medium::settle`].
+/// Flash that can be served. It may hold operations back, which the engine does not notice, until [`Medium::write_deferred`].
 pub trait Medium: Nand + Send + 'static {
     /// Writes what was held back, so that it survives what the medium survives without a sync.
     ///
     /// # Errors
     /// What the host has against it. Nothing of it is forgotten; it may be asked again.
-    fn settle(&mut self) -> Result<(), Refused> {
+    fn write_deferred(&mut self) -> Result<(), Refused> {
         Ok(())
     }
 
@@ -163,7 +163,7 @@ pub trait BlockDevice: Send + 'static {
     ///
     /// # Errors
     /// As [`BlockDevice::write`]: none of them may be acknowledged.
-    fn settle(&mut self) -> Result<(), DeviceError> {
+    fn write_deferred(&mut self) -> Result<(), DeviceError> {
         Ok(())
     }
 
@@ -445,7 +445,7 @@ impl<N: Medium> FlashDevice<N> {
             return Err(DeviceError::ReadOnly);
         }
         if self.medium().refused().is_some() {
-            self.settle()?;
+            self.write_deferred()?;
         }
         let outcome = self.ask(operation);
         self.tell_refusal()?;
@@ -656,9 +656,9 @@ impl<N: Medium> BlockDevice for FlashDevice<N> {
         Ok(())
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
+    fn write_deferred(&mut self) -> Result<(), DeviceError> {
         // The refusal itself is told below.
-        let _ = self.device.ftl_mut().store_mut().nand_mut().settle();
+        let _ = self.device.ftl_mut().store_mut().nand_mut().write_deferred();
         self.tell_refusal()
     }
 

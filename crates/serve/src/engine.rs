@@ -204,7 +204,7 @@ impl<D: BlockDevice> Rounds<D> {
             }
             wants_flush |= progress.wants_flush;
         }
-        let settled = if wants_flush { self.device.flush() } else { self.device.settle() };
+        let settled = if wants_flush { self.device.flush() } else { self.device.write_deferred() };
         self.stepped.iter_mut().for_each(|(work, _)| work.answer(&settled));
         for (work, has_more) in self.stepped.drain(..).rev() {
             if has_more {

@@ -4,8 +4,8 @@
 use std::fs;
 
 use image_support::{
-    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Refusal, Script, page_of, perform, settle,
-    specification, with_settings,
+    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Refusal, Script, page_of, perform, specification,
+    with_settings, write_deferred,
 };
 use rand::RngExt as _;
 use wearwell::design::Parts;
@@ -64,7 +64,7 @@ fn what_was_flushed_survives_sessions_that_end_without_a_word() {
                     let op = script.draw();
                     oracle.issue(op);
                     perform(&mut image.device, op).expect("there is room");
-                    settle(&mut image.device);
+                    write_deferred(&mut image.device);
                     oracle.acknowledge(op);
                 }
                 image.device.ftl_mut().check().expect("the laws hold");
@@ -182,7 +182,7 @@ fn the_process_may_end_between_any_two_writes() {
                 moments.push((written(&image), oracle.clone()));
                 perform(&mut image.device, op).expect("there is room");
                 if script.random.random_range(0..3) == 0 {
-                    settle(&mut image.device);
+                    write_deferred(&mut image.device);
                 }
                 oracle.acknowledge(op);
             }
@@ -238,7 +238,7 @@ fn a_full_disk_holds_writes_up_and_loses_nothing() {
                         "the engine does not see what the host refuses"
                     );
                     let nand = image.device.ftl_mut().store_mut().nand_mut();
-                    if let Err(refused) = nand.settle() {
+                    if let Err(refused) = nand.write_deferred() {
                         let sentence = refused.sentence;
                         assert!(
                             refused.is_full && sentence.contains("cannot write file `flash`"),

@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 
 use image_support::{
-    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, SECTOR, Script, Violation, perform, settle,
-    specification,
+    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, SECTOR, Script, Violation, perform, specification,
+    write_deferred,
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -47,7 +47,7 @@ fn worked_on(design: &str, options: OpenOptions, end: End) -> Worked {
         let op = if number == 1499 { Op::Flush } else { script.draw() };
         oracle.issue(op);
         perform(&mut image.device, op).expect("there is room");
-        settle(&mut image.device);
+        write_deferred(&mut image.device);
         oracle.acknowledge(op);
         if number == 1000 {
             older = image.device.ftl().store().nand().backing().clone();

@@ -49,7 +49,7 @@ fn an_image_reads_as_the_document_says() {
     let written = (77, (78, 4711));
     perform(&mut image.device, Op::Write(written.0, written.1)).expect("there is room");
     perform(&mut image.device, Op::Trim(78, 1)).expect("there is room");
-    image_support::settle(&mut image.device);
+    image_support::write_deferred(&mut image.device);
     let files = image.into_backing();
 
     let head = files.bytes(ImageFile::Superblock);

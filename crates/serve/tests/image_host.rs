@@ -2,7 +2,8 @@
 //! others. A `host` session still holds every page to its last flushed version or a later one, design by design.
 
 use image_support::{
-    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Script, perform, settle, specification, with_settings,
+    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Script, perform, specification, with_settings,
+    write_deferred,
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -34,7 +35,7 @@ fn survive(specification: &Specification, seed: u64, cycles: u64, flushes: bool)
             perform(&mut image.device, op).expect("there is room");
             // Requests that arrive together are settled together.
             if random.random_range(0..2) == 0 {
-                settle(&mut image.device);
+                write_deferred(&mut image.device);
             }
             oracle.acknowledge(op);
         }
@@ -107,7 +108,7 @@ fn erases_share_their_syncs() {
             Op::Flush => {}
             op => perform(&mut image.device, op).expect("there is room"),
         }
-        settle(&mut image.device);
+        write_deferred(&mut image.device);
     }
     let syncs = image.device.ftl().store().nand().backing().syncs - before;
     let erases = image.device.ftl().stats().total_erases();
@@ -130,7 +131,7 @@ fn a_process_session_loses_pages_with_its_host() {
         let op = script.draw();
         oracle.issue(op);
         perform(&mut image.device, op).expect("there is room");
-        settle(&mut image.device);
+        write_deferred(&mut image.device);
         oracle.acknowledge(op);
     }
     perform(&mut image.device, Op::Flush).expect("there is room");

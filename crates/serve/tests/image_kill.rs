@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use image_support::{DESIGNS, Op, Oracle, PROCESS, Script, perform, settle, specification};
+use image_support::{DESIGNS, Op, Oracle, PROCESS, Script, perform, specification, write_deferred};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell_serve::image::{Image, Verdict, audit, create};
@@ -39,7 +39,7 @@ fn writer() {
         // One write of a line to a pipe arrives whole or not at all.
         pipe.write_all(b"i\n").expect("the parent listens");
         perform(&mut image.device, op).expect("there is room");
-        settle(&mut image.device);
+        write_deferred(&mut image.device);
         pipe.write_all(b"a\n").expect("the parent listens");
     }
 }

@@ -118,12 +118,12 @@ impl<N: Medium> Drive for Local<N> {
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.device.write(offset, bytes)?;
-        Ok(self.device.settle()?)
+        Ok(self.device.write_deferred()?)
     }
 
     fn trim(&mut self, offset: u64, len: u64) -> Result<(), Error> {
         self.device.trim(offset, len)?;
-        Ok(self.device.settle()?)
+        Ok(self.device.write_deferred()?)
     }
 
     fn flush(&mut self) -> Result<(), Error> {
@@ -132,7 +132,7 @@ impl<N: Medium> Drive for Local<N> {
 
     fn remap(&mut self, target: u64, source: u64, len: u64) -> Result<(), Error> {
         self.device.remap(target, source, len, RemapMode::Copy)?;
-        Ok(self.device.settle()?)
+        Ok(self.device.write_deferred()?)
     }
 
     fn stats(&mut self) -> Result<Value, Error> {

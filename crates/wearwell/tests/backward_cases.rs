@@ -233,7 +233,7 @@ fn a_page_moved_while_flash_names_an_earlier_place_leaves_that_place_to_be_found
     rig.write(A);
     let victim = rig.place(A);
     // Fills the block of the new place.
-    while rig.ftl.store().frontier_left(wearwell::store::Stream::Host, 0) > 0 {
+    while rig.ftl.store().open_block_pages_left(wearwell::store::Stream::Host, 0) > 0 {
         rig.write(FILLERS.start);
     }
     let synchronisations = rig.synchronisations();

@@ -99,7 +99,7 @@ fn outcome_of(world: &World, design: &DesignUnderTest, reads_ahead: bool) -> (Ve
         .collect();
     for _ in 0..OPERATIONS / 8 {
         if reads_ahead {
-            device.ftl().warm(&lpns, &known);
+            device.ftl().prefetch(&lpns, &known);
         }
         oracle.apply(&mut device, mix.draw()).expect("there is room");
     }

@@ -93,7 +93,7 @@ fn what_is_known_does_not_depend_on_size_ratio_partitioning_or_merging() {
         let mut random = Random::new(11);
         for _ in 0..20_000 {
             rig.update(&mut random);
-            rig.settle();
+            rig.write_deferred();
         }
         let found = rig.scan();
         assert!(found.len() > 200, "most blocks have invalid pages");
@@ -114,7 +114,7 @@ fn without_collisions_the_runs_are_a_binary_counter() {
                 rig.invalidate(first_page);
             }
             let (programs, reads) = (rig.programs(), rig.reads());
-            rig.settle();
+            rig.write_deferred();
             let carries = flush.trailing_zeros();
             let merged: u64 = match mode {
                 // The flush, then a merge of two equal runs per carry.
@@ -141,7 +141,7 @@ fn merging_at_once_writes_about_half_of_what_merging_in_pairs_writes() {
         let mut random = Random::new(5);
         for _ in 0..400_000 {
             rig.update(&mut random);
-            rig.settle();
+            rig.write_deferred();
         }
         rig.programs() as f64
     });
@@ -155,14 +155,14 @@ fn a_flush_on_request_makes_everything_durable_even_if_it_is_nothing() {
     let mut rig = Rig::new(&geometry(64, 16, 512), GeckoOptions::default());
     assert_eq!(rig.gecko.durable_since(), 0);
     rig.invalidate(5);
-    rig.settle();
+    rig.write_deferred();
     assert_eq!((rig.gecko.insertions_since_flush(), rig.programs()), (1, 0));
     rig.gecko.request_flush();
-    rig.settle();
+    rig.write_deferred();
     assert_eq!((rig.gecko.insertions_since_flush(), rig.programs()), (0, 1));
     let before = rig.store.sequence();
     rig.gecko.request_flush();
-    rig.settle();
+    rig.write_deferred();
     assert_eq!(rig.gecko.durable_since(), before);
     assert_eq!(rig.scan(), vec![(0, vec![5])]);
 }
@@ -172,10 +172,10 @@ fn the_buffer_takes_as_many_reports_as_it_has_entries_even_if_they_share_one() {
     let mut rig = Rig::new(&geometry(64, 128, 512), options_of(2, 1, MergeMode::MultiWay));
     let entries = rig.gecko.buffer_entries();
     for page in 0..entries {
-        assert!(!rig.settle(), "{page} reports do not fill {entries} entries");
+        assert!(!rig.write_deferred(), "{page} reports do not fill {entries} entries");
         rig.invalidate(page % 128);
     }
-    assert!(rig.settle());
+    assert!(rig.write_deferred());
     assert_eq!(rig.gecko.insertions_since_flush(), 0);
 }
 

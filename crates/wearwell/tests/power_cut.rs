@@ -101,7 +101,7 @@ impl Witness {
                 self.oracle.note_remap(target, source, pages, mode);
                 let page = self.oracle.page_sectors();
                 if mode == RemapMode::Relocate {
-                    (source..source + pages).for_each(|lpn| self.bury(lpn));
+                    (source..source + pages).for_each(|lpn| self.record_tombstone(lpn));
                 }
                 for lpn in target..target + pages {
                     // What came from nowhere is nowhere: a trim.
@@ -114,7 +114,7 @@ impl Witness {
     }
 
     /// The page holds nothing, at least for a moment.
-    fn bury(&mut self, lpn: u64) {
+    fn record_tombstone(&mut self, lpn: u64) {
         let versions = &mut self.pages[lpn as usize];
         versions.issued.push(vec![0; self.oracle.page_sectors() as usize].into());
         versions.trims.push(true);

@@ -139,7 +139,7 @@ impl Model {
     fn offer(&mut self, ppn: u32, accesses: u8) {
         let entry = Entry { ppn, content: self.contents[ppn as usize], accesses, class: (0, 0), time: 0 };
         if let Some(i) = self.entries.iter().position(|rival| rival.content == entry.content) {
-            self.settle(i, entry);
+            self.write_deferred(i, entry);
         } else if self.capacity == Some(0) {
         } else if self.capacity.is_some_and(|capacity| self.entries.len() >= capacity as usize) {
             let worst = *self.best_first().last().expect("a full store has entries");
@@ -152,7 +152,7 @@ impl Model {
         }
     }
 
-    fn settle(&mut self, rival: usize, entry: Entry) {
+    fn write_deferred(&mut self, rival: usize, entry: Entry) {
         let old = self.entries[rival];
         if self.worth(entry.ppn, entry.accesses) >= self.worth(old.ppn, old.accesses) {
             self.entries.remove(rival);

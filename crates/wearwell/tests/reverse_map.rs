@@ -14,8 +14,8 @@ use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::nand::{CutOutcome, Geometry, PowerCut, Retain, SimNand};
 use wearwell::operation::Cause;
 use wearwell::sharing::reverse_map::{
-    AnyReverseMap, ENTRY_BYTES, Entry, MAX_SEQUENCE, Need, ReverseMap, ReverseMapPart, SEGMENT_BYTES,
-    Segments,
+    AnyReverseMap, ENTRY_BYTES, Entry, EntryLiveness, MAX_SEQUENCE, ReverseMap, ReverseMapPart,
+    SEGMENT_BYTES, Segments,
 };
 use wearwell::store::{BlockState, FreeOrder, Moves, Store, Stream};
 use wearwell::{Error, Result};
@@ -42,9 +42,9 @@ struct Model {
 }
 
 impl Model {
-    fn need(&self, entry: &Entry) -> Need {
+    fn need(&self, entry: &Entry) -> EntryLiveness {
         let buried = if entry.place.is_some() { entry.source } else { Some(entry.lpn) };
-        Need {
+        EntryLiveness {
             bind: entry.place.is_some() && self.binds.get(&entry.lpn).map(|bind| bind.0) == entry.place,
             tombstone: buried.is_some_and(|lpn| self.dead.contains_key(&lpn)),
         }
@@ -268,7 +268,9 @@ impl World {
         for entry in entries {
             let need = self.model.need(&entry);
             let newest = self.model.binds.get(&entry.lpn).is_some_and(|bind| bind.1 == entry.sequence);
-            let Some(rest) = (Need { bind: need.bind && newest, ..need }).rest_of(entry) else { continue };
+            let Some(rest) = (EntryLiveness { bind: need.bind && newest, ..need }).rest_of(entry) else {
+                continue;
+            };
             if !moved.insert((rest.lpn, rest.place, rest.sequence)) {
                 continue;
             }
@@ -487,7 +489,8 @@ fn fill(io: &mut Store<SimNand>, map: &mut AnyReverseMap, block: u32, count: u32
     for k in 0..count {
         let entry =
             Entry { lpn: Lpn(k), place: Some(Ppn(block * 16 + k % 16)), source: None, sequence: k as u64 };
-        map.record(io, entry, &|_| Need { bind: true, tombstone: false }).expect("the part is large enough");
+        map.record(io, entry, &|_| EntryLiveness { bind: true, tombstone: false })
+            .expect("the part is large enough");
     }
 }
 

@@ -89,7 +89,7 @@ fn batching_writes_a_bitmap_page_once_for_all_its_waiting_reports() {
         let mut io = Store::new(sim(&geometry), FreeOrder::Fifo);
         let mut bitmap = FlashBitmap::new(&geometry, options);
         (0..100).for_each(|page| bitmap.invalidate(Ppn(page)));
-        while bitmap.settle(&mut io).expect("no fault") {}
+        while bitmap.write_deferred(&mut io).expect("no fault") {}
         io.stats.programs[Cause::Validity as usize]
     };
     assert_eq!(written(BitmapOptions { batch: true }), 1);
@@ -106,7 +106,7 @@ fn a_report_that_waits_is_void_when_its_block_is_opened_again() {
         let mut live = Vec::new();
         store.live_pages(&mut io, BlockId(7), &mut live).expect("no fault");
         assert_eq!(live, (56..64).map(Ppn).collect::<Vec<_>>());
-        while store.settle(&mut io).expect("no fault") {}
+        while store.write_deferred(&mut io).expect("no fault") {}
         live.clear();
         store.live_pages(&mut io, BlockId(7), &mut live).expect("no fault");
         assert_eq!(live, (56..64).map(Ppn).collect::<Vec<_>>());
@@ -125,7 +125,7 @@ fn an_entry_inserted_again_after_younger_ones_hides_none_of_them() {
     let geometry = geometry([1, 64, 8, 512]);
     let mut io = Store::new(sim(&geometry), FreeOrder::Fifo);
     let mut log = log(&geometry, 42);
-    let mut settle = |log: &mut ValidityLog| while log.settle(&mut io).expect("no fault") {};
+    let mut write_deferred = |log: &mut ValidityLog| while log.write_deferred(&mut io).expect("no fault") {};
     // A death early in block 1, then others and reopenings until cleaning has passed it, then a younger one; and again.
     let mut dead = Vec::new();
     let mut others = (0..).map(|k: u32| BlockId(2 + k % 50));
@@ -137,7 +137,7 @@ fn an_entry_inserted_again_after_younger_ones_hides_none_of_them() {
             let block = others.next().expect("endless");
             log.opened(block);
             (0..8).for_each(|page| log.invalidate(Ppn(block.0 * 8 + page)));
-            settle(&mut log);
+            write_deferred(&mut log);
         }
     }
     assert!(log.counts().reinserted > 0);
@@ -159,10 +159,10 @@ fn a_query_of_the_log_reads_each_page_of_the_chain_once() {
     };
     (0..4).for_each(|page| log.invalidate(Ppn(page)));
     filler(&mut log, 0, entries - 4);
-    assert!(log.settle(&mut io).expect("no fault"));
+    assert!(log.write_deferred(&mut io).expect("no fault"));
     log.invalidate(Ppn(4));
     filler(&mut log, entries, entries - 1);
-    assert!(log.settle(&mut io).expect("no fault"));
+    assert!(log.write_deferred(&mut io).expect("no fault"));
     log.invalidate(Ppn(5));
     let before = io.stats.reads[Cause::Validity as usize];
     let mut live = Vec::new();
@@ -410,7 +410,7 @@ fn the_battery_also_zeroes_bits_of_blocks_that_were_opened_and_not_reported_sinc
     let mut before = bitmap(&geometry, 0);
     assert!(before.bitmap_pages() > 1);
     before.invalidate(Ppn(3));
-    while before.settle(&mut io).expect("no fault") {}
+    while before.write_deferred(&mut io).expect("no fault") {}
     before.opened(BlockId(0));
     before.invalidate(Ppn(11_000));
     while before.write_back(&mut io).expect("the battery lasts") {}
@@ -425,7 +425,7 @@ fn reports_that_found_the_buffer_full_are_not_called_durable_with_it() {
     let mut first = log(&geometry, 150);
     let entries = first.page_entries();
     (0..entries + 5).for_each(|page| first.invalidate(Ppn(page)));
-    assert!(first.settle(&mut io).expect("no fault"));
+    assert!(first.write_deferred(&mut io).expect("no fault"));
     assert_eq!((io.sequence(), first.durable_since()), (1, 0), "five reports made at 0 are in RAM only");
     let mut second = log(&geometry, 150);
     let known = recovered_log(&mut second, &mut io, &[0; 64]);

@@ -31,8 +31,8 @@ impl Run<'_> {
         if self.writes_together() && batch.iter().all(|request| self.as_page_write(request).is_some()) {
             return self.write_batch(batch);
         }
-        self.device.ftl().warm(&self.upcoming, &self.upcoming_contents);
-        self.device.ftl().warm_reads(&self.upcoming_reads);
+        self.device.ftl().prefetch(&self.upcoming, &self.upcoming_contents);
+        self.device.ftl().prefetch_reads(&self.upcoming_reads);
         for (request, executed) in batch.iter().zip(0..) {
             if let Err(error) = self.execute(request) {
                 return (executed, Err(error));

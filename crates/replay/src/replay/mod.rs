@@ -438,7 +438,7 @@ impl<'a> Run<'a> {
         let (batch, last) = (&mut batch[..read], self.device.ftl().logical_pages() as u64 - 1);
         if self.looks_at_content {
             let writes = batch.iter().filter(|request| request.op == Op::Write && request.content.is_empty());
-            self.content.warm(writes.map(|request| request.pages().start));
+            self.content.prefetch(writes.map(|request| request.pages().start));
         }
         self.upcoming.clear();
         self.upcoming_contents.clear();

@@ -83,7 +83,7 @@ fn pages_per_delta(sizes: &[f64]) -> f64 {
             return closed;
         }
     }
-    panic!("the chain does not settle: {closed}")
+    panic!("the chain does not write_deferred: {closed}")
 }
 
 /// Logical pages: the next delta of a page comes when its last one is on flash.

@@ -166,7 +166,7 @@ fn remap<N: Medium>(device: &mut FlashDevice<N>, ranges: &[Range], mode: Mode, d
         Ok(())
     });
     if outcome.is_ok() {
-        outcome = if durable { device.flush() } else { device.settle() };
+        outcome = if durable { device.flush() } else { device.write_deferred() };
     }
     let bound_pages = device.device().ftl().stats().remapped_pages - bound_before;
     let mut reply = json!({ "ok": true, "ranges": done, "bytes": bytes, "bound_pages": bound_pages });

@@ -7,7 +7,7 @@
 //! cannot be torn, so the end of the process leaves the operation not begun or done. All metadata is written twice
 //! ([`sides`](super::sides)).
 //!
-//! Operations are not written one by one. They wait in an [`Epoch`] until [`FileNand::settle`], which whoever acknowledges
+//! Operations are not written one by one. They wait in an [`Epoch`] until [`FileNand::write_deferred`], which whoever acknowledges
 //! calls before: programs of pages that follow each other in a block become one write of data and one of OOB, all data
 //! before all OOB, and all of that before the one record of the [`Journal`] that makes it hold, together with the NVRAM words and
 //! erases that came with it. An erase ends the epoch, because what comes after
@@ -20,7 +20,7 @@
 //! the host may leave of programs since the last sync is told in `load`. The mirror is synced when the journal turns and when the
 //! image is closed: after the end of the host it may lag, and is brought up when the image is opened.
 //!
-//! A write that the host refuses (disk full, for example) is never seen by the engine: the epochs wait, and [`FileNand::settle`]
+//! A write that the host refuses (disk full, for example) is never seen by the engine: the epochs wait, and [`FileNand::write_deferred`]
 //! says why and tries again when it is called again. A sync that failed cannot be repeated, since the host may have dropped
 //! what it should have written: from then on nothing is written until the image is opened again ([`FileNand::failure`]), and
 //! what is read is still what was written, or an error.
@@ -627,7 +627,7 @@ impl<B: Backing> FileNand<B> {
 }
 
 impl<B: Backing + Send + 'static> Medium for FileNand<B> {
-    fn settle(&mut self) -> Result<(), Refused> {
+    fn write_deferred(&mut self) -> Result<(), Refused> {
         let written = self.write_waiting();
         self.note(written)
     }
@@ -642,7 +642,7 @@ impl<B: Backing + Send + 'static> Medium for FileNand<B> {
 
     /// The copy is an image that was closed.
     fn copy_to(&mut self, directory: &Path) -> io::Result<()> {
-        self.settle().map_err(|refused| io::Error::other(refused.sentence))?;
+        self.write_deferred().map_err(|refused| io::Error::other(refused.sentence))?;
         let mut copy = self.backing.copy_to(directory)?;
         let session = Session { is_clean: true, number: self.journal.number(), ..self.session };
         let bytes = session.encode(self.layout.salt);

@@ -188,7 +188,7 @@ pub fn execute(
         match execution.step(device, Vec::new) {
             Step::More => {}
             Step::Replied(reply) => return reply.bytes().to_vec(),
-            Step::Settles => break device.settle(),
+            Step::Settles => break device.write_deferred(),
             Step::Flushes => break device.flush(),
         }
     };

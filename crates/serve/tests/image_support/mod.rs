@@ -222,8 +222,8 @@ pub fn perform<N: Nand>(device: &mut Device<N>, op: Op) -> Result<()> {
 }
 
 /// Does what a server does before it acknowledges: what was written survives the end of the process.
-pub fn settle<B: Backing + Send + 'static>(device: &mut Device<FileNand<B>>) {
-    device.ftl_mut().store_mut().nand_mut().settle().expect("the host takes everything");
+pub fn write_deferred<B: Backing + Send + 'static>(device: &mut Device<FileNand<B>>) {
+    device.ftl_mut().store_mut().nand_mut().write_deferred().expect("the host takes everything");
 }
 
 /// The exact oracle for one operation at a time.

@@ -15,7 +15,7 @@ use crate::store::{BlockState, Stream};
 
 impl<N: Nand> Ftl<N> {
     /// Whether counts of valid pages may lag behind the map, for good or after a recovery.
-    pub(super) fn learns_late(&self) -> bool {
+    pub(super) fn is_lazy(&self) -> bool {
         let is_kept = matches!(self.persistence, Persistence::BatteryRam | Persistence::NvramMap);
         self.mapping.identifies_late() || self.validity.is_on_flash() && !is_kept
     }
@@ -57,7 +57,7 @@ impl<N: Nand> Ftl<N> {
             self.store.nand_mut().read(place, &mut page).map_err(|error| error.to_string())?;
             let named = cached.table_entries(id, &page).into_iter();
             let is_hidden = |&(lpn, unit): &(Lpn, Unit)| {
-                cached.hides_invalid_page(lpn) && cached.cached(lpn) != Some(unit)
+                cached.hides_unidentified_page(lpn) && cached.cached(lpn) != Some(unit)
             };
             hidden.extend(named.filter(is_hidden).map(|(_, unit)| Ppn(unit.0)));
         }

@@ -22,7 +22,7 @@ impl<N: Nand> Ftl<N> {
     /// The first violation, as a sentence.
     pub fn check(&mut self) -> Result<(), String> {
         let map = self.whole_map()?;
-        if self.learns_late() {
+        if self.is_lazy() {
             self.check_lazily(&map)?;
         } else {
             let valid = self.valid_pages()?;

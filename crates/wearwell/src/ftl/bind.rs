@@ -107,7 +107,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Makes the trim of a range durable: one tombstone for all of it. `false` if there is no place for one. Nothing is
     /// needed where RAM survives, or for pages that have no place.
-    pub(crate) fn bury(&mut self, first: Lpn, last: Lpn) -> Result<bool> {
+    pub(crate) fn record_tombstone(&mut self, first: Lpn, last: Lpn) -> Result<bool> {
         let Self { sharing, mapping, store, persistence, .. } = self;
         let (Some(sharing), true) = (sharing, persistence.replays_entries()) else { return Ok(true) };
         if (first.0..=last.0).all(|lpn| mapping.in_ram(Lpn(lpn)).is_none()) {

@@ -42,7 +42,7 @@ impl<N: Nand> Ftl<N> {
             self.store.discard(ppn);
             return Ok(());
         }
-        self.call_invalid(ppn);
+        self.invalidate_page(ppn);
         self.validity.settle_construction(&mut self.store)
     }
 
@@ -55,7 +55,7 @@ impl<N: Nand> Ftl<N> {
         if let Some(cached) = self.mapping.on_flash_mut() {
             cached.finish_construction(&mut self.store)?;
         }
-        self.tell_opened();
+        self.report_opened_blocks();
         self.validity.finish_construction(&mut self.store)
     }
 }

@@ -14,9 +14,9 @@ impl<N: Nand> Ftl<N> {
     /// # Errors
     /// As [`Ftl::write`].
     pub fn flush(&mut self) -> Result<()> {
-        self.despite_failures(Self::commit_chunk)?;
+        self.retry_after_program_failure(Self::commit_chunk)?;
         if self.persistence == Persistence::NvramMap {
-            self.despite_failures(Self::write_staged_deltas)?;
+            self.retry_after_program_failure(Self::write_staged_deltas)?;
         }
         self.store.nand_mut().sync()?;
         if let Some(stage) = &mut self.chunks {
@@ -32,10 +32,10 @@ impl<N: Nand> Ftl<N> {
     /// As [`Ftl::write`]: what waits for a chunk or a page of deltas is written before its scheme goes off.
     pub fn switch_schemes(&mut self, running: ContentSchemes) -> Result<()> {
         if !running.contains(SchemeKind::Delta) {
-            self.despite_failures(Self::write_staged_deltas)?;
+            self.retry_after_program_failure(Self::write_staged_deltas)?;
         }
         if !running.contains(SchemeKind::Compression) {
-            self.despite_failures(Self::commit_chunk)?;
+            self.retry_after_program_failure(Self::commit_chunk)?;
         }
         if let Some(sharing) = &mut self.sharing {
             sharing.deduplicates = running.contains(SchemeKind::Dedup);
@@ -58,7 +58,7 @@ impl<N: Nand> Ftl<N> {
     /// # Errors
     /// As [`Ftl::write`].
     pub fn write_back(&mut self) -> Result<()> {
-        self.despite_failures(Self::write_all_back)
+        self.retry_after_program_failure(Self::write_all_back)
     }
 
     fn write_all_back(&mut self) -> Result<()> {
@@ -67,17 +67,17 @@ impl<N: Nand> Ftl<N> {
         while self.mapping.has_unwritten() {
             self.require_metadata(Stream::Translation, self.mapping.pages_per_update().max(1))?;
             self.mapping.write_back(&mut self.store)?;
-            self.call_identified();
-            self.settle_validity()?;
+            self.invalidate_identified();
+            self.write_deferred_validity()?;
         }
         while self.validity.is_on_flash() {
             self.require_metadata(Stream::Validity, 1)?;
-            self.tell_opened();
+            self.report_opened_blocks();
             if !self.validity.has_unwritten() {
                 break;
             }
             self.validity.flush(&mut self.store)?;
-            self.settle_validity()?;
+            self.write_deferred_validity()?;
         }
         Ok(())
     }
@@ -85,7 +85,7 @@ impl<N: Nand> Ftl<N> {
     /// Old versions of translation pages that are kept for recovery at the most: when there are more, what was called
     /// invalid since is written, and they are not needed any more (GeckoFTL, appendix C.2.2). As many as the buffer takes
     /// reports, which bounds what recovery reads; a small device cannot spare as many pages.
-    pub(crate) fn held_limit(&self) -> usize {
+    pub(crate) fn retained_limit(&self) -> usize {
         let spared = (self.store.geometry().pages() / 64).max(1);
         u64::from(self.validity.entries_per_flush()).min(spared) as usize
     }
@@ -102,7 +102,7 @@ impl<N: Nand> Ftl<N> {
             self.store.note_opened();
         }
         if self.persistence.compares_versions() && self.validity.is_on_flash() {
-            self.store.hold_old_versions();
+            self.store.retain_translation_versions();
         }
     }
 }

@@ -17,6 +17,7 @@
 mod bind;
 mod construct;
 mod flush;
+mod prefetch;
 mod read;
 mod release;
 mod remap;
@@ -24,7 +25,6 @@ mod remap_command;
 mod room;
 mod run;
 mod trim;
-mod warm;
 mod write;
 
 use crate::address::{Lpn, Ppn, Unit, is_page};
@@ -63,7 +63,7 @@ pub struct Ftl<N> {
     /// What recovery reads of each block.
     pub(crate) survey: BlockSurvey,
     /// Counts of valid pages may be too high since a recovery, beyond what a lazy map knows.
-    pub(crate) counts_lag: bool,
+    pub(crate) valid_counts_are_upper_bounds: bool,
     /// Counts of valid pages may be too high where a recovery could not know better.
     pub(crate) has_recovered: bool,
     /// Power failed, the battery has written what was in RAM, and recovery has not ended since.
@@ -73,7 +73,7 @@ pub struct Ftl<N> {
 /// What makes the validity store write its buffer before it is full: asked at every host write.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FlushLimits {
-    /// Old versions that are held for it ([`Ftl::held_limit`]).
+    /// Old versions that are held for it ([`Ftl::retained_limit`]).
     pub(crate) held_pages: usize,
     /// Programs since it was written last ([`Ftl::longest_without_flush`]).
     pub(crate) programs: u64,
@@ -122,12 +122,12 @@ impl<N: Nand> Ftl<N> {
             chunks: chunks.map(Box::new),
             observations: Observations::default(),
             logical_pages,
-            counts_lag: false,
+            valid_counts_are_upper_bounds: false,
             has_recovered: false,
             battery_has_saved: false,
         };
         ftl.flush_limits =
-            FlushLimits { held_pages: ftl.held_limit(), programs: ftl.longest_without_flush() };
+            FlushLimits { held_pages: ftl.retained_limit(), programs: ftl.longest_without_flush() };
         ftl.watch_store();
         let spare_pages = ftl.require_spare_space()?;
         if let Some(cached) = ftl.mapping.on_flash_mut() {
@@ -214,7 +214,7 @@ impl<N: Nand> Ftl<N> {
     /// Flash pages that metadata occupies at the most.
     pub fn metadata_pages(&self) -> u64 {
         let log = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse.metadata_pages());
-        let held = if self.persistence.compares_versions() { self.held_limit() as u64 } else { 0 };
+        let held = if self.persistence.compares_versions() { self.retained_limit() as u64 } else { 0 };
         let bitmap =
             if self.saves_bitmap() { RamBitmap::saved_pages(self.store.geometry()).into() } else { 0 };
         self.mapping.metadata_pages() + log + self.validity.metadata_pages() + held + bitmap

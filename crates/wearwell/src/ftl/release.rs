@@ -38,7 +38,7 @@ impl<N: Nand> Ftl<N> {
             return self.drop_member(old);
         }
         let page = Ppn(old.0);
-        self.call_invalid(page);
+        self.invalidate_page(page);
         if self.recycle.is_some() {
             self.offer_dead(lpn, page);
         }
@@ -46,8 +46,8 @@ impl<N: Nand> Ftl<N> {
 
     /// Nobody needs the data of `page` any more.
     #[inline(always)]
-    pub(crate) fn call_invalid(&mut self, page: Ppn) {
-        self.tell_opened();
+    pub(crate) fn invalidate_page(&mut self, page: Ppn) {
+        self.report_opened_blocks();
         self.validity.invalidate(page);
         self.store.discard(page);
     }
@@ -55,25 +55,25 @@ impl<N: Nand> Ftl<N> {
     /// Whatever a validity store on flash knows of a block is void before it hears of the block's new pages, and before
     /// it writes what it heard so far: a recovery repeats this for blocks whose first page is younger than that.
     #[inline]
-    pub(crate) fn tell_opened(&mut self) {
+    pub(crate) fn report_opened_blocks(&mut self) {
         while let Some(block) = self.store.take_opened() {
             self.validity.opened(block);
         }
     }
 
     /// Calls the pages invalid that a lazy map has found.
-    pub(crate) fn call_identified(&mut self) {
+    pub(crate) fn invalidate_identified(&mut self) {
         while let AnyMapping::Cached(cached) = &mut self.mapping
             && let Some(Identified { ppn, is_certain }) = cached.take_identified()
         {
             if is_certain {
-                self.call_invalid(ppn);
+                self.invalidate_page(ppn);
             } else if self.validity.is_on_flash() {
                 // It may be a repetition: the count of the block is left too high rather than too low.
                 self.validity.invalidate(ppn);
-                self.counts_lag = true;
+                self.valid_counts_are_upper_bounds = true;
             } else if self.validity.is_valid(ppn) {
-                self.call_invalid(ppn);
+                self.invalidate_page(ppn);
             }
         }
     }

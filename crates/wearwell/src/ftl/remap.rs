@@ -19,7 +19,7 @@ impl<N: Nand> Ftl<N> {
         if target == source {
             return Ok(());
         }
-        self.despite_failures(|ftl| ftl.remap_once(target, source, mode))
+        self.retry_after_program_failure(|ftl| ftl.remap_once(target, source, mode))
     }
 
     fn remap_once(&mut self, target: Lpn, source: Lpn, mode: RemapMode) -> Result<()> {
@@ -54,7 +54,7 @@ impl<N: Nand> Ftl<N> {
         }
         let pool = self.make_room_for_write()?;
         self.write_page(lpn, pool, content, fingerprint)?;
-        self.unstage(lpn);
+        self.drop_buffered(lpn);
         Ok(())
     }
 

@@ -75,7 +75,7 @@ impl<N: Nand> Ftl<N> {
             self.store.stats.demoted_saturated += 1;
             self.rewrite(source)?;
         }
-        self.despite_failures(Self::make_room_for_metadata)?;
+        self.retry_after_program_failure(Self::make_room_for_metadata)?;
         let places: Vec<Option<Unit>> = remap.sources().map(|lpn| self.mapping.in_ram(lpn)).collect();
         self.record_remap(remap, &places)?;
         self.apply_remap(remap, &places)
@@ -98,7 +98,9 @@ impl<N: Nand> Ftl<N> {
         let mut page = self.blank_page();
         self.read(lpn, &mut page)?;
         let identity = self.fingerprint_of(lpn)?.unwrap_or(Fingerprint::ZERO_PAGE);
-        self.despite_failures(|ftl| ftl.write_demoted(lpn, Content::of_page(&page, identity), identity))
+        self.retry_after_program_failure(|ftl| {
+            ftl.write_demoted(lpn, Content::of_page(&page, identity), identity)
+        })
     }
 
     fn record_remap(&mut self, remap: Remap, places: &[Option<Unit>]) -> Result<()> {

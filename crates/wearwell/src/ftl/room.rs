@@ -16,20 +16,21 @@ impl<N: Nand> Ftl<N> {
     /// Makes sure that the next host page and the metadata it may cause have a place; returns its pool.
     #[inline(always)]
     pub(crate) fn make_room_for_write(&mut self) -> Result<u32> {
-        let pool = self.store.next_turn(Stream::Host);
+        let pool = self.store.peek_pool(Stream::Host);
         if self.store.free_blocks(pool) <= self.collector.options.low_blocks {
             self.collect_until_ready(pool)?;
         }
         self.make_room_for_metadata()?;
         if self.is_writable(pool) {
-            return Ok(self.store.turn(Stream::Host));
+            return Ok(self.store.take_pool(Stream::Host));
         }
         self.find_writable_pool()
     }
 
     #[inline]
     fn is_writable(&self, pool: u32) -> bool {
-        self.store.frontier_left(Stream::Host, pool) > 0 || self.store.free_blocks(pool) > RESERVE_BLOCKS
+        self.store.open_block_pages_left(Stream::Host, pool) > 0
+            || self.store.free_blocks(pool) > RESERVE_BLOCKS
     }
 
     /// The pool whose turn it is holds valid data only: the page goes to the next one that has room. Settling the
@@ -38,7 +39,7 @@ impl<N: Nand> Ftl<N> {
         loop {
             let victims = self.store.stats.gc_victims;
             for _ in 0..self.store.pools() {
-                let pool = self.store.turn(Stream::Host);
+                let pool = self.store.take_pool(Stream::Host);
                 self.collect_until_ready(pool)?;
                 self.make_room_for_metadata()?;
                 if self.is_writable(pool) {
@@ -64,7 +65,7 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     pub(crate) fn make_room_for_metadata(&mut self) -> Result<()> {
         if self.validity.is_on_flash() {
-            self.settle_metadata()?;
+            self.write_deferred_metadata()?;
         } else if self.mapping.pages_per_update() > 0 {
             self.make_room_for_translation()?;
         }
@@ -76,38 +77,38 @@ impl<N: Nand> Ftl<N> {
         let pages = self.mapping.pages_per_update();
         loop {
             self.require_metadata(Stream::Translation, pages)?;
-            if !self.mapping.settle(&mut self.store)? {
+            if !self.mapping.write_deferred(&mut self.store)? {
                 return self.require_metadata(Stream::Translation, pages);
             }
-            self.call_identified();
+            self.invalidate_identified();
         }
     }
 
     /// The same where page validity is on flash too. Validity comes first: what the map finds goes into its buffer. A step
     /// of the map that wrote nothing has changed nothing of this.
-    fn settle_metadata(&mut self) -> Result<()> {
+    fn write_deferred_metadata(&mut self) -> Result<()> {
         let (of_map, of_validity) = (self.mapping.pages_per_update(), self.validity.pages_per_settle());
         loop {
             self.require_metadata_pages(of_map, of_validity)?;
-            if self.settle_validity_step()? {
+            if self.write_deferred_validity_step()? {
                 continue;
             }
             let written = self.store.sequence();
             while self.store.sequence() == written {
-                if !self.mapping.settle(&mut self.store)? {
+                if !self.mapping.write_deferred(&mut self.store)? {
                     return Ok(());
                 }
             }
-            self.call_identified();
+            self.invalidate_identified();
         }
     }
 
     /// One page of what the validity store owes. Its buffer is written when it is full, when too many old versions are
     /// held for it, and when it has not been written for long.
     #[inline(always)]
-    fn settle_validity_step(&mut self) -> Result<bool> {
-        self.tell_opened();
-        let is_settled = !self.validity.settle(&mut self.store)?;
+    fn write_deferred_validity_step(&mut self) -> Result<bool> {
+        self.report_opened_blocks();
+        let is_settled = !self.validity.write_deferred(&mut self.store)?;
         let durable_since = self.validity.durable_since();
         self.store.release_held(durable_since);
         if !is_settled {
@@ -128,10 +129,10 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Writes what the validity store owes, and nothing else.
-    pub(crate) fn settle_validity(&mut self) -> Result<()> {
+    pub(crate) fn write_deferred_validity(&mut self) -> Result<()> {
         while self.validity.is_on_flash() {
             self.require_metadata(Stream::Validity, self.validity.pages_per_settle())?;
-            if !self.settle_validity_step()? {
+            if !self.write_deferred_validity_step()? {
                 break;
             }
         }
@@ -172,7 +173,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn make_room_for_pages(&mut self, stream: Stream, pages: u32) -> Result<u32> {
         loop {
             for _ in 0..self.store.pools() {
-                let pool = self.store.turn(stream);
+                let pool = self.store.take_pool(stream);
                 if self.store.room_in(stream, pool) < pages {
                     self.collect_until_ready(pool)?;
                 }
@@ -190,7 +191,7 @@ impl<N: Nand> Ftl<N> {
                 return Ok(());
             }
         }
-        if self.counts_lag {
+        if self.valid_counts_are_upper_bounds {
             self.recount_valid()?;
             return self.collect_anywhere();
         }

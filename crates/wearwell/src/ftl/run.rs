@@ -72,8 +72,8 @@ impl<N: Nand> Ftl<N> {
         for &place in places {
             bitmap.set(place);
         }
-        bitmap.warm(old());
-        self.store.warm_valid_counts(old());
+        bitmap.prefetch(old());
+        self.store.prefetch_valid_counts(old());
         old().for_each(|page| bitmap.clear(page));
         old().for_each(|page| self.store.discard(page));
         self.store.stats.host_page_writes += places.len() as u64;

@@ -29,27 +29,27 @@ impl<N: Nand> Ftl<N> {
         if self.mapping.identifies_late() {
             return self.trim_through(first, last);
         }
-        self.despite_failures(Self::make_room_for_metadata)?;
-        let is_recorded = self.bury(first, last)?;
+        self.retry_after_program_failure(Self::make_room_for_metadata)?;
+        let is_recorded = self.record_tombstone(first, last)?;
         let mut lpns = (first.0..=last.0).map(Lpn);
-        lpns.try_for_each(|lpn| self.despite_failures(|ftl| ftl.trim_page(lpn, is_recorded)))
+        lpns.try_for_each(|lpn| self.retry_after_program_failure(|ftl| ftl.trim_page(lpn, is_recorded)))
     }
 
     /// Trims on a map that writes them to flash at once.
     fn trim_through(&mut self, first: Lpn, last: Lpn) -> Result<()> {
         let mut next = first;
         while next <= last {
-            let done = self.despite_failures(|ftl| {
+            let done = self.retry_after_program_failure(|ftl| {
                 ftl.make_room_for_metadata()?;
                 ftl.mapping.trim_some(&mut ftl.store, next, last)
             })?;
-            self.call_identified();
+            self.invalidate_identified();
             if let Some(done) = done {
                 self.store.stats.host_page_trims += u64::from(done.0 - next.0 + 1);
                 next = Lpn(done.0 + 1);
             }
         }
-        self.despite_failures(Self::make_room_for_metadata)
+        self.retry_after_program_failure(Self::make_room_for_metadata)
     }
 
     fn trim_page(&mut self, lpn: Lpn, is_recorded: bool) -> Result<()> {
@@ -58,7 +58,7 @@ impl<N: Nand> Ftl<N> {
             self.overwrite_with_zeros(lpn)?;
         } else {
             let old = self.change_map(lpn, None)?;
-            self.unstage(lpn);
+            self.drop_buffered(lpn);
             self.release(lpn, old);
         }
         self.store.stats.host_page_trims += 1;

@@ -14,7 +14,10 @@ use crate::store::Stream;
 impl<N: Nand> Ftl<N> {
     /// Does something again for as long as failed programs took the room that was made for it: what they took, collection
     /// may find elsewhere. A program that fails ends a block, so it ends. What was refused has changed nothing.
-    pub(crate) fn despite_failures<T>(&mut self, step: impl Fn(&mut Self) -> Result<T>) -> Result<T> {
+    pub(crate) fn retry_after_program_failure<T>(
+        &mut self,
+        step: impl Fn(&mut Self) -> Result<T>,
+    ) -> Result<T> {
         loop {
             match step(self) {
                 Err(Error::Full { .. }) if self.store.take_program_failed() => {}
@@ -35,21 +38,21 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Found no room; see [`Ftl::despite_failures`].
+    /// Found no room; see [`Ftl::retry_after_program_failure`].
     #[cold]
     #[inline(never)]
     fn write_again(&mut self, lpn: Lpn, content: Content<'_>) -> Result<()> {
         if !self.store.take_program_failed() {
             return Err(self.store.full());
         }
-        self.despite_failures(|ftl| ftl.write_once(lpn, content))
+        self.retry_after_program_failure(|ftl| ftl.write_once(lpn, content))
     }
 
     #[inline(always)]
     fn write_once(&mut self, lpn: Lpn, content: Content<'_>) -> Result<()> {
         self.require_in_range(lpn)?;
         if self.chunks.is_some() {
-            self.unpack_wasteful()?;
+            self.split_wasteful_chunks()?;
         }
         let pool = self.make_room_for_write()?;
         if !self.looks_at_content() {
@@ -59,7 +62,7 @@ impl<N: Nand> Ftl<N> {
         if let Some(stored) = self.find_stored(fingerprint, &content)?
             && self.deduplicate(lpn, stored)?
         {
-            self.unstage(lpn);
+            self.drop_buffered(lpn);
             return Ok(());
         }
         if let Some(dead) = self.find_dead(fingerprint, &content)?
@@ -81,7 +84,7 @@ impl<N: Nand> Ftl<N> {
         fingerprint: Fingerprint,
     ) -> Result<()> {
         if self.store_delta(lpn, &content, fingerprint)? {
-            self.unstage(lpn);
+            self.drop_buffered(lpn);
         } else {
             self.write_packed_or_page(lpn, pool, content, fingerprint)?;
         }
@@ -106,7 +109,7 @@ impl<N: Nand> Ftl<N> {
             self.pass_compression(&content);
         }
         self.write_page(lpn, pool, content, fingerprint)?;
-        self.unstage(lpn);
+        self.drop_buffered(lpn);
         Ok(())
     }
 
@@ -133,7 +136,7 @@ impl<N: Nand> Ftl<N> {
             Ok(old) => old,
             Err(error) => {
                 self.store.stats.wasted_programs += 1;
-                self.call_invalid(ppn);
+                self.invalidate_page(ppn);
                 return Err(error);
             }
         };

@@ -29,7 +29,7 @@ impl<N: Nand> Ftl<N> {
         let threshold = self.collector.options.background_blocks;
         let short = (0..self.store.pools()).find(|&pool| self.store.free_blocks(pool) < threshold);
         let Some(pool) = short else { return Ok(false) };
-        self.despite_failures(|ftl| {
+        self.retry_after_program_failure(|ftl| {
             let collected = ftl.collect(pool)?;
             ftl.make_room_for_metadata()?;
             Ok(collected)
@@ -40,13 +40,13 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn collect(&mut self, pool: u32) -> Result<bool> {
         self.relieve_map()?;
         let Some(victim) = self.take_victim(pool)? else { return Ok(false) };
-        self.store.warm_block(victim);
+        self.store.prefetch_block(victim);
         self.store.stats.gc_victims += 1;
         let holds_deltas = self.store.blocks().kind(victim) == PageKind::Delta;
         self.store.stats.gc_delta_victims += u64::from(holds_deltas);
         self.store.stats.gc_metadata_victims += u64::from(!self.store.blocks().kind(victim).is_host_data());
         self.empty_and_erase(victim, pool, Cause::Gc)?;
-        if let Some(cold) = self.collector.worn_behind(&mut self.store, pool)
+        if let Some(cold) = self.collector.coldest_block(&mut self.store, pool)
             && self.can_level(cold, pool)?
         {
             self.empty_and_erase(cold, pool, Cause::Wear)?;
@@ -89,7 +89,7 @@ impl<N: Nand> Ftl<N> {
     fn relieve_map(&mut self) -> Result<()> {
         let pages = self.mapping.pages_per_update();
         while self.mapping.is_crowded() && self.store.has_room(Stream::Translation, pages) {
-            self.mapping.settle(&mut self.store)?;
+            self.mapping.write_deferred(&mut self.store)?;
         }
         Ok(())
     }
@@ -137,7 +137,7 @@ impl<N: Nand> Ftl<N> {
         if self.store.free_blocks(pool) > 0 {
             return gaining;
         }
-        gaining.min(self.store.frontier_left(self.stream_of_copies(blocks.kind(block), pool), pool))
+        gaining.min(self.store.open_block_pages_left(self.stream_of_copies(blocks.kind(block), pool), pool))
     }
 
     fn choose_victim(&mut self, pool: u32) -> Result<Option<BlockId>> {
@@ -234,7 +234,7 @@ impl<N: Nand> Ftl<N> {
             pages.retain(|&ppn| !self.mapping.is_superseded(self.store.owner(ppn), ppn));
             let live = pages.len() as u32;
             if live < self.store.geometry().block_pages()
-                && live <= self.store.frontier_left(self.stream_of_copies(PageKind::Data, pool), pool)
+                && live <= self.store.open_block_pages_left(self.stream_of_copies(PageKind::Data, pool), pool)
             {
                 return Ok(Some(block));
             }
@@ -289,7 +289,7 @@ impl<N: Nand> Ftl<N> {
             batch.superseded.iter().for_each(|&lpn| self.mapping.superseded_erased(lpn));
         }
         if self.validity.is_on_flash() {
-            self.leave_victim(victim, &batch, outcome.is_ok());
+            self.finish_victim(victim, &batch, outcome.is_ok());
         }
         self.collector.batch = batch;
         outcome
@@ -297,7 +297,7 @@ impl<N: Nand> Ftl<N> {
 
     /// The block counts nothing any more and is erased, which voids what was said of its pages. If power was lost
     /// instead, RAM on a battery has to say what the erase would have said.
-    fn leave_victim(&mut self, victim: BlockId, batch: &Batch, is_emptied: bool) {
+    fn finish_victim(&mut self, victim: BlockId, batch: &Batch, is_emptied: bool) {
         if is_emptied {
             // What is still counted valid was superseded, or never programmed.
             self.store.discard_many(victim, self.store.blocks().valid(victim));
@@ -314,7 +314,7 @@ impl<N: Nand> Ftl<N> {
             self.validity.collect_valid(first, count, pages);
             return Ok(());
         }
-        self.tell_opened();
+        self.report_opened_blocks();
         self.validity.live_pages(&mut self.store, victim, pages)?;
         // Pages that were never programmed, or were torn, are nobody's. The copy reads the spare area of the others anyway.
         Ok(self.store.nand_mut().retain_readable(pages)?)
@@ -341,7 +341,7 @@ impl<N: Nand> Ftl<N> {
         }
         let Self { mapping, store, validity, .. } = self;
         batch.owners.extend(batch.from.iter().map(|&ppn| store.owner(ppn)));
-        mapping.warm(&batch.owners);
+        mapping.prefetch(&batch.owners);
         batch.owners.clear();
         batch.from.retain(|&ppn| {
             let lpn = store.owner(ppn);
@@ -454,7 +454,7 @@ impl<N: Nand> Ftl<N> {
     /// Where the live pages of a block of this kind go. Without a free block data may go to the block that the host has open:
     /// it stays the host's, because recovery knows the order of pages by the stream of their block.
     fn stream_of_copies(&self, kind: PageKind, pool: u32) -> Stream {
-        let left = |stream: Stream| self.store.frontier_left(stream, pool);
+        let left = |stream: Stream| self.store.open_block_pages_left(stream, pool);
         match kind {
             PageKind::Data if self.store.free_blocks(pool) == 0 && left(Stream::Gc) < left(Stream::Host) => {
                 Stream::Host

@@ -187,13 +187,13 @@ impl Collector {
 
     /// The block that static wear leveling wants moved. With a table of erase counts it is looked for once per 1/32 of
     /// the pool's blocks collected.
-    pub(crate) fn worn_behind<N: Nand>(&mut self, store: &mut Store<N>, pool: u32) -> Option<BlockId> {
+    pub(crate) fn coldest_block<N: Nand>(&mut self, store: &mut Store<N>, pool: u32) -> Option<BlockId> {
         let WearOptions { static_gap, scan, .. } = self.options.wear;
         if static_gap == 0 {
             return None;
         }
         if scan {
-            return self.wear_scan.worn_behind(store, pool, static_gap);
+            return self.wear_scan.coldest_block(store, pool, static_gap);
         }
         if self.wear_countdown > 0 {
             self.wear_countdown -= 1;

@@ -18,7 +18,7 @@ use crate::ftl::Ftl;
 use crate::mapping::Mapping;
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
-use crate::sharing::reverse_map::{Entry, Need};
+use crate::sharing::reverse_map::{Entry, EntryLiveness};
 use crate::store::Stream;
 
 impl<N: Nand> Ftl<N> {
@@ -45,7 +45,7 @@ impl<N: Nand> Ftl<N> {
         let Some(sharing) = &self.sharing else { return Ok(valid.len() as u32) };
         let referrers: u32 = valid.iter().map(|&ppn| 1 + sharing.refs.extra(ppn.into())).sum();
         let needing = sharing.entries.iter().filter(|entry| sharing.need(&self.mapping, entry).tombstone);
-        let mut buried: Vec<Lpn> = needing.flat_map(Entry::buried).collect();
+        let mut buried: Vec<Lpn> = needing.flat_map(Entry::tombstoned_lpns).collect();
         buried.sort_unstable_by_key(|lpn| lpn.0);
         buried.dedup();
         Ok(referrers + buried.len() as u32)
@@ -61,7 +61,7 @@ impl<N: Nand> Ftl<N> {
         }
         if let Some(index) = &mut sharing.index {
             let content = |&to: &Ppn| store.nand().fingerprint(to);
-            index.warm(batch.to.iter().map(content));
+            index.prefetch(batch.to.iter().map(content));
             for (&from, to) in batch.from.iter().zip(&batch.to) {
                 index.relocate(content(to), from.into(), (*to).into());
             }
@@ -69,10 +69,12 @@ impl<N: Nand> Ftl<N> {
         let entries = std::mem::take(&mut sharing.entries);
         let is_recordable = sharing.recordable;
         let outcome = entries.iter().try_for_each(|&entry| {
-            let Some(place) = entry.place else { return self.bury_anew(entry, pool, is_recordable) };
+            let Some(place) = entry.place else {
+                return self.record_tombstone_again(entry, pool, is_recordable);
+            };
             // A base that was merged on the way has left its entry, but for what the entry buries.
             let Ok(at) = batch.from.binary_search(&place) else {
-                return self.bury_rest(entry, pool, is_recordable);
+                return self.record_remaining_tombstones(entry, pool, is_recordable);
             };
             // Pages that were not copied, because power was lost, keep their entries.
             let Some(&to) = batch.to.get(at) else { return Ok(()) };
@@ -101,14 +103,14 @@ impl<N: Nand> Ftl<N> {
             }
             self.store_once_more(entry.lpn, to)?;
         }
-        self.bury_rest(entry, pool, is_recordable)
+        self.record_remaining_tombstones(entry, pool, is_recordable)
     }
 
     /// The place that `entry` binds is nobody's business any more; the page that it took its content from may be.
-    fn bury_rest(&mut self, entry: Entry, pool: u32, is_recordable: bool) -> Result<()> {
+    fn record_remaining_tombstones(&mut self, entry: Entry, pool: u32, is_recordable: bool) -> Result<()> {
         let need = self.sharing.as_ref().map(|sharing| sharing.need(&self.mapping, &entry));
-        match need.and_then(|need| Need { bind: false, ..need }.rest_of(entry)) {
-            Some(tombstone) => self.bury_anew(tombstone, pool, is_recordable),
+        match need.and_then(|need| EntryLiveness { bind: false, ..need }.rest_of(entry)) {
+            Some(tombstone) => self.record_tombstone_again(tombstone, pool, is_recordable),
             None => Ok(()),
         }
     }
@@ -135,7 +137,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Carries a tombstone on beyond the erase of the victim.
-    fn bury_anew(&mut self, tombstone: Entry, pool: u32, is_recordable: bool) -> Result<()> {
+    fn record_tombstone_again(&mut self, tombstone: Entry, pool: u32, is_recordable: bool) -> Result<()> {
         let Self { sharing, mapping, store, .. } = self;
         let Some(sharing) = sharing else { return Ok(()) };
         if is_recordable {

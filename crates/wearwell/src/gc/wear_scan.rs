@@ -32,7 +32,7 @@ pub(crate) struct WearScan {
 impl WearScan {
     /// Reads as many spare areas as pages were programmed since the last call, but no more than there are blocks.
     /// Returns a closed block of `pool` that is more than `gap` erases behind. One read per step.
-    pub(crate) fn worn_behind<N: Nand>(
+    pub(crate) fn coldest_block<N: Nand>(
         &mut self,
         store: &mut Store<N>,
         pool: u32,

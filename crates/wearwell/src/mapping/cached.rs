@@ -41,7 +41,7 @@ use crate::error::{Error, Result};
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 use crate::store::Store;
-use crate::tables::read_ahead::{MOST_PAGES, TOGETHER, read_all};
+use crate::tables::prefetch::{MOST_PAGES, TOGETHER, touch_all};
 
 /// Bytes of one entry in the cache: LPN and PPN.
 const CACHE_ENTRY_BYTES: u64 = 8;
@@ -354,8 +354,8 @@ impl Cached {
     }
 
     /// Whether the place that flash names for `lpn` holds an earlier version that still counts as valid.
-    pub(crate) fn hides_invalid_page(&self, lpn: Lpn) -> bool {
-        self.cache.find(lpn).is_some_and(|slot| self.cache.entry(slot).hides_invalid_page)
+    pub(crate) fn hides_unidentified_page(&self, lpn: Lpn) -> bool {
+        self.cache.find(lpn).is_some_and(|slot| self.cache.entry(slot).hides_unidentified_page)
     }
 
     /// Writes translation page `id` again as RAM knows it.
@@ -439,7 +439,7 @@ impl Cached {
     #[inline]
     fn evict<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         if self.warmed_evictions == 0 {
-            self.warm_evictions(io);
+            self.prefetch_evictions(io);
             self.warmed_evictions = EVICTIONS as u32;
         }
         self.warmed_evictions -= 1;
@@ -479,7 +479,7 @@ impl Cached {
             let entry = self.cache.entry(slot);
             let on_flash = Unit(std::mem::replace(&mut word.value, entry.unit.0));
             changes += u32::from(on_flash != entry.unit);
-            if entry.hides_invalid_page && on_flash != entry.unit && on_flash.some().is_some() {
+            if entry.hides_unidentified_page && on_flash != entry.unit && on_flash.some().is_some() {
                 let (ppn, is_certain) = (Ppn(on_flash.0), !entry.is_uncertain);
                 self.counts.uncertain_reads += u64::from(!is_certain);
                 if is_certain || still_names(io, ppn, entry.lpn)? {
@@ -506,13 +506,13 @@ impl Cached {
         self.synchronise(io, id, Cause::Translation).map(|()| Some(id))
     }
 
-    /// Reads the entries on flash that updates of `lpns` will ask for; see [`crate::tables::read_ahead`]. Returns the places they name.
-    pub(crate) fn warm_updates<N: Nand>(&self, io: &Store<N>, lpns: &[Lpn]) -> ArrayVec<Unit, TOGETHER> {
+    /// Reads the entries on flash that updates of `lpns` will ask for; see [`crate::tables::prefetch`]. Returns the places they name.
+    pub(crate) fn prefetch_updates<N: Nand>(&self, io: &Store<N>, lpns: &[Lpn]) -> ArrayVec<Unit, TOGETHER> {
         if let Some(map) = &self.under_construction {
-            map.warm(lpns);
+            map.prefetch(lpns);
             return ArrayVec::new();
         }
-        self.cache.warm(lpns);
+        self.cache.prefetch(lpns);
         let (mut pages, mut words) = (ArrayVec::<_, TOGETHER>::new(), ArrayVec::<_, TOGETHER>::new());
         // A lazy map asks flash when entries leave.
         for &lpn in lpns.iter().filter(|&&lpn| !self.is_lazy() && self.cache.find(lpn).is_none()) {
@@ -526,13 +526,13 @@ impl Cached {
         words.iter().map(|word| Unit(word.value)).collect()
     }
 
-    /// Reads what dropping the oldest entries will need; see [`crate::tables::read_ahead`]: the entries, the dirty ones of the same
+    /// Reads what dropping the oldest entries will need; see [`crate::tables::prefetch`]: the entries, the dirty ones of the same
     /// translation pages, what flash says of them, and the blocks that it names.
     #[inline(never)]
-    fn warm_evictions<N: Nand>(&self, io: &Store<N>) {
+    fn prefetch_evictions<N: Nand>(&self, io: &Store<N>) {
         let mut pages = ArrayVec::<_, MOST_PAGES>::new();
         let mut words = ArrayVec::<_, { 4 * MOST_PAGES }>::new();
-        for id in self.cache.warm_oldest(EVICTIONS) {
+        for id in self.cache.prefetch_oldest(EVICTIONS) {
             let Some(place) = self.table.place(id) else { continue };
             let before = words.len();
             let dirty =
@@ -544,7 +544,7 @@ impl Cached {
         // What is unmapped names no block: one is read for nothing.
         let last = io.geometry().pages() - 1;
         let named = words.iter().map(|word| Ppn(u64::from(word.value).min(last) as u32));
-        read_all(named.map(|ppn| io.blocks().valid(io.block_of(ppn)).into()));
+        touch_all(named.map(|ppn| io.blocks().valid(io.block_of(ppn)).into()));
     }
 
     #[inline]
@@ -561,10 +561,10 @@ impl Cached {
     }
 
     #[inline]
-    fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, hides_invalid_page: bool) {
+    fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, hides_unidentified_page: bool) {
         self.counts.dirty_inserts += 1;
         self.note_event();
-        self.cache.insert_dirty(lpn, unit, hides_invalid_page);
+        self.cache.insert_dirty(lpn, unit, hides_unidentified_page);
     }
 
     /// A write whose old place is found later unless the cache knows it.
@@ -735,14 +735,14 @@ impl Mapping for Cached {
         self.in_nvram.as_ref().is_some_and(NvramEntries::is_crowded)
     }
 
-    fn warm(&self, lpns: &[Lpn]) {
-        self.cache.warm(lpns);
+    fn prefetch(&self, lpns: &[Lpn]) {
+        self.cache.prefetch(lpns);
     }
 
     fn is_superseded(&self, lpn: Lpn, ppn: Ppn) -> bool {
         self.cache.find(lpn).is_some_and(|slot| {
             let entry = self.cache.entry(slot);
-            entry.hides_invalid_page && entry.unit != Unit::from(ppn)
+            entry.hides_unidentified_page && entry.unit != Unit::from(ppn)
         })
     }
 
@@ -765,7 +765,7 @@ impl Mapping for Cached {
     }
 
     #[inline]
-    fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         if self.must_write() && self.write_due(io)? {
             return Ok(true);
         }

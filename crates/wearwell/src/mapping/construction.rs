@@ -6,7 +6,7 @@
 
 use crate::address::{Address, Lpn, Unit};
 use crate::tables::Table;
-use crate::tables::read_ahead::read_all;
+use crate::tables::prefetch::touch_all;
 
 /// Entries of a part, as a power of two: four megabytes, which the system takes back whole.
 const PART_LOG2: u32 = 20;
@@ -42,9 +42,9 @@ impl Construction {
         Unit(self.parts[part].replace(at, unit.0))
     }
 
-    /// Reads what giving `lpns` places will need; see [`crate::tables::read_ahead`].
-    pub(super) fn warm(&self, lpns: &[Lpn]) {
-        read_all(lpns.iter().map(|&lpn| self.get(lpn).0.into()));
+    /// Reads what giving `lpns` places will need; see [`crate::tables::prefetch`].
+    pub(super) fn prefetch(&self, lpns: &[Lpn]) {
+        touch_all(lpns.iter().map(|&lpn| self.get(lpn).0.into()));
     }
 
     /// Logical pages before `lpn` will not be asked for again.

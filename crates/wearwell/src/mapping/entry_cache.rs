@@ -18,7 +18,7 @@ use arrayvec::ArrayVec;
 use super::age_order::{AgeOrder, Place, Placed};
 use crate::address::{Address, Lpn, Unit};
 use crate::divide::Divider;
-use crate::tables::read_ahead::{MOST_PAGES, read_all};
+use crate::tables::prefetch::{MOST_PAGES, touch_all};
 use crate::tables::{Chained, Chains};
 
 /// No slot.
@@ -46,7 +46,7 @@ pub(super) struct Entry {
     /// The table on flash names another place.
     pub(super) is_dirty: bool,
     /// The place that the table on flash names holds an earlier version that nobody has called invalid yet.
-    pub(super) hides_invalid_page: bool,
+    pub(super) hides_unidentified_page: bool,
     /// Made by a recovery, which does not know whether the earlier version was called invalid before the cut.
     pub(super) is_uncertain: bool,
 }
@@ -77,7 +77,7 @@ impl Entry {
             next_in_chain: NIL,
             places: [0; 2],
             is_dirty: false,
-            hides_invalid_page: false,
+            hides_unidentified_page: false,
             is_uncertain: false,
         }
     }
@@ -151,26 +151,26 @@ impl EntryCache {
         self.index.find(&self.slots, lpn.0)
     }
 
-    /// Reads what dropping the oldest `count` entries will need; see [`crate::tables::read_ahead`]. Returns the translation pages of
+    /// Reads what dropping the oldest `count` entries will need; see [`crate::tables::prefetch`]. Returns the translation pages of
     /// those that are dirty.
-    pub(super) fn warm_oldest(&self, count: usize) -> ArrayVec<u32, MOST_PAGES> {
+    pub(super) fn prefetch_oldest(&self, count: usize) -> ArrayVec<u32, MOST_PAGES> {
         let oldest = || self.recency.first_places(count).map(|slot| self.entry(slot));
-        read_all(oldest().map(|entry| entry.lpn.0.into()));
-        self.index.warm(&self.slots, self.slots.len(), oldest().map(|entry| entry.lpn.0));
+        touch_all(oldest().map(|entry| entry.lpn.0.into()));
+        self.index.prefetch(&self.slots, self.slots.len(), oldest().map(|entry| entry.lpn.0));
         let dirty = oldest().filter(|entry| entry.is_dirty);
         let pages: ArrayVec<u32, MOST_PAGES> =
             dirty.map(|entry| self.page_of(entry.lpn)).take(MOST_PAGES).collect();
         let heads = pages.iter().map(|&page| self.entry(self.dirty_heads[page as usize]));
-        read_all(heads.clone().map(|first| first.dirty_next.into()));
+        touch_all(heads.clone().map(|first| first.dirty_next.into()));
         let seconds = heads.filter(|first| first.dirty_next != NIL);
-        read_all(seconds.map(|first| self.entry(first.dirty_next).dirty_next.into()));
+        touch_all(seconds.map(|first| self.entry(first.dirty_next).dirty_next.into()));
         pages
     }
 
-    /// Reads what giving these pages new places will need; see [`crate::tables::read_ahead`].
-    pub(super) fn warm(&self, lpns: &[Lpn]) {
-        self.index.warm(&self.slots, self.slots.len(), lpns.iter().map(|lpn| lpn.0));
-        read_all(lpns.iter().map(|&lpn| self.dirty_heads[self.page_of(lpn) as usize].into()));
+    /// Reads what giving these pages new places will need; see [`crate::tables::prefetch`].
+    pub(super) fn prefetch(&self, lpns: &[Lpn]) {
+        self.index.prefetch(&self.slots, self.slots.len(), lpns.iter().map(|lpn| lpn.0));
+        touch_all(lpns.iter().map(|&lpn| self.dirty_heads[self.page_of(lpn) as usize].into()));
     }
 
     #[inline]
@@ -190,9 +190,9 @@ impl EntryCache {
     }
 
     /// A dirty entry for a page that has none, and whether it hides an invalid page.
-    pub(super) fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, hides_invalid_page: bool) -> Slot {
-        self.hidden_pages += u32::from(hides_invalid_page);
-        let slot = self.add(Entry { is_dirty: true, hides_invalid_page, ..Entry::clean(lpn, unit) });
+    pub(super) fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, hides_unidentified_page: bool) -> Slot {
+        self.hidden_pages += u32::from(hides_unidentified_page);
+        let slot = self.add(Entry { is_dirty: true, hides_unidentified_page, ..Entry::clean(lpn, unit) });
         self.list_dirty(slot, lpn);
         slot
     }
@@ -260,9 +260,9 @@ impl EntryCache {
     /// Sets or clears the note that an earlier version is still counted valid.
     pub(super) fn set_hides_invalid_page(&mut self, slot: Slot, hides: bool) {
         let entry = &mut self.slots[slot as usize];
-        self.hidden_pages -= u32::from(entry.hides_invalid_page);
+        self.hidden_pages -= u32::from(entry.hides_unidentified_page);
         self.hidden_pages += u32::from(hides);
-        entry.hides_invalid_page = hides;
+        entry.hides_unidentified_page = hides;
     }
 
     pub(super) fn set_uncertain(&mut self, slot: Slot) {
@@ -303,8 +303,8 @@ impl EntryCache {
         while slot != NIL {
             self.changes.make_void(&mut Ordered::<BY_CHANGE>(&mut self.slots), slot);
             let entry = &mut self.slots[slot as usize];
-            self.hidden_pages -= u32::from(entry.hides_invalid_page);
-            (entry.is_dirty, entry.hides_invalid_page, entry.is_uncertain) = (false, false, false);
+            self.hidden_pages -= u32::from(entry.hides_unidentified_page);
+            (entry.is_dirty, entry.hides_unidentified_page, entry.is_uncertain) = (false, false, false);
             slot = entry.dirty_next;
         }
         self.changes.pass_void(&Ordered::<BY_CHANGE>(&mut self.slots));

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::nand::Nand;
 use crate::store::Store;
 use crate::tables::Table;
-use crate::tables::read_ahead::read_all;
+use crate::tables::prefetch::touch_all;
 
 /// Flat L2P table.
 #[derive(Clone, Debug)]
@@ -131,7 +131,7 @@ impl Mapping for Flat {
     }
 
     fn relocate_all(&mut self, lpns: &[Lpn], new: &[Ppn]) {
-        self.warm(lpns);
+        self.prefetch(lpns);
         self.table.set_all(lpns.iter().zip(new).map(|(lpn, ppn)| (lpn.index(), ppn.0)));
         if let Some(mirror) = &mut self.mirror {
             mirror.moved.extend_from_slice(lpns);
@@ -147,8 +147,8 @@ impl Mapping for Flat {
     }
 
     #[inline]
-    fn warm(&self, lpns: &[Lpn]) {
-        read_all(self.table.get_all(lpns.iter().map(|lpn| lpn.index())).map(u64::from));
+    fn prefetch(&self, lpns: &[Lpn]) {
+        touch_all(self.table.get_all(lpns.iter().map(|lpn| lpn.index())).map(u64::from));
     }
 
     fn owns(&self, _: u32, _: Ppn) -> bool {
@@ -160,7 +160,7 @@ impl Mapping for Flat {
     }
 
     #[inline]
-    fn settle<N: Nand>(&mut self, _: &mut Store<N>) -> Result<bool> {
+    fn write_deferred<N: Nand>(&mut self, _: &mut Store<N>) -> Result<bool> {
         Ok(false)
     }
 

@@ -155,7 +155,7 @@ impl Journal {
         let written = self.buffer.len().min(self.records_per_page());
         let slot = self.slot_of(self.next);
         let page = self.encode(&self.buffer[..written]);
-        let pool = io.richest_pool(Stream::Translation);
+        let pool = io.pool_with_most_free_blocks(Stream::Translation);
         let (content, id) = (Content::Bytes(&page), first_id + slot as u32);
         let place =
             io.append(Stream::Translation, pool, id, content, Fingerprint::default(), Cause::Translation)?;
@@ -324,8 +324,8 @@ impl Mapping for Journalled {
         self.journal.record(lpn, new);
     }
 
-    fn warm(&self, lpns: &[Lpn]) {
-        self.cached.warm(lpns);
+    fn prefetch(&self, lpns: &[Lpn]) {
+        self.cached.prefetch(lpns);
     }
 
     fn owns(&self, id: u32, ppn: Ppn) -> bool {
@@ -342,7 +342,7 @@ impl Mapping for Journalled {
         }
     }
 
-    fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         if let Some(merge) = self.journal.due_merge()
             && self.merge_step(io, merge)?
         {
@@ -351,7 +351,7 @@ impl Mapping for Journalled {
         if self.journal.has_full_page() {
             return self.journal.append(io, self.first_id()).map(|()| true);
         }
-        self.cached.settle(io)
+        self.cached.write_deferred(io)
     }
 
     fn has_unwritten(&self) -> bool {

@@ -6,7 +6,7 @@
 //! without the engine knowing.
 //!
 //! GC never runs inside a mapping: a page moved by GC is remembered in RAM ([`Mapping::relocate`]) and whatever
-//! must be written follows when the engine has made room ([`Mapping::settle`]).
+//! must be written follows when the engine has made room ([`Mapping::write_deferred`]).
 
 mod age_order;
 mod cached;
@@ -81,7 +81,7 @@ pub trait Mapping {
     /// that the cache misses overlap. A lazy map was asked for all of them just now.
     fn relocate_all(&mut self, lpns: &[Lpn], new: &[Ppn]) {
         if !self.identifies_late() {
-            self.warm(lpns);
+            self.prefetch(lpns);
         }
         lpns.iter().zip(new).for_each(|(&lpn, &new)| self.relocate(lpn, new.into()));
     }
@@ -101,7 +101,7 @@ pub trait Mapping {
     }
 
     /// Reads the entries of pages that are about to be relocated, so that the memory accesses overlap.
-    fn warm(&self, lpns: &[Lpn]);
+    fn prefetch(&self, lpns: &[Lpn]);
 
     /// Whether `ppn` is the current copy of metadata page `id`.
     fn owns(&self, id: u32, ppn: Ppn) -> bool;
@@ -113,7 +113,7 @@ pub trait Mapping {
     ///
     /// # Errors
     /// Whatever the flash answers.
-    fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
+    fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
 
     /// Whether something exists only in RAM. O(metadata pages) at worst.
     fn has_unwritten(&self) -> bool;
@@ -213,8 +213,8 @@ impl Mapping for AnyMapping {
         delegate!(self, m => m.is_crowded())
     }
     #[inline]
-    fn warm(&self, lpns: &[Lpn]) {
-        delegate!(self, m => m.warm(lpns));
+    fn prefetch(&self, lpns: &[Lpn]) {
+        delegate!(self, m => m.prefetch(lpns));
     }
     fn identifies_late(&self) -> bool {
         delegate!(self, m => m.identifies_late())
@@ -236,8 +236,8 @@ impl Mapping for AnyMapping {
         delegate!(self, m => m.relocate_own(id, new));
     }
     #[inline]
-    fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        delegate!(self, m => m.settle(io))
+    fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+        delegate!(self, m => m.write_deferred(io))
     }
     fn has_unwritten(&self) -> bool {
         delegate!(self, m => m.has_unwritten())

@@ -326,7 +326,7 @@ impl TranslationTable {
 }
 
 fn append<N: Nand>(io: &mut Store<N>, id: u32, page: &[u8], cause: Cause) -> Result<Ppn> {
-    let pool = io.richest_pool(Stream::Translation);
+    let pool = io.pool_with_most_free_blocks(Stream::Translation);
     io.append(Stream::Translation, pool, id, Content::Bytes(page), Fingerprint::default(), cause)
 }
 

@@ -453,7 +453,7 @@ pub trait Nand {
 
     /// Reads what a simulation will look up to copy the pages of `block` and to erase it, so that its cache misses overlap;
     /// no flash operation.
-    fn warm_block(&self, _: BlockId) {}
+    fn prefetch_block(&self, _: BlockId) {}
 
     /// The fingerprint in a programmed page's OOB, without a flash operation, where the medium keeps it.
     fn fingerprint(&self, ppn: Ppn) -> Fingerprint;

@@ -16,7 +16,7 @@ use super::frames::{Frame, Frames};
 use super::{Geometry, Word};
 use crate::address::{BlockId, Ppn};
 use crate::tables::Table;
-use crate::tables::read_ahead::{MOST_PAGES, TOGETHER, read_all};
+use crate::tables::prefetch::{MOST_PAGES, TOGETHER, touch_all};
 
 type Slot = u32;
 
@@ -194,7 +194,7 @@ impl Payloads {
     }
 
     /// Fills in words of several pages, none of a spare area, as many of each as is said, table after table (see
-    /// [`crate::tables::read_ahead`]); those of pages without bytes stay.
+    /// [`crate::tables::prefetch`]); those of pages without bytes stay.
     pub(super) fn peek_words(&self, pages: &[(Place, usize)], words: &mut [Word]) {
         let slots: ArrayVec<Slot, MOST_PAGES> = pages.iter().map(|&(page, _)| self.slot(page)).collect();
         let newest: ArrayVec<_, MOST_PAGES> = slots.iter().map(|&slot| self.newest_bytes(slot)).collect();
@@ -215,7 +215,7 @@ impl Payloads {
             let slots: ArrayVec<Slot, TOGETHER> = pages.iter().map(|&page| self.slot(page)).collect();
             let newer: ArrayVec<Slot, TOGETHER> =
                 slots.iter().map(|&slot| self.version(slot).newer).collect();
-            read_all(newer.iter().map(|&slot| self.version(slot).users.into()));
+            touch_all(newer.iter().map(|&slot| self.version(slot).users.into()));
             for &page in pages {
                 self.give_up_page(page);
             }

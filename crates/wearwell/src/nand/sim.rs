@@ -17,7 +17,7 @@ use crate::address::{BlockId, Lpn, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::tables::Table;
-use crate::tables::read_ahead::{MOST_PAGES, read_all};
+use crate::tables::prefetch::{MOST_PAGES, touch_all};
 
 /// What the medium keeps of each data page beyond its owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -513,7 +513,7 @@ impl Nand for SimNand {
             let places: ArrayVec<_, MOST_PAGES> =
                 pages.iter().map(|&(ppn, count)| (self.place(ppn), count)).collect();
             let row = |place: &Place| &self.blocks[place.block as usize];
-            read_all(places.iter().map(|(place, _)| row(place).programmed.into()));
+            touch_all(places.iter().map(|(place, _)| row(place).programmed.into()));
             let (words, behind) = rest.split_at_mut(places.iter().map(|(_, count)| count).sum());
             self.payloads.peek_words(&places, words);
             rest = behind;
@@ -638,12 +638,12 @@ impl Nand for SimNand {
     }
 
     #[inline]
-    fn warm_block(&self, block: BlockId) {
+    fn prefetch_block(&self, block: BlockId) {
         let first = self.geometry.first_page(block).index();
         let owners = (first..first + self.geometry.block_pages() as usize).step_by(OWNERS_PER_LINE);
         let cycles = self.limits.get(block.index()).map_or(0, |limit| limit.cycles);
         let row = self.blocks[block.index()].erases;
-        read_all(self.owner.get_all(owners).chain([cycles, row]).map(u64::from));
+        touch_all(self.owner.get_all(owners).chain([cycles, row]).map(u64::from));
     }
 
     #[inline]

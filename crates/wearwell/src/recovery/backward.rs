@@ -536,7 +536,7 @@ impl<N: Nand> Ftl<N> {
         for (block, (_, valid)) in counts {
             store.set_valid(BlockId(block), valid);
         }
-        self.counts_lag = false;
+        self.valid_counts_are_upper_bounds = false;
         Ok(())
     }
 

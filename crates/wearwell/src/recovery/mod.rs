@@ -68,7 +68,7 @@ impl Newest {
 /// Adds what entries know to what the pages told; returns which logical pages owe their place to an entry.
 pub(crate) fn apply_entries(newest: &mut Newest, entries: &[Entry], programmed: &[u64]) -> Vec<bool> {
     for entry in entries {
-        for lpn in entry.buried() {
+        for lpn in entry.tombstoned_lpns() {
             newest.learn(lpn.0, Ppn::NONE, entry.sequence);
         }
         if let Some(place) = entry.place
@@ -124,7 +124,7 @@ impl<N: Nand> Ftl<N> {
     fn resume(&mut self) -> Result<()> {
         self.store.reconcile()?;
         if self.validity.is_on_flash() {
-            self.tell_opened();
+            self.report_opened_blocks();
             for (kind, page) in self.store.take_interrupted() {
                 if kind == PageKind::Data {
                     self.validity.invalidate(page);
@@ -148,7 +148,7 @@ impl<N: Nand> Ftl<N> {
         if !self.battery_has_saved {
             self.write_back_on_battery()?;
             if self.saves_bitmap() {
-                self.despite_failures(Self::save_bitmap)?;
+                self.retry_after_program_failure(Self::save_bitmap)?;
             }
             self.battery_has_saved = true;
         }
@@ -177,7 +177,7 @@ impl<N: Nand> Ftl<N> {
     fn write_back_on_battery(&mut self) -> Result<()> {
         self.store.reconcile()?;
         if self.validity.is_on_flash() {
-            self.tell_opened();
+            self.report_opened_blocks();
             for (kind, page) in self.store.take_interrupted() {
                 self.disown(kind, page)?;
             }

@@ -48,7 +48,7 @@ impl<N: Nand> Ftl<N> {
             }
             BlockSurvey::HeadTail => self.survey_heads_and_tails(steps, &mut page)?,
         }
-        self.store.favour_copies();
+        self.store.prefer_copies();
         let policy = self.collector.options.policy;
         self.set_victim_policy(policy);
         Ok(())

@@ -22,11 +22,11 @@ use crate::mapping::AnyMapping;
 use crate::nand::Nand;
 use crate::sharing::counts::{Refs, RefsPart};
 use crate::sharing::reverse_map::{
-    AnyReverseMap, Command, Entry, EntryForm, Need, ReverseMap, ReverseMapPart,
+    AnyReverseMap, Command, Entry, EntryForm, EntryLiveness, ReverseMap, ReverseMapPart,
 };
 use crate::store::Store;
 use crate::tables::PageSet;
-use crate::tables::read_ahead::read_all;
+use crate::tables::prefetch::touch_all;
 
 /// The parts of sharing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,12 +95,12 @@ impl Sharing {
         self.bound.contains(Ppn(lpn.0))
     }
 
-    /// Reads what giving `lpns` other places than these units, with these contents, will need; see [`crate::tables::read_ahead`].
-    pub(crate) fn warm(&self, lpns: &[Lpn], units: &[Unit], contents: &[Fingerprint]) {
-        read_all(lpns.iter().map(|&lpn| self.is_bound(lpn).into()));
-        read_all(units.iter().map(|&unit| self.refs.extra(unit).into()));
+    /// Reads what giving `lpns` other places than these units, with these contents, will need; see [`crate::tables::prefetch`].
+    pub(crate) fn prefetch(&self, lpns: &[Lpn], units: &[Unit], contents: &[Fingerprint]) {
+        touch_all(lpns.iter().map(|&lpn| self.is_bound(lpn).into()));
+        touch_all(units.iter().map(|&unit| self.refs.extra(unit).into()));
         if let Some(index) = &self.index {
-            index.warm(contents.iter().copied());
+            index.prefetch(contents.iter().copied());
         }
     }
 
@@ -111,7 +111,7 @@ impl Sharing {
     /// Whether one more entry can be recorded; see [`ReverseMap::admit`].
     pub(crate) fn admit<N: Nand>(&mut self, mapping: &AnyMapping, io: &mut Store<N>) -> Result<bool> {
         let Self { reverse, bound, oldest_evidence, .. } = self;
-        reverse.admit(io, &|entry| judge(mapping, bound, *oldest_evidence, entry))
+        reverse.admit(io, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
     }
 
     /// Records an entry; see [`ReverseMap::record`].
@@ -122,7 +122,7 @@ impl Sharing {
         entry: Entry,
     ) -> Result<()> {
         let Self { reverse, bound, oldest_evidence, .. } = self;
-        reverse.record(io, entry, &|entry| judge(mapping, bound, *oldest_evidence, entry))
+        reverse.record(io, entry, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
     }
 
     /// Whether a command with entries for these places can be recorded; see [`ReverseMap::admit_command`].
@@ -133,7 +133,7 @@ impl Sharing {
         places: &[Option<Ppn>],
     ) -> Result<bool> {
         let Self { reverse, bound, oldest_evidence, .. } = self;
-        reverse.admit_command(io, places, &|entry| judge(mapping, bound, *oldest_evidence, entry))
+        reverse.admit_command(io, places, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
     }
 
     /// Records the entries of a command; see [`ReverseMap::record_command`].
@@ -147,8 +147,8 @@ impl Sharing {
     }
 
     /// What is still true of an entry.
-    pub(crate) fn need(&self, mapping: &AnyMapping, entry: &Entry) -> Need {
-        judge(mapping, &self.bound, self.oldest_evidence, entry)
+    pub(crate) fn need(&self, mapping: &AnyMapping, entry: &Entry) -> EntryLiveness {
+        entry_liveness(mapping, &self.bound, self.oldest_evidence, entry)
     }
 
     /// Reads from `block` what the reverse map knows, and drops what is not needed any more.
@@ -162,7 +162,7 @@ impl Sharing {
         entries.clear();
         self.oldest_evidence = io.blocks_mut().oldest_opened();
         let Self { reverse, bound, oldest_evidence, .. } = self;
-        let needed = |entry: &Entry| judge(mapping, bound, *oldest_evidence, entry);
+        let needed = |entry: &Entry| entry_liveness(mapping, bound, *oldest_evidence, entry);
         self.recordable = reverse.make_room_for(io, block, &needed)?;
         let before = io.stats.work.nvram_read_bytes;
         reverse.entries_of(io, block, &mut entries)?;
@@ -176,7 +176,7 @@ impl Sharing {
         let rests = entries.iter().filter_map(|&entry| {
             let need = self.need(mapping, &entry);
             let is_newest = newest.replace((entry.place, entry.lpn)) != Some((entry.place, entry.lpn));
-            Need { bind: need.bind && is_newest, ..need }.rest_of(entry)
+            EntryLiveness { bind: need.bind && is_newest, ..need }.rest_of(entry)
         });
         // What is left: entries with a place are current binds, entries without are tombstones to be carried on.
         let mut rests: Vec<Entry> = rests.collect();
@@ -262,11 +262,17 @@ impl Sharing {
 
 /// Which meanings of an entry are still true. Only flat maps are asked: a look-up must not touch the flash. Beside a map on
 /// flash there is the ideal reverse map, which holds current binds and nothing else.
-pub(crate) fn judge(mapping: &AnyMapping, bound: &PageSet, oldest_evidence: u64, entry: &Entry) -> Need {
-    let AnyMapping::Flat(map) = mapping else { return Need { bind: true, tombstone: false } };
+pub(crate) fn entry_liveness(
+    mapping: &AnyMapping,
+    bound: &PageSet,
+    oldest_evidence: u64,
+    entry: &Entry,
+) -> EntryLiveness {
+    let AnyMapping::Flat(map) = mapping else { return EntryLiveness { bind: true, tombstone: false } };
     let bind = entry.place.is_some_and(|place| {
         bound.contains(Ppn(entry.lpn.0)) && map.get(entry.lpn) == Some(Unit::from(place))
     });
-    let tombstone = entry.sequence > oldest_evidence && entry.buried().any(|lpn| map.get(lpn).is_none());
-    Need { bind, tombstone }
+    let tombstone =
+        entry.sequence > oldest_evidence && entry.tombstoned_lpns().any(|lpn| map.get(lpn).is_none());
+    EntryLiveness { bind, tombstone }
 }

@@ -231,7 +231,7 @@ impl<N: Nand> Store<N> {
 
     /// The block is closed: its tail is due before the next block is opened.
     #[inline]
-    pub(super) fn owe_tail(&mut self, block: BlockId) {
+    pub(super) fn schedule_tail_program(&mut self, block: BlockId) {
         if self.head_tail.is_some() {
             self.without_tail.push(block);
         }

@@ -9,7 +9,7 @@ use crate::nand::Nand;
 impl<N: Nand> Store<N> {
     /// From now on old versions of translation pages are kept until [`Store::release_held`]: a recovery compares them
     /// with the newer ones (GeckoFTL, appendix C.2.2).
-    pub(crate) fn hold_old_versions(&mut self) {
+    pub(crate) fn retain_translation_versions(&mut self) {
         self.holds = true;
     }
 

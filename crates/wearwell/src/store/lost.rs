@@ -131,7 +131,7 @@ impl<N: Nand> Store<N> {
     fn program_lost(&mut self, index: usize, oob: Oob, spare: &[u8], cause: Cause) -> Result<Option<Ppn>> {
         let Frontier { next, .. } = self.frontiers[index];
         let outcome = self.nand.program_lost(next, oob, spare);
-        let place = self.take_outcome(index, outcome, cause)?;
+        let place = self.finish_program(index, outcome, cause)?;
         self.unreadable.extend(place);
         self.stats.lost_pages += u64::from(place.is_some());
         Ok(place)

@@ -51,7 +51,7 @@ use crate::error::{Error, Result};
 use crate::nand::{Geometry, Nand, NandError, Oob, PageKind, Word};
 use crate::operation::{Cause, FlashOp, OpKind};
 use crate::stats::{OpList, Stats};
-use crate::tables::read_ahead::read_all;
+use crate::tables::prefetch::touch_all;
 
 /// Free blocks that a pool keeps for the copies of the next victim.
 pub const RESERVE_BLOCKS: u32 = 1;
@@ -301,17 +301,17 @@ impl<N: Nand> Store<N> {
 
     /// Pages that a stream can still append in `pool` without a new block.
     #[inline]
-    pub fn frontier_left(&self, stream: Stream, pool: u32) -> u32 {
+    pub fn open_block_pages_left(&self, stream: Stream, pool: u32) -> u32 {
         self.frontiers[self.frontier_index(stream, pool)].left
     }
 
     /// Pages that a stream can append in `pool` without touching the blocks kept for garbage collection.
     pub(crate) fn room_in(&self, stream: Stream, pool: u32) -> u32 {
         let spare_blocks = self.free_blocks(pool).saturating_sub(RESERVE_BLOCKS);
-        self.frontier_left(stream, pool) + spare_blocks * self.data_pages()
+        self.open_block_pages_left(stream, pool) + spare_blocks * self.data_pages()
     }
 
-    /// Whether `pages` pages find room that follow [`Store::richest_pool`] one by one. O(1) where they fit into the one
+    /// Whether `pages` pages find room that follow [`Store::pool_with_most_free_blocks`] one by one. O(1) where they fit into the one
     /// open block of the stream, as they usually do; O(pools) if room is short.
     #[inline]
     pub(crate) fn has_room(&self, stream: Stream, pages: u32) -> bool {
@@ -322,7 +322,7 @@ impl<N: Nand> Store<N> {
     #[inline]
     pub(crate) fn fits_open_block(&self, stream: Stream, pages: u32) -> bool {
         let open = self.open_pools[stream as usize].as_slice();
-        matches!(open, &[pool] if self.frontier_left(stream, pool) >= pages)
+        matches!(open, &[pool] if self.open_block_pages_left(stream, pool) >= pages)
     }
 
     fn has_room_anywhere(&self, stream: Stream, pages: u32) -> bool {
@@ -335,7 +335,7 @@ impl<N: Nand> Store<N> {
 
     /// The pool that the stream's next page goes to; successive calls go round all pools.
     #[inline]
-    pub fn turn(&mut self, stream: Stream) -> u32 {
+    pub fn take_pool(&mut self, stream: Stream) -> u32 {
         self.turns.take(stream)
     }
 
@@ -352,13 +352,13 @@ impl<N: Nand> Store<N> {
 
     /// The pool the stream will be at next, without advancing.
     #[inline]
-    pub fn next_turn(&self, stream: Stream) -> u32 {
+    pub fn peek_pool(&self, stream: Stream) -> u32 {
         self.turns.next(stream)
     }
 
     /// The pool where the stream's next page fits best: of those with an open block of the stream the one with the most
     /// free blocks; without an open block, of all. O(1) for a stream that has one open block.
-    pub fn richest_pool(&self, stream: Stream) -> u32 {
+    pub fn pool_with_most_free_blocks(&self, stream: Stream) -> u32 {
         let free_and_first = |&pool: &u32| (self.free_blocks(pool), u32::MAX - pool);
         let richest = match self.open_pools[stream as usize].as_slice() {
             [] => (0..self.pools).max_by_key(free_and_first),
@@ -405,7 +405,7 @@ impl<N: Nand> Store<N> {
         loop {
             let (index, oob) = self.next_program(stream, pool, owner, fingerprint)?;
             let outcome = self.nand.program(self.frontiers[index].next, oob, content);
-            if let Some(place) = self.take_outcome(index, outcome, cause)? {
+            if let Some(place) = self.finish_program(index, outcome, cause)? {
                 return Ok(place);
             }
         }
@@ -422,7 +422,7 @@ impl<N: Nand> Store<N> {
         (base, words): (Ppn, &[Word]),
         cause: Cause,
     ) -> Result<Ppn> {
-        let pool = self.richest_pool(stream);
+        let pool = self.pool_with_most_free_blocks(stream);
         let fingerprint = Fingerprint::default();
         loop {
             let (index, oob) = self.next_program(stream, pool, owner, fingerprint)?;
@@ -430,14 +430,14 @@ impl<N: Nand> Store<N> {
             if let Err(error @ NandError::Uncorrectable(_)) = outcome {
                 return Err(self.read_failed(base, error, cause));
             }
-            if let Some(place) = self.take_outcome(index, outcome, cause)? {
+            if let Some(place) = self.finish_program(index, outcome, cause)? {
                 return Ok(place);
             }
         }
     }
 
     /// The frontier whose next page is to be programmed, and what its spare area will say. Both ways of programming go through
-    /// this and [`Store::take_outcome`]; one loop that is given the program as a closure copies the content out of it, which
+    /// this and [`Store::finish_program`]; one loop that is given the program as a closure copies the content out of it, which
     /// measured 3.5 % of a write of `geckoftl`.
     #[inline(always)]
     fn next_program(
@@ -458,7 +458,7 @@ impl<N: Nand> Store<N> {
 
     /// The next page of a frontier was programmed: its place, or `None` if it has to be tried in another block.
     #[inline(always)]
-    fn take_outcome(
+    fn finish_program(
         &mut self,
         index: usize,
         outcome: std::result::Result<(), NandError>,
@@ -560,8 +560,8 @@ impl<N: Nand> Store<N> {
 
     /// Opens the block that the stream's next page needs, if it needs one.
     pub(crate) fn open_ahead(&mut self, stream: Stream) -> Result<()> {
-        let pool = self.richest_pool(stream);
-        if self.frontier_left(stream, pool) > 0 { Ok(()) } else { self.open(stream, pool) }
+        let pool = self.pool_with_most_free_blocks(stream);
+        if self.open_block_pages_left(stream, pool) > 0 { Ok(()) } else { self.open(stream, pool) }
     }
 
     /// Whether a program failed since this was asked last, which took the rest of an open block.
@@ -574,21 +574,21 @@ impl<N: Nand> Store<N> {
         let parked = self.unpark(index);
         self.set_frontier(index, parked);
         self.blocks.close(block, self.sequence);
-        self.owe_tail(block);
+        self.schedule_tail_program(block);
     }
 
     /// Reads what calling pages invalid will need here, so that the cache misses overlap.
     #[inline]
-    pub(crate) fn warm_valid_counts(&self, pages: impl Iterator<Item = Ppn>) {
-        read_all(pages.map(|ppn| u64::from(self.blocks.valid(self.block_of(ppn)))));
+    pub(crate) fn prefetch_valid_counts(&self, pages: impl Iterator<Item = Ppn>) {
+        touch_all(pages.map(|ppn| u64::from(self.blocks.valid(self.block_of(ppn)))));
     }
 
     /// Reads what emptying and erasing `block` will need, and opening and closing it again: some ten places, whose cache
     /// misses overlap.
     #[inline]
-    pub(crate) fn warm_block(&self, block: BlockId) {
-        self.nand.warm_block(block);
-        read_all([self.blocks.opened_at(block), self.blocks.closed_at(block)].into_iter());
+    pub(crate) fn prefetch_block(&self, block: BlockId) {
+        self.nand.prefetch_block(block);
+        touch_all([self.blocks.opened_at(block), self.blocks.closed_at(block)].into_iter());
     }
 
     /// The page is not needed any more. O(1); one random access to the block's valid count.

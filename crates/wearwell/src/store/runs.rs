@@ -25,8 +25,8 @@ impl<N: Nand> Store<N> {
     ) -> (usize, Result<()>) {
         let mut done = 0;
         while done < owners.len() {
-            let pool = self.next_turn(Stream::Host);
-            let left = self.frontier_left(Stream::Host, pool) as usize;
+            let pool = self.peek_pool(Stream::Host);
+            let left = self.open_block_pages_left(Stream::Host, pool) as usize;
             if left <= 1 || self.free_blocks(pool) <= low_blocks {
                 break;
             }
@@ -38,7 +38,7 @@ impl<N: Nand> Store<N> {
             if programmed < count {
                 return (done, outcome);
             }
-            self.turn(Stream::Host);
+            self.take_pool(Stream::Host);
         }
         (done, Ok(()))
     }

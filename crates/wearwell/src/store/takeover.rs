@@ -48,14 +48,15 @@ impl<N: Nand> Store<N> {
             return if self.is_usable(block) { self.release_free(block) } else { self.lose_block(block) };
         };
         let pool = self.pool_of(block);
-        let stream = Stream::ALL.into_iter().find(|&s| s.kind() == kind && self.frontier_left(s, pool) == 0);
+        let stream =
+            Stream::ALL.into_iter().find(|&s| s.kind() == kind && self.open_block_pages_left(s, pool) == 0);
         self.resume(stream, block, kind, found);
     }
 
     /// The same for a block of which the stream is known.
     pub(crate) fn adopt_as(&mut self, stream: Stream, block: BlockId, found: FoundBlock) {
         self.sequence = self.sequence.max(found.last_sequence);
-        let is_free = self.frontier_left(stream, self.pool_of(block)) == 0;
+        let is_free = self.open_block_pages_left(stream, self.pool_of(block)) == 0;
         self.resume(is_free.then_some(stream), block, stream.kind(), found);
     }
 
@@ -73,14 +74,14 @@ impl<N: Nand> Store<N> {
             _ => {
                 self.blocks.close(block, found.last_sequence);
                 if next.0 == end {
-                    self.owe_tail(block);
+                    self.schedule_tail_program(block);
                 }
             }
         }
     }
 
     /// Of two partly programmed blocks the copies get the roomier one: without a free block they have nothing else.
-    pub(crate) fn favour_copies(&mut self) {
+    pub(crate) fn prefer_copies(&mut self) {
         for pool in 0..self.pools {
             let (host, copies) =
                 (self.frontier_index(Stream::Host, pool), self.frontier_index(Stream::Gc, pool));

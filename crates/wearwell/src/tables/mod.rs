@@ -3,7 +3,7 @@
 
 mod dense;
 mod page_set;
-pub(crate) mod read_ahead;
+pub(crate) mod prefetch;
 mod recency;
 mod slot_index;
 

@@ -5,7 +5,7 @@
 
 use crate::address::Ppn;
 use crate::tables::Table;
-use crate::tables::read_ahead::read_all;
+use crate::tables::prefetch::touch_all;
 
 /// One bit per physical page.
 #[derive(Clone, Debug)]
@@ -57,8 +57,8 @@ impl PageSet {
 
     /// Reads the words of pages, so that the cache misses of what follows overlap.
     #[inline]
-    pub(crate) fn warm(&self, pages: impl Iterator<Item = Ppn>) {
-        read_all(self.words.get_all(pages.map(|ppn| ppn.index() / 64)));
+    pub(crate) fn prefetch(&self, pages: impl Iterator<Item = Ppn>) {
+        touch_all(self.words.get_all(pages.map(|ppn| ppn.index() / 64)));
     }
 
     #[inline]

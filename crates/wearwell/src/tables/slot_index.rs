@@ -5,7 +5,7 @@
 //! about to use the entry anyway, or through a table of their numbers with the keys beside ([`SlotIndex`]), where the entries
 //! are not to be asked for their keys.
 
-use crate::tables::read_ahead::read_all;
+use crate::tables::prefetch::touch_all;
 
 /// No slot.
 const NIL: u32 = u32::MAX;
@@ -69,14 +69,19 @@ impl Chains {
         None
     }
 
-    /// Reads what looking for these keys will need, of `count` slots; see [`crate::tables::read_ahead`].
+    /// Reads what looking for these keys will need, of `count` slots; see [`crate::tables::prefetch`].
     #[inline]
-    pub(crate) fn warm(&self, slots: &impl Chained, count: usize, keys: impl Iterator<Item = u32> + Clone) {
+    pub(crate) fn prefetch(
+        &self,
+        slots: &impl Chained,
+        count: usize,
+        keys: impl Iterator<Item = u32> + Clone,
+    ) {
         let Some(last) = count.checked_sub(1) else { return };
         let heads = keys.map(|key| self.heads[self.chain(key)]);
-        read_all(heads.clone().map(u64::from));
+        touch_all(heads.clone().map(u64::from));
         // An empty chain has a slot read for it, too: what is read for nothing costs less than to ask.
-        read_all(heads.map(|head| slots.next(head.min(last as u32)).into()));
+        touch_all(heads.map(|head| slots.next(head.min(last as u32)).into()));
     }
 
     /// Puts a slot, whose key no other has, at the head of its chain.

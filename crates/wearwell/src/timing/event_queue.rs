@@ -146,7 +146,7 @@ impl Group {
             return true;
         }
         if least % 8 == place as u64 {
-            self.settle(eight);
+            self.write_deferred(eight);
             return true;
         }
         false
@@ -154,7 +154,7 @@ impl Group {
 
     /// Finds the least key of an eight.
     #[inline(always)]
-    fn settle(&mut self, eight: usize) {
+    fn write_deferred(&mut self, eight: usize) {
         let least = self.eights[eight].least();
         self.leasts[eight] = least;
         self.finalists.0[eight] = least & !7 | eight as u64;
@@ -195,7 +195,7 @@ impl Tournament {
         let (group, eight, place) = (first as usize / 64, first as usize / 8 % 8, first as usize % 8);
         let group = &mut self.groups[group];
         group.eights[eight].0[place] = u64::MAX;
-        group.settle(eight);
+        group.write_deferred(eight);
         self.play_final();
         first
     }
@@ -211,7 +211,7 @@ impl Tournament {
         let (group, eight) = (&mut self.groups[eight / 8], eight % 8);
         let least = group.leasts[eight];
         if group.eights[eight].0[(least % 8) as usize] != least {
-            group.settle(eight);
+            group.write_deferred(eight);
             self.play_final();
         }
     }

@@ -114,7 +114,7 @@ impl AnyValidity {
     }
 
     fn settle_all<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        while self.settle(io)? {}
+        while self.write_deferred(io)? {}
         Ok(())
     }
 
@@ -197,8 +197,8 @@ impl Validity for AnyValidity {
     }
 
     #[inline(always)]
-    fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        on_flash!(self, store => store.settle(io), in RAM _bitmap => Ok(false))
+    fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+        on_flash!(self, store => store.write_deferred(io), in RAM _bitmap => Ok(false))
     }
 
     fn owns(&self, id: u32, ppn: Ppn) -> bool {

@@ -7,7 +7,7 @@
 //!
 //! Key decisions and their price:
 //!
-//! - Reports wait in RAM until [`Validity::settle`] applies them, one per call: the cost that the papers state. With
+//! - Reports wait in RAM until [`Validity::write_deferred`] applies them, one per call: the cost that the papers state. With
 //!   [`BitmapOptions::batch`] one write takes all waiting reports of its page.
 //! - A block that is opened costs no operation of its own, though its bits must become 0: RAM notes one bit per block
 //!   that its bits on flash are *void*, and the next write of their page zeroes them. The papers count no operation for
@@ -104,7 +104,7 @@ impl FlashBitmap {
         self.directory.len() as u32
     }
 
-    /// Reports that [`Validity::settle`] has not applied yet.
+    /// Reports that [`Validity::write_deferred`] has not applied yet.
     pub fn waiting_reports(&self) -> usize {
         self.queue.len()
     }
@@ -237,7 +237,7 @@ impl FlashBitmap {
             let place = self.place(oldest);
             set_bit(&mut self.page, place.bit);
         }
-        let pool = io.richest_pool(Stream::Validity);
+        let pool = io.pool_with_most_free_blocks(Stream::Validity);
         let content = Content::Bytes(&self.page);
         let place =
             io.append(Stream::Validity, pool, id, content, Fingerprint::default(), Cause::Validity)?;
@@ -296,7 +296,7 @@ impl Validity for FlashBitmap {
 
     /// Applies the oldest report, with [`BitmapOptions::batch`] also those that its page has waiting: one read and one
     /// program.
-    fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         let Some(&oldest) = self.queue.front() else { return Ok(false) };
         self.write(io, self.place(oldest).id, self.options.batch)?;
         Ok(true)

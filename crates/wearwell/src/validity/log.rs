@@ -251,7 +251,7 @@ impl ValidityLog {
     pub fn scan<N: Nand>(&mut self, io: &mut Store<N>, invalid: impl FnMut(BlockId, &[u64])) -> Result<()> {
         let mut dead = match self.recovered.take() {
             Some(dead) => dead,
-            None => self.read_all(io)?,
+            None => self.touch_all(io)?,
         };
         let buffered = self.buffer.iter().filter(|entry| self.is_in_force(entry)).map(|entry| entry.page);
         buffered.chain(self.waiting.iter().copied()).for_each(|ppn| dead.insert(ppn));
@@ -260,7 +260,7 @@ impl ValidityLog {
     }
 
     /// The pages that entries in force on flash name.
-    fn read_all<N: Nand>(&mut self, io: &mut Store<N>) -> Result<PageSet> {
+    fn touch_all<N: Nand>(&mut self, io: &mut Store<N>) -> Result<PageSet> {
         let mut dead = PageSet::new(self.pages);
         for index in self.cleaned as usize..self.directory.len() {
             io.read(self.directory[index], &mut self.page, Cause::Validity)?;
@@ -278,7 +278,7 @@ impl ValidityLog {
 
     /// Writes what waits in RAM, one page per call, the last one not full; `false` once all is on flash. For shutdown, or
     /// before what is older than [`ValidityLog::durable_since`] may be needed is erased. Cleaning is left to
-    /// [`Validity::settle`].
+    /// [`Validity::write_deferred`].
     ///
     /// # Errors
     /// Whatever the flash answers.
@@ -442,7 +442,7 @@ impl ValidityLog {
             let entry = self.buffer.get(slot as usize).filter(|entry| self.is_in_force(entry));
             entry.copied().unwrap_or(Entry::BLANK).write(&mut self.page, slot);
         }
-        let (pool, content) = (io.richest_pool(Stream::Validity), Content::Bytes(&self.page));
+        let (pool, content) = (io.pool_with_most_free_blocks(Stream::Validity), Content::Bytes(&self.page));
         let number = self.next_number();
         let place =
             io.append(Stream::Validity, pool, number, content, Fingerprint::default(), Cause::Validity)?;
@@ -568,7 +568,7 @@ impl Validity for ValidityLog {
 
     /// Writes the buffer if it is full, or cleans (one page read, none written) while the log exceeds its bound, or takes
     /// up waiting reports.
-    fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         // A second cleaned page must not wait with the first, or the log would hold more than it may: write early.
         if self.is_full() || self.cleaned > 1 {
             self.flush(io)?;
@@ -594,7 +594,7 @@ impl Validity for ValidityLog {
         1
     }
 
-    /// What the log takes from the host: X entries and three pages, if [`Validity::settle`] is called until it has
+    /// What the log takes from the host: X entries and three pages, if [`Validity::write_deferred`] is called until it has
     /// nothing to do before each write.
     ///
     /// Proof. Let L be the logical pages, d of them unmapped, D the spare pages. At most D + d data pages are invalid, so
@@ -610,7 +610,7 @@ impl Validity for ValidityLog {
     }
 
     /// The buffer is three pages: the next page of the log, the one being cleaned, the one that a query reads. Reports
-    /// that wait for a settle, one in practice, are not listed.
+    /// that wait for a write_deferred, one in practice, are not listed.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("validity chain heads", self.heads.len() as u64 * 4),

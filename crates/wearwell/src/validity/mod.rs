@@ -6,7 +6,7 @@
 //!
 //! A store of validity on flash learns three things: a page is invalid ([`Validity::invalidate`], no flash operation), a
 //! block was opened for data, so that everything said of its pages before is void ([`Validity::opened`]), and that there
-//! is room for one page of its own ([`Validity::settle`]). It answers one question, at a price: which pages of this block
+//! is room for one page of its own ([`Validity::write_deferred`]). It answers one question, at a price: which pages of this block
 //! were not called invalid since it was opened ([`Validity::live_pages`]).
 //!
 //! Invariant: between [`Validity::opened`] and the erase of a block a page is called invalid at most once by a device
@@ -37,7 +37,7 @@ use crate::store::Store;
 /// What every store of page validity answers.
 pub trait Validity {
     /// The page's data is not needed any more. No flash operation: what must be written follows in
-    /// [`Validity::settle`].
+    /// [`Validity::write_deferred`].
     fn invalidate(&mut self, ppn: Ppn);
 
     /// The block was opened for data: all its pages count as valid until they are called invalid.
@@ -53,7 +53,7 @@ pub trait Validity {
     ///
     /// # Errors
     /// Whatever the flash answers.
-    fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
+    fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
 
     /// Whether `ppn` is in use as a page of the structure; `id` is the owner in its OOB.
     fn owns(&self, id: u32, ppn: Ppn) -> bool;
@@ -61,7 +61,7 @@ pub trait Validity {
     /// GC moved a page of the structure.
     fn relocate_own(&mut self, id: u32, from: Ppn, to: Ppn);
 
-    /// Pages that one [`Validity::settle`] may append; 0 for a store that lives in RAM.
+    /// Pages that one [`Validity::write_deferred`] may append; 0 for a store that lives in RAM.
     fn pages_per_settle(&self) -> u32;
 
     /// Flash pages that the structure occupies at the most, obsolete ones that it still needs included.

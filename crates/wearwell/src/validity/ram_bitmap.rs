@@ -41,8 +41,8 @@ impl RamBitmap {
 
     /// Reads the bits of pages, so that the cache misses of what follows overlap.
     #[inline]
-    pub(crate) fn warm(&self, pages: impl Iterator<Item = Ppn>) {
-        self.valid.warm(pages);
+    pub(crate) fn prefetch(&self, pages: impl Iterator<Item = Ppn>) {
+        self.valid.prefetch(pages);
     }
 
     /// `count` pages from `first` on hold valid data. O(count / 64).
@@ -87,7 +87,7 @@ impl RamBitmap {
         let mut outcome = Ok(());
         for id in 0..Self::saved_pages(io.geometry()) {
             self.valid.copy_to(id as usize * page_bytes, &mut page);
-            let (pool, content) = (io.richest_pool(Stream::Validity), Content::Bytes(&page));
+            let (pool, content) = (io.pool_with_most_free_blocks(Stream::Validity), Content::Bytes(&page));
             match io.append(Stream::Validity, pool, id, content, Fingerprint::default(), Cause::Validity) {
                 Ok(place) => places.push(place),
                 Err(error) => {

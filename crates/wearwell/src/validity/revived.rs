@@ -99,8 +99,8 @@ impl<V: Validity> Validity for Revivable<V> {
     }
 
     #[inline]
-    fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        self.store.settle(io)
+    fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+        self.store.write_deferred(io)
     }
 
     fn owns(&self, id: u32, ppn: Ppn) -> bool {

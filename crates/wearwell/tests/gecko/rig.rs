@@ -185,7 +185,7 @@ impl<N: Nand> Rig<N> {
     }
 
     pub fn try_settle_step(&mut self) -> Result<bool> {
-        let worked = self.gecko.settle(&mut self.store)?;
+        let worked = self.gecko.write_deferred(&mut self.store)?;
         if worked {
             let pages = self.pages_in_use();
             self.most_pages = self.most_pages.max(pages);
@@ -194,7 +194,7 @@ impl<N: Nand> Rig<N> {
         Ok(worked)
     }
 
-    pub fn settle(&mut self) -> bool {
+    pub fn write_deferred(&mut self) -> bool {
         let mut worked = false;
         while self.settle_step() {
             worked = true;
@@ -369,7 +369,7 @@ impl<N: Nand> Rig<N> {
     pub fn check_recovered_equals_flushed(&mut self, random: &mut Random) {
         loop {
             self.gecko.request_flush();
-            self.settle();
+            self.write_deferred();
             if self.collect_own_block(random) > 0 {
                 break;
             }

@@ -92,12 +92,12 @@ fn an_output_at_a_lower_level_than_its_inputs_leaves_no_valid_input_behind() {
     let blocks = 2 * rig.gecko.buffer_entries();
     for block in 0..blocks {
         rig.invalidate(block * BLOCK_PAGES + 3);
-        rig.settle();
+        rig.write_deferred();
     }
     assert_eq!(rig.gecko.runs().map(|(level, _, _)| level).collect::<Vec<_>>(), [1]);
     for block in 0..blocks {
         rig.open(block);
-        rig.settle();
+        rig.write_deferred();
     }
     assert_eq!(rig.gecko.runs().collect::<Vec<_>>(), [(0, 0, 1)], "nothing is left to say");
 
@@ -120,7 +120,7 @@ fn inputs_at_lower_levels_than_their_output_are_obsolete_too() {
     // or, because that block's entry is gone, just below.
     for block in 0..3 * buffer {
         rig.invalidate(block * BLOCK_PAGES + 3);
-        rig.settle();
+        rig.write_deferred();
     }
     assert_eq!(rig.gecko.runs().map(|(level, _, _)| level).collect::<Vec<_>>(), [0, 1]);
     let voided = 3 * buffer - 1;
@@ -128,7 +128,7 @@ fn inputs_at_lower_levels_than_their_output_are_obsolete_too() {
     for block in 3 * buffer..4 * buffer - 1 {
         rig.invalidate(block * BLOCK_PAGES + 3);
     }
-    rig.settle();
+    rig.write_deferred();
     let levels: Vec<u32> = rig.gecko.runs().map(|(level, _, _)| level).collect();
     assert_eq!(levels, [2 - u32::from(rig.gecko.runs().next().expect("a run").1 <= 3 * buffer)]);
 
@@ -149,7 +149,7 @@ fn the_time_that_counts_is_when_the_buffer_was_frozen_not_when_its_run_was_compl
     let buffer = rig.gecko.buffer_entries();
     for block in 0..4 * buffer - 1 {
         rig.invalidate(block * BLOCK_PAGES);
-        rig.settle();
+        rig.write_deferred();
     }
     rig.invalidate((4 * buffer - 1) * BLOCK_PAGES);
     assert!(rig.settle_step(), "the first page of a merge of several");
@@ -176,7 +176,7 @@ fn opening_a_block_voids_every_part_of_it_and_nothing_said_later() {
         let mut rig = Rig::new(&geometry(64, 16, 512), options_of(2, 4, mode));
         let flush = |rig: &mut Rig| {
             rig.gecko.request_flush();
-            rig.settle();
+            rig.write_deferred();
         };
         for page in [0, 4, 5, 9, 15] {
             rig.invalidate(16 * 3 + page);
@@ -210,7 +210,7 @@ fn a_result_that_shrinks_stays_in_the_order_of_age() {
         // A large old run, then again and again reports of a few blocks that the next flushes void.
         for block in 0..16 * buffer {
             rig.invalidate(block * BLOCK_PAGES);
-            rig.settle();
+            rig.write_deferred();
         }
         for round in 0..40 * buffer {
             let block = round % (buffer / 2);
@@ -219,7 +219,7 @@ fn a_result_that_shrinks_stays_in_the_order_of_age() {
             } else {
                 rig.invalidate(block * BLOCK_PAGES + round / (buffer / 2) % 3);
             }
-            rig.settle();
+            rig.write_deferred();
             rig.ask(block);
         }
         rig.check_scan();
@@ -234,7 +234,7 @@ fn a_run_that_lost_a_page_is_not_complete() {
     rig.keeps_obsolete = true;
     for block in 0..2 * rig.gecko.buffer_entries() {
         rig.invalidate(block * BLOCK_PAGES);
-        rig.settle();
+        rig.write_deferred();
     }
     let mut pages = pages_on_flash(rig.store.nand_mut());
     let (newest, _) = rig.gecko.live_run_pages().next().expect("a run");
@@ -247,7 +247,7 @@ fn a_run_that_lost_a_page_is_not_complete() {
     // Of three flushes only the third is left: that cannot be a power cut.
     for block in 0..rig.gecko.buffer_entries() {
         rig.invalidate(block * BLOCK_PAGES + 1);
-        rig.settle();
+        rig.write_deferred();
     }
     let mut pages = pages_on_flash(rig.store.nand_mut());
     pages.retain(|(_, oob)| oob.owner > newest);
@@ -266,7 +266,7 @@ fn directories_that_flow_over_several_pages_are_recovered() {
         rig.invalidate(page * 7 % (20_000 * 16));
     }
     rig.gecko.request_flush();
-    rig.settle();
+    rig.write_deferred();
     let (_, entries, pages) = rig.gecko.runs().next().expect("a run");
     assert!(pages > entries.div_ceil(100) + 1, "a directory of several pages");
     let store = Store::new(rig.store.into_nand(), FreeOrder::Fifo);

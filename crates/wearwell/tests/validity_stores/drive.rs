@@ -114,13 +114,13 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
     pub fn try_run(&mut self, updates: u64) -> Result<()> {
         for _ in 0..updates {
             let lpn = self.random(self.host_pages);
-            self.settle()?;
+            self.write_deferred()?;
             if self.steps.is_multiple_of(997) {
                 self.relocate_some_block()?;
             }
             self.write(lpn)?;
         }
-        self.settle()
+        self.write_deferred()
     }
 
     /// As [`Drive::run`], with questions about random blocks; returns how many were asked.
@@ -150,20 +150,20 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
                 self.ask_random_block();
             }
         }
-        self.settle().expect("no fault");
+        self.write_deferred().expect("no fault");
         unsettled
     }
 
     /// Writes every logical page once.
     pub fn fill(&mut self) {
         for lpn in 0..self.logical_pages() {
-            self.settle().expect("no fault");
+            self.write_deferred().expect("no fault");
             self.write(lpn).expect("no fault");
         }
-        self.settle().expect("no fault");
+        self.write_deferred().expect("no fault");
     }
 
-    fn settle(&mut self) -> Result<()> {
+    fn write_deferred(&mut self) -> Result<()> {
         while self.step()? {}
         Ok(())
     }
@@ -172,9 +172,12 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         self.make_room()?;
         let programs = self.io.stats.total_programs();
         let before = self.held();
-        let settled = self.validity.settle(&mut self.io)?;
+        let settled = self.validity.write_deferred(&mut self.io)?;
         let programs = self.io.stats.total_programs() - programs;
-        assert!(programs <= self.validity.pages_per_settle() as u64, "{programs} pages in one settle");
+        assert!(
+            programs <= self.validity.pages_per_settle() as u64,
+            "{programs} pages in one write_deferred"
+        );
         // The new page was there before the old one was given up.
         self.most_held = self.most_held.max(before + programs);
         Ok(settled)
@@ -291,7 +294,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         let from: Vec<Ppn> = self.pages_of(victim).filter(owned).collect();
         assert_eq!(from.len() as u32, blocks.valid(victim), "what the store owns is what counts as valid");
         let owners: Vec<Lpn> = from.iter().map(|&ppn| self.io.owner(ppn)).collect();
-        let (pool, mut places) = (self.io.richest_pool(Stream::Validity), Vec::new());
+        let (pool, mut places) = (self.io.pool_with_most_free_blocks(Stream::Validity), Vec::new());
         let moves = Moves { from: &from, owners: &owners };
         let outcome = self.io.copy(moves, Stream::Validity, pool, Cause::Gc, &mut places);
         for ((&from, owner), to) in from.iter().zip(owners).zip(places) {
@@ -346,7 +349,7 @@ impl<V: StoreUnderTest> Drive<PowerCut<SimNand>, V> {
         let page = vec![0; self.geometry.page_bytes as usize];
         for block in (0..self.geometry.blocks()).map(BlockId) {
             let left = match self.io.blocks().state(block) {
-                BlockState::Open => self.io.frontier_left(Stream::Validity, self.io.pool_of(block)),
+                BlockState::Open => self.io.open_block_pages_left(Stream::Validity, self.io.pool_of(block)),
                 BlockState::Closed => 0,
                 BlockState::Free | BlockState::Erasing | BlockState::Retired => continue,
             };

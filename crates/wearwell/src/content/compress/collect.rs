@@ -12,12 +12,12 @@ use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::sharing::reverse_map::{AnyReverseMap, Entry};
 use crate::store::{Moves, Stream};
-use crate::tables::read_ahead::read_all;
+use crate::tables::prefetch::touch_all;
 
 impl<N: Nand> Ftl<N> {
     /// Takes chunks apart that cost more pages than they have members, while they cost too many.
     #[inline]
-    pub(crate) fn unpack_wasteful(&mut self) -> Result<()> {
+    pub(crate) fn split_wasteful_chunks(&mut self) -> Result<()> {
         if self.chunks.as_ref().is_some_and(|stage| stage.costs_too_much()) { self.unpack() } else { Ok(()) }
     }
 
@@ -91,7 +91,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn move_chunks(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
         let pages = self.packed_pages(victim);
         let numbers = self.chunks_to_repack(&pages, pool);
-        self.warm_members(&numbers);
+        self.prefetch_members(&numbers);
         for number in numbers {
             self.repack(number, pool, cause)?;
         }
@@ -113,8 +113,8 @@ impl<N: Nand> Ftl<N> {
         let stage = self.chunks.as_ref().expect("only the chunk stage has such pages");
         let mut numbers: Vec<u32> = pages.iter().map(|&ppn| self.store.owner(ppn).0).collect();
         numbers.sort_unstable();
-        read_all(numbers.iter().map(|&number| stage.chunks[number as usize].live.into()));
-        let mut room_pages = self.store.frontier_left(Stream::Gc, pool) as usize;
+        touch_all(numbers.iter().map(|&number| stage.chunks[number as usize].live.into()));
+        let mut room_pages = self.store.open_block_pages_left(Stream::Gc, pool) as usize;
         let mut chosen = Vec::new();
         for same in numbers.chunk_by(|a, b| a == b) {
             let chunk = &stage.chunks[same[0] as usize];
@@ -127,8 +127,8 @@ impl<N: Nand> Ftl<N> {
         chosen
     }
 
-    /// Reads what moving the live members of these chunks will need; see [`crate::tables::read_ahead`].
-    fn warm_members(&self, numbers: &[u32]) {
+    /// Reads what moving the live members of these chunks will need; see [`crate::tables::prefetch`].
+    fn prefetch_members(&self, numbers: &[u32]) {
         let stage = self.chunks.as_ref().expect("only the chunk stage has members");
         let members_of = |&number: &u32| {
             let members = stage.chunks[number as usize].live_members();
@@ -136,11 +136,11 @@ impl<N: Nand> Ftl<N> {
         };
         let members: Vec<(Unit, Member)> = numbers.iter().flat_map(members_of).collect();
         let writers: Vec<Lpn> = members.iter().map(|(_, member)| member.lpn).collect();
-        self.mapping.warm(&writers);
+        self.mapping.prefetch(&writers);
         if let Some(sharing) = &self.sharing {
             let (units, contents): (Vec<Unit>, Vec<Fingerprint>) =
                 members.iter().map(|(unit, member)| (*unit, member.fingerprint)).unzip();
-            sharing.warm(&writers, &units, &contents);
+            sharing.prefetch(&writers, &units, &contents);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::data::Fingerprint;
 use crate::error::{Error, Result};
 use crate::nand::Nand;
 use crate::store::Store;
-use crate::tables::read_ahead::read_all;
+use crate::tables::prefetch::touch_all;
 
 /// State of compression.
 #[derive(Clone, Debug)]
@@ -82,14 +82,14 @@ impl ChunkStage {
     /// Notes a chunk that costs pages now. Those that do not any more are forgotten before they are the most of the list.
     pub(super) fn note_wasteful(&mut self, number: u32) {
         if self.wasteful.len() as u64 > 2 * self.excess_pages + LEAST_NOTED {
-            self.forget_thrifty();
+            self.prune_wasteful_list();
         }
         self.wasteful.push(number);
     }
 
     /// Forgets chunks that cost no pages, and of the others all mentions but the last.
     #[cold]
-    pub(super) fn forget_thrifty(&mut self) {
+    pub(super) fn prune_wasteful_list(&mut self) {
         let Self { chunks, wasteful, .. } = self;
         let mut seen = FxHashSet::default();
         wasteful.reverse();
@@ -126,10 +126,10 @@ impl ChunkStage {
         self.chunks.get(chunk as usize).is_some_and(|chunk| chunk.is_live(member))
     }
 
-    /// Reads what dropping these members will need; see [`crate::tables::read_ahead`].
-    pub(crate) fn warm_drops(&self, units: impl Iterator<Item = Unit>) {
+    /// Reads what dropping these members will need; see [`crate::tables::prefetch`].
+    pub(crate) fn prefetch_drops(&self, units: impl Iterator<Item = Unit>) {
         let chunks = units.map(|unit| &self.chunks[self.place_of(unit).0 as usize]);
-        read_all(chunks.map(|chunk| u64::from(chunk.live) + u64::from(chunk.writers[0].0)));
+        touch_all(chunks.map(|chunk| u64::from(chunk.live) + u64::from(chunk.writers[0].0)));
     }
 
     /// The logical page that wrote the member.
@@ -182,7 +182,7 @@ impl ChunkStage {
     /// Which of these pages, given with the numbers of their chunks in their spare areas, belong to a chunk.
     pub(crate) fn used_pages(&self, mut pages: Vec<(Ppn, u32)>) -> Vec<Ppn> {
         pages.retain(|&(_, number)| (number as usize) < self.chunks.len());
-        read_all(pages.iter().map(|&(_, number)| self.chunks[number as usize].pages[0].0.into()));
+        touch_all(pages.iter().map(|&(_, number)| self.chunks[number as usize].pages[0].0.into()));
         pages.retain(|(ppn, number)| self.chunks[*number as usize].pages().contains(ppn));
         pages.into_iter().map(|(ppn, _)| ppn).collect()
     }

@@ -69,7 +69,7 @@ impl<N: Nand> Ftl<N> {
 
     /// The newest content of `lpn` is elsewhere, or nowhere.
     #[inline]
-    pub(crate) fn unstage(&mut self, lpn: Lpn) {
+    pub(crate) fn drop_buffered(&mut self, lpn: Lpn) {
         if let Some(stage) = &mut self.chunks {
             stage.pending.retain(|pending| pending.lpn != lpn);
         }
@@ -146,7 +146,7 @@ impl<N: Nand> Ftl<N> {
                 Ok(old) => self.release(page.lpn, old),
                 Err(error) => {
                     self.store.stats.wasted_programs += 1;
-                    self.call_invalid(ppn);
+                    self.invalidate_page(ppn);
                     return Err(error);
                 }
             }

@@ -11,7 +11,7 @@
 
 use crate::address::Unit;
 use crate::tables::Table;
-use crate::tables::read_ahead::read_all;
+use crate::tables::prefetch::touch_all;
 
 /// A table that is full becomes half as long again.
 fn longer(len: usize) -> usize {
@@ -169,14 +169,14 @@ impl Limited {
         Some(word.unit())
     }
 
-    /// Reads what looking for these hashes will need; see [`crate::tables::read_ahead`].
-    pub(super) fn warm(&self, hashes: impl Iterator<Item = u64>) {
+    /// Reads what looking for these hashes will need; see [`crate::tables::prefetch`].
+    pub(super) fn prefetch(&self, hashes: impl Iterator<Item = u64>) {
         // A search is likely to end, and a gap to be closed, within a cache line of words from home on: on two lines.
         let at_home = |hash| {
             let home = self.home(tag_of(hash));
             self.word(home).0 ^ self.word((home + LINE_WORDS).min(self.words.len() - 1)).0
         };
-        read_all(hashes.map(at_home));
+        touch_all(hashes.map(at_home));
     }
 
     /// Puts `unit` in the place of the one with this hash that `is_it` says yes to, or adds it.

@@ -22,7 +22,7 @@ use whole::Whole;
 
 use crate::address::Unit;
 use crate::data::{Fingerprint, mix};
-use crate::tables::read_ahead::read_all;
+use crate::tables::prefetch::touch_all;
 
 /// Bytes of an entry in a drive: 16 of digest, 4 of unit number.
 const ENTRY_BYTES: u64 = 20;
@@ -88,20 +88,20 @@ impl ContentIndex {
         }
     }
 
-    /// Reads what finding these contents will need; see [`crate::tables::read_ahead`].
-    pub(crate) fn warm_find(&self, fingerprints: &[Fingerprint], content: impl Fn(Unit) -> Fingerprint) {
-        self.warm(fingerprints.iter().copied());
+    /// Reads what finding these contents will need; see [`crate::tables::prefetch`].
+    pub(crate) fn prefetch_find(&self, fingerprints: &[Fingerprint], content: impl Fn(Unit) -> Fingerprint) {
+        self.prefetch(fingerprints.iter().copied());
         let found = |&wanted: &Fingerprint| {
             let is_it = |unit| content(unit) == wanted;
             delegate!(&self.form, index => index.unit(hash_of(wanted), is_it))
         };
-        read_all(fingerprints.iter().filter_map(found).map(|unit| unit.0.into()));
+        touch_all(fingerprints.iter().filter_map(found).map(|unit| unit.0.into()));
     }
 
     /// The same for removing or relocating units with these contents.
-    pub(crate) fn warm(&self, fingerprints: impl Iterator<Item = Fingerprint>) {
+    pub(crate) fn prefetch(&self, fingerprints: impl Iterator<Item = Fingerprint>) {
         let hashes = fingerprints.map(hash_of);
-        delegate!(&self.form, index => index.warm(hashes));
+        delegate!(&self.form, index => index.prefetch(hashes));
     }
 
     /// `unit` holds this content from now on. An older copy of the same content is not found any more.

@@ -15,7 +15,7 @@
 
 use crate::address::Unit;
 use crate::tables::Table;
-use crate::tables::read_ahead::read_all;
+use crate::tables::prefetch::touch_all;
 
 /// Entries of a line.
 const ENTRIES: usize = 12;
@@ -227,9 +227,9 @@ impl Whole {
         self.search(hash, is_it).map(|spot| self.unit_at(spot))
     }
 
-    /// Reads what looking for these hashes will need; see [`crate::tables::read_ahead`].
-    pub(super) fn warm(&self, hashes: impl Iterator<Item = u64>) {
-        read_all(hashes.map(|hash| self.words.get(self.home(hash) * LINE_WORDS + LAST_TAGS)));
+    /// Reads what looking for these hashes will need; see [`crate::tables::prefetch`].
+    pub(super) fn prefetch(&self, hashes: impl Iterator<Item = u64>) {
+        touch_all(hashes.map(|hash| self.words.get(self.home(hash) * LINE_WORDS + LAST_TAGS)));
     }
 
     /// Puts `unit` in the place of the one with this hash that `is_it` says yes to, or adds it.

@@ -13,7 +13,7 @@ use hashbrown::HashTable;
 use crate::address::Lpn;
 use crate::data::mix;
 use crate::tables::Recency;
-use crate::tables::read_ahead::read_all;
+use crate::tables::prefetch::touch_all;
 
 /// Accesses of a logical page since it entered the table; both saturate at 255.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -96,13 +96,13 @@ impl HeatTable {
         self.slot_of(lpn).map_or(Heat::default(), |slot| self.entries[slot as usize].heat)
     }
 
-    /// Reads what counting accesses of these pages will need; see [`crate::tables::read_ahead`]: their entries, and those that make room.
-    pub(crate) fn warm(&self, lpns: &[Lpn]) {
-        read_all(lpns.iter().filter_map(|&lpn| self.slot_of(lpn)).map(u64::from));
+    /// Reads what counting accesses of these pages will need; see [`crate::tables::prefetch`]: their entries, and those that make room.
+    pub(crate) fn prefetch(&self, lpns: &[Lpn]) {
+        touch_all(lpns.iter().filter_map(|&lpn| self.slot_of(lpn)).map(u64::from));
         if self.index.len() + lpns.len() > self.capacity as usize {
             let leaving = self.probationary.oldest_first().take(lpns.len());
             let pages = leaving.map(|slot| self.entries[slot as usize].lpn);
-            read_all(pages.filter_map(|lpn| self.slot_of(lpn)).map(u64::from));
+            touch_all(pages.filter_map(|lpn| self.slot_of(lpn)).map(u64::from));
         }
     }
 

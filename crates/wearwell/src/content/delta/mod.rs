@@ -150,7 +150,7 @@ pub(crate) struct DeltaStage {
     page_bytes: u32,
     writes_to_scan: u32,
     /// Eligible writes since deltas were found not to be worth it.
-    overlooked: u64,
+    bypassed_since_verdict: u64,
     pub(crate) statistics: DeltaStatistics,
 }
 
@@ -197,7 +197,7 @@ impl DeltaStage {
             most_deltas: usize::MAX,
             page_bytes: store.geometry().page_bytes,
             writes_to_scan: design.scan_interval_writes,
-            overlooked: 0,
+            bypassed_since_verdict: 0,
             statistics: DeltaStatistics::default(),
             design,
         }
@@ -250,9 +250,9 @@ impl DeltaStage {
         self.most_deltas < usize::MAX
     }
 
-    /// Reads what writes of `lpns` will need; see [`crate::tables::read_ahead`].
-    pub(crate) fn warm(&self, lpns: &[Lpn]) {
-        self.heat.warm(lpns);
+    /// Reads what writes of `lpns` will need; see [`crate::tables::prefetch`].
+    pub(crate) fn prefetch(&self, lpns: &[Lpn]) {
+        self.heat.prefetch(lpns);
     }
 
     fn is_write_hot(&self, heat: Heat) -> bool {
@@ -275,11 +275,11 @@ impl DeltaStage {
     /// Whether deltas are worth their reads now, and have space.
     fn is_open(&mut self) -> bool {
         if !self.is_worth_it() {
-            self.overlooked += 1;
-            if self.overlooked < RETRY_WRITES {
+            self.bypassed_since_verdict += 1;
+            if self.bypassed_since_verdict < RETRY_WRITES {
                 return false;
             }
-            (self.overlooked, self.averaged_pages) = (0, 0);
+            (self.bypassed_since_verdict, self.averaged_pages) = (0, 0);
         }
         self.has_space()
     }
@@ -346,7 +346,7 @@ impl DeltaStage {
     }
 
     /// Halves the access counts of a page; whether it is in delta form and should not be any more.
-    fn cools_down(&mut self, lpn: Lpn) -> bool {
+    fn decay_heat(&mut self, lpn: Lpn) -> bool {
         self.heat.cool(lpn);
         self.wants_merge(lpn)
     }
@@ -411,7 +411,7 @@ impl DeltaStage {
     }
 
     /// The delta of `lpn` was written to `ppn`.
-    fn settle(&mut self, lpn: Lpn, ppn: Ppn) {
+    fn write_deferred(&mut self, lpn: Lpn, ppn: Ppn) {
         let place = self.places.get_mut(&lpn).expect("a written delta is in the table");
         place.page = Some(ppn);
         if !self.pages.contains_key(&ppn) {
@@ -635,7 +635,7 @@ impl<N: Nand> Ftl<N> {
         let deltas = stage.buffer.take(at);
         stage.count_committed(deltas.len());
         for delta in deltas {
-            stage.settle(delta.lpn, ppn);
+            stage.write_deferred(delta.lpn, ppn);
         }
         self.charge_for_stored_deltas();
         Ok(())
@@ -741,7 +741,7 @@ impl<N: Nand> Ftl<N> {
 
     fn merge_cold(&mut self, lpns: &[Lpn]) -> Result<()> {
         for &lpn in lpns {
-            if self.delta.as_mut().is_some_and(|stage| stage.cools_down(lpn)) {
+            if self.delta.as_mut().is_some_and(|stage| stage.decay_heat(lpn)) {
                 self.merge(lpn, None)?;
             }
         }
@@ -871,7 +871,7 @@ impl<N: Nand> Ftl<N> {
                 let bytes = range.len() as u16;
                 let fingerprint = Fingerprint::default();
                 stage.places.insert(lpn, DeltaPlace { page: None, bytes, fingerprint, has_bytes: true });
-                stage.settle(lpn, ppn);
+                stage.write_deferred(lpn, ppn);
             }
             if self.delta.as_ref().is_some_and(|stage| stage.is_live(ppn)) {
                 self.store.adopt_valid(ppn);

@@ -32,7 +32,7 @@ use rustc_hash::FxBuildHasher;
 use super::probability::OLDEST_POSITION;
 use super::sparse::SparseTable;
 use crate::address::{Lpn, Ppn};
-use crate::tables::read_ahead::{TOGETHER, read_all};
+use crate::tables::prefetch::{TOGETHER, touch_all};
 use crate::tables::{PageSet, Table};
 
 const END: u32 = u32::MAX;
@@ -138,16 +138,16 @@ impl History {
         page(if self.slotted.contains(ppn) { self.displaced[link as usize] } else { link })
     }
 
-    /// Reads the links of these pages, and the bits that say what they mean; see [`crate::tables::read_ahead`].
-    pub(super) fn warm_listed(&self, ppns: impl Iterator<Item = Ppn> + Clone) {
+    /// Reads the links of these pages, and the bits that say what they mean; see [`crate::tables::prefetch`].
+    pub(super) fn prefetch_listed(&self, ppns: impl Iterator<Item = Ppn> + Clone) {
         let bits = |ppn| u64::from(self.is_dead(ppn)) + u64::from(self.slotted.contains(ppn));
-        read_all(ppns.clone().map(bits));
-        read_all(ppns.map(|ppn| self.links.get(ppn.index()).into()));
+        touch_all(ppns.clone().map(bits));
+        touch_all(ppns.map(|ppn| self.links.get(ppn.index()).into()));
     }
 
     /// Reads the links that these slots displaced.
-    pub(super) fn warm_displaced(&self, slots: &[u32]) {
-        read_all(slots.iter().map(|&slot| self.displaced[slot as usize].into()));
+    pub(super) fn prefetch_displaced(&self, slots: &[u32]) {
+        touch_all(slots.iter().map(|&slot| self.displaced[slot as usize].into()));
     }
 
     /// Dead pages of `lpn`, whose valid page is `valid`, newest first.
@@ -317,7 +317,7 @@ impl History {
         }
         for (from, to) in from.chunks(TOGETHER).zip(to.chunks(TOGETHER)) {
             let newest: ArrayVec<Ppn, TOGETHER> = from.iter().filter_map(|&ppn| self.newest(ppn)).collect();
-            self.warm_listed(newest.iter().copied());
+            self.prefetch_listed(newest.iter().copied());
             for (&from, &to) in from.iter().zip(to) {
                 match self.newest(from) {
                     Some(newest) => self.lead(to, newest),

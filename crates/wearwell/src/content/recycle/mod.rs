@@ -56,7 +56,7 @@ use store::{Admission, Candidate, Store};
 use crate::address::{Lpn, Ppn};
 use crate::data::Fingerprint;
 use crate::tables::PageSet;
-use crate::tables::read_ahead::{TOGETHER, read_all};
+use crate::tables::prefetch::{TOGETHER, touch_all};
 
 /// Entries of the paper's standard store: 3 MiB of 24-byte entries.
 pub const STANDARD_ENTRIES: u32 = 128 * 1024;
@@ -259,27 +259,27 @@ impl Recycle {
         self.unhashed.insert(ppn);
     }
 
-    /// Reads what overwriting `ppns` with these contents will need; see [`crate::tables::read_ahead`].
-    pub(crate) fn warm(&self, ppns: &[Ppn], contents: &[Fingerprint]) {
-        self.history.warm_listed(ppns.iter().copied());
-        read_all(ppns.iter().map(|&ppn| self.accesses.get(ppn).into()));
+    /// Reads what overwriting `ppns` with these contents will need; see [`crate::tables::prefetch`].
+    pub(crate) fn prefetch(&self, ppns: &[Ppn], contents: &[Fingerprint]) {
+        self.history.prefetch_listed(ppns.iter().copied());
+        touch_all(ppns.iter().map(|&ppn| self.accesses.get(ppn).into()));
         let newest: ArrayVec<Ppn, TOGETHER> =
             ppns.iter().filter_map(|&ppn| self.history.newest(ppn)).collect();
-        self.history.warm_listed(newest.iter().copied());
+        self.history.prefetch_listed(newest.iter().copied());
         let slots = self.slots_of(&newest);
-        self.history.warm_displaced(&slots);
-        self.store.warm_places(&slots);
-        self.store.warm_find(contents);
-        self.store.warm_evictions(&self.history, ppns.len());
+        self.history.prefetch_displaced(&slots);
+        self.store.prefetch_places(&slots);
+        self.store.prefetch_find(contents);
+        self.store.prefetch_evictions(&self.history, ppns.len());
     }
 
     fn slots_of(&self, dead: &[Ppn]) -> ArrayVec<u32, TOGETHER> {
         dead.iter().filter_map(|&ppn| self.history.slot(ppn)).collect()
     }
 
-    /// Reads what looking for these contents will need; see [`crate::tables::read_ahead`].
-    pub(crate) fn warm_find(&self, contents: &[Fingerprint]) {
-        self.store.warm_find(contents);
+    /// Reads what looking for these contents will need; see [`crate::tables::prefetch`].
+    pub(crate) fn prefetch_find(&self, contents: &[Fingerprint]) {
+        self.store.prefetch_find(contents);
     }
 
     /// Dead page `ppn` becomes the valid page of `lpn`: out of the store and of its former owner's list. Its access
@@ -424,7 +424,7 @@ impl Recycle {
         dead.clear();
         self.history.collect_dead(first, pages, &mut dead);
         for dead in dead.chunks(TOGETHER) {
-            self.warm_removals(dead);
+            self.prefetch_removals(dead);
             for &ppn in dead {
                 self.take_out(self.owner(ppn, spare_owner(ppn)), ppn);
             }
@@ -435,15 +435,15 @@ impl Recycle {
         self.unhashed.remove_range(first, pages);
     }
 
-    /// Reads what taking these pages out will need; see [`crate::tables::read_ahead`].
-    fn warm_removals(&self, dead: &[Ppn]) {
-        self.history.warm_listed(dead.iter().copied());
+    /// Reads what taking these pages out will need; see [`crate::tables::prefetch`].
+    fn prefetch_removals(&self, dead: &[Ppn]) {
+        self.history.prefetch_listed(dead.iter().copied());
         let slots = self.slots_of(dead);
-        self.history.warm_displaced(&slots);
+        self.history.prefetch_displaced(&slots);
         let newer: ArrayVec<Ppn, TOGETHER> = dead.iter().filter_map(|&ppn| self.history.newer(ppn)).collect();
-        self.history.warm_listed(newer.iter().copied());
-        self.store.warm_places(&slots);
-        self.store.warm_contents(&slots);
+        self.history.prefetch_listed(newer.iter().copied());
+        self.store.prefetch_places(&slots);
+        self.store.prefetch_contents(&slots);
     }
 
     /// The owner of `ppn`, dead or valid, given the owner that its spare area names.
@@ -698,7 +698,7 @@ impl Recycle {
         }
         let level = self.level(candidate, position);
         if let Some(rival) = self.store.find(candidate.fingerprint) {
-            self.settle(rival, candidate, level);
+            self.write_deferred(rival, candidate, level);
             return;
         }
         match self.store.admit(&mut self.history, candidate, level) {
@@ -712,7 +712,7 @@ impl Recycle {
     }
 
     /// Two dead pages with equal content: one stays the entry.
-    fn settle(&mut self, rival: u32, candidate: Candidate, level: u8) {
+    fn write_deferred(&mut self, rival: u32, candidate: Candidate, level: u8) {
         self.statistics.duplicates += 1;
         let entry = self.store.candidate(rival);
         let newcomer_wins = self.natural_level(candidate.ppn, candidate.accesses)

@@ -145,7 +145,7 @@ impl<N: Nand> Ftl<N> {
             self.call_valid_again(dead);
             self.release(lpn, old);
         }
-        self.unstage(lpn);
+        self.drop_buffered(lpn);
         self.store.stats.host_page_writes += 1;
         self.store.stats.recycled_writes += 1;
         self.load_neighbours(former)?;

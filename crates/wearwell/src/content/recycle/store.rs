@@ -26,7 +26,7 @@ use super::history::History;
 use super::order::Order;
 use crate::address::{Address, Ppn};
 use crate::data::Fingerprint;
-use crate::tables::read_ahead::{TOGETHER, read_all};
+use crate::tables::prefetch::{TOGETHER, touch_all};
 
 /// A dead page that could become an entry.
 #[derive(Clone, Copy, Debug)]
@@ -281,41 +281,41 @@ impl Store {
         self.clock = self.clock.wrapping_add(1);
     }
 
-    /// Reads what changing the places of these slots will need; see [`crate::tables::read_ahead`].
-    pub(super) fn warm_places(&self, slots: &[u32]) {
-        read_all(slots.iter().map(|&slot| self.slots[slot as usize].ticket.into()));
-        read_all(slots.iter().map(|&slot| {
+    /// Reads what changing the places of these slots will need; see [`crate::tables::prefetch`].
+    pub(super) fn prefetch_places(&self, slots: &[u32]) {
+        touch_all(slots.iter().map(|&slot| self.slots[slot as usize].ticket.into()));
+        touch_all(slots.iter().map(|&slot| {
             let Slot { level, ticket, .. } = self.slots[slot as usize];
             self.order.slot(level, ticket).into()
         }));
     }
 
     /// Reads what forgetting the contents of these slots will need.
-    pub(super) fn warm_contents(&self, slots: &[u32]) {
-        self.warm_buckets(slots.iter().map(|&slot| self.slots[slot as usize].fingerprint));
+    pub(super) fn prefetch_contents(&self, slots: &[u32]) {
+        self.prefetch_buckets(slots.iter().map(|&slot| self.slots[slot as usize].fingerprint));
     }
 
     /// Reads the heads of the lists that these contents belong to, and the entries that lead them.
-    fn warm_buckets(&self, contents: impl Iterator<Item = Fingerprint> + Clone) {
+    fn prefetch_buckets(&self, contents: impl Iterator<Item = Fingerprint> + Clone) {
         let heads = contents.map(|content| self.buckets.head(content));
-        read_all(heads.clone().map(u64::from));
-        read_all(heads.filter(|&head| head != NONE).map(|head| self.slots[head as usize].link.into()));
+        touch_all(heads.clone().map(u64::from));
+        touch_all(heads.filter(|&head| head != NONE).map(|head| self.slots[head as usize].link.into()));
     }
 
     /// The same for admitting `count` candidates, of which those beyond the room evict. The places of the worst are side by
     /// side.
-    pub(super) fn warm_evictions(&self, history: &History, count: usize) {
+    pub(super) fn prefetch_evictions(&self, history: &History, count: usize) {
         let Some(capacity) = self.capacity else { return };
         let evictions = count.saturating_sub((capacity - self.len()) as usize);
         let worst: ArrayVec<u32, TOGETHER> = self.order.worst_first().take(evictions.min(TOGETHER)).collect();
-        self.warm_contents(&worst);
-        history.warm_displaced(&worst);
-        history.warm_listed(worst.iter().map(|&slot| self.slots[slot as usize].ppn));
+        self.prefetch_contents(&worst);
+        history.prefetch_displaced(&worst);
+        history.prefetch_listed(worst.iter().map(|&slot| self.slots[slot as usize].ppn));
     }
 
     /// The same for finding these contents.
-    pub(super) fn warm_find(&self, contents: &[Fingerprint]) {
-        self.warm_buckets(contents.iter().copied());
+    pub(super) fn prefetch_find(&self, contents: &[Fingerprint]) {
+        self.prefetch_buckets(contents.iter().copied());
     }
 
     /// Changes the capacity and every level; among equals the recency stays. Evicts what no longer fits.

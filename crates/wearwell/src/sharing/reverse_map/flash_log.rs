@@ -35,8 +35,8 @@ use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
 use super::{
-    BlockId, Command, Entry, EntryForm, Lpn, Need, Needed, Ppn, ReverseMap, Sizes, WATERMARK_PERCENT,
-    require_log_pages, still_needed, torn_commands,
+    BlockId, Command, Entry, EntryForm, EntryLiveness, Lpn, Needed, Ppn, ReverseMap, Sizes,
+    WATERMARK_PERCENT, require_log_pages, still_needed, torn_commands,
 };
 use crate::data::{Content, Fingerprint};
 use crate::error::{Error, Result};
@@ -212,7 +212,7 @@ impl FlashLog {
 
     /// Pages that the log can append without touching what garbage collection keeps for its copies.
     fn room_pages<N: Nand>(io: &Store<N>) -> u64 {
-        io.room_in(Stream::RemapLog, io.richest_pool(Stream::RemapLog)) as u64
+        io.room_in(Stream::RemapLog, io.pool_with_most_free_blocks(Stream::RemapLog)) as u64
     }
 
     fn fill_page<N: Nand>(&mut self, io: &Store<N>) {
@@ -224,7 +224,7 @@ impl FlashLog {
     /// Makes the buffer a page of the log.
     fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         self.fill_page(io);
-        let pool = io.richest_pool(Stream::RemapLog);
+        let pool = io.pool_with_most_free_blocks(Stream::RemapLog);
         let (id, content) = (self.next_page(), Content::Bytes(&self.page));
         let place =
             io.append(Stream::RemapLog, pool, id, content, Fingerprint::default(), Cause::RemapLog)?;
@@ -267,7 +267,10 @@ impl FlashLog {
         let dropped = self.take_superseded(io, &entries);
         let need = |entry: &Entry| {
             let need = needed(entry);
-            Need { bind: need.bind && !dropped.contains(&(entry.lpn, entry.place, entry.sequence)), ..need }
+            EntryLiveness {
+                bind: need.bind && !dropped.contains(&(entry.lpn, entry.place, entry.sequence)),
+                ..need
+            }
         };
         for rest in still_needed(&entries, &need).into_iter().flatten() {
             self.push(io, rest, None)?;

@@ -94,7 +94,7 @@ pub const MAX_SEQUENCE: u64 = (1 << SEQUENCE_BITS) - 1;
 
 impl Entry {
     /// The logical pages that have no place since this entry.
-    pub fn buried(&self) -> impl Iterator<Item = Lpn> + use<> {
+    pub fn tombstoned_lpns(&self) -> impl Iterator<Item = Lpn> + use<> {
         let range = match (self.place, self.source) {
             (Some(_), None) => 0..0,
             (Some(_), Some(source)) => source.0..source.0 + 1,
@@ -356,14 +356,14 @@ impl Entry {
 
 /// Which meanings of an entry are still true: the engine's answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Need {
+pub struct EntryLiveness {
     /// `lpn` still lives at `place` by this bind.
     pub bind: bool,
     /// `lpn` (of a tombstone) or `source` (of a relocation) is still without a place, and older evidence may exist.
     pub tombstone: bool,
 }
 
-impl Need {
+impl EntryLiveness {
     /// The entry can be dropped.
     pub const NOTHING: Self = Self { bind: false, tombstone: false };
 
@@ -384,7 +384,7 @@ impl Need {
 }
 
 /// The engine's judgement of entries, asked when a part compacts.
-pub type Needed<'a> = &'a dyn Fn(&Entry) -> Need;
+pub type Needed<'a> = &'a dyn Fn(&Entry) -> EntryLiveness;
 
 /// What compaction keeps: for each of `entries` the rest that is needed. Of several with one bind, or several
 /// tombstones of one range, only the newest has one; an older relocation may still bury its source.
@@ -397,7 +397,7 @@ fn still_needed(entries: &[Entry], needed: Needed<'_>) -> Vec<Option<Entry>> {
     let rest = |entry: &Entry| {
         let need = needed(entry);
         let bind = need.bind && newest[&(entry.lpn, entry.place)] == entry.sequence;
-        Need { bind, ..need }.rest_of(*entry)
+        EntryLiveness { bind, ..need }.rest_of(*entry)
     };
     let mut rests: Vec<Option<Entry>> = entries.iter().map(rest).collect();
     let mut kept: HashMap<(Lpn, Option<Ppn>, Option<Lpn>), usize, FxBuildHasher> = HashMap::default();
@@ -745,7 +745,7 @@ mod tests {
             source: last.map(Lpn),
             sequence,
         };
-        let needed = |_: &Entry| Need { bind: false, tombstone: true };
+        let needed = |_: &Entry| EntryLiveness { bind: false, tombstone: true };
         let range = tombstone(Some(141), 1);
         let [first, again] = [tombstone(None, 2), tombstone(None, 3)];
         let kept = still_needed(&[range, first, again], &needed);
@@ -777,7 +777,7 @@ mod tests {
             sequence,
         };
         let entries = [entry(2, Some(7)), entry(3, Some(8)), entry(3, Some(8)), entry(1, None)];
-        let need = |entry: &Entry| Need { bind: true, tombstone: entry.source.is_some() };
+        let need = |entry: &Entry| EntryLiveness { bind: true, tombstone: entry.source.is_some() };
         let buried = Entry { lpn: Lpn(7), place: None, source: None, sequence: 2 };
         let kept = still_needed(&entries, &need);
         assert_eq!(kept, [Some(buried), Some(entry(3, Some(8))), None, None]);

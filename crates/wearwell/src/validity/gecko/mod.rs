@@ -13,7 +13,7 @@
 //!   page of a long run holds more than a buffer). Two runs of one level are merged; [`MergeMode::MultiWay`] foresees
 //!   the chain of merges that a flush sets off and does it in one.
 //! - The buffer is flushed after V reports even if they share entries, which bounds what recovery must find elsewhere
-//!   (appendix C.2.2). A burst of reports between two calls of [`Validity::settle`] makes a longer buffer, which is
+//!   (appendix C.2.2). A burst of reports between two calls of [`Validity::write_deferred`] makes a longer buffer, which is
 //!   flushed as a run of several pages.
 //! - A run says which flushes of the buffer it covers. After a power cut a complete run whose flushes another complete
 //!   run covers is obsolete. The paper keeps "the most recently created run in each level" instead (appendix C.1): an
@@ -46,7 +46,7 @@ use crate::error::{Error, Result};
 use crate::nand::{Geometry, Nand};
 use crate::operation::Cause;
 use crate::store::Store;
-use crate::tables::read_ahead::MOST_PAGES;
+use crate::tables::prefetch::MOST_PAGES;
 
 /// When runs are merged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -195,7 +195,7 @@ impl Gecko {
         self.runs.iter().map(|run| (self.level_of(run), run.entries, run.places.len() as u32))
     }
 
-    /// Asks for a flush of the buffer whatever it holds; [`Validity::settle`] does it. A flush of an empty buffer writes
+    /// Asks for a flush of the buffer whatever it holds; [`Validity::write_deferred`] does it. A flush of an empty buffer writes
     /// a page, which says that nothing was reported.
     pub fn request_flush(&mut self) {
         self.flush_requested = true;
@@ -260,8 +260,8 @@ impl Gecko {
         Ok(())
     }
 
-    /// Reads what a query will ask of the pages of all runs; see [`crate::tables::read_ahead`].
-    fn warm_query<N: Nand>(&self, io: &Store<N>, block: BlockId) {
+    /// Reads what a query will ask of the pages of all runs; see [`crate::tables::prefetch`].
+    fn prefetch_query<N: Nand>(&self, io: &Store<N>, block: BlockId) {
         let marker = self.layout.marker(block);
         let (mut pages, mut words) =
             (ArrayVec::<_, MOST_PAGES>::new(), ArrayVec::<_, { 4 * MOST_PAGES }>::new());
@@ -403,7 +403,7 @@ impl Validity for Gecko {
     fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()> {
         let (mut page, mut invalid) = (std::mem::take(&mut self.page), std::mem::take(&mut self.invalid));
         invalid.fill(0);
-        self.warm_query(io, block);
+        self.prefetch_query(io, block);
         let mut reads = 0;
         let outcome = self.mark_block(block, &mut invalid, |place, look| {
             reads += 1;
@@ -421,7 +421,7 @@ impl Validity for Gecko {
 
     /// One page of a merge in progress, or the first one of the next.
     #[inline]
-    fn settle<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         let is_settled = self.merge.is_none() && self.crowded.is_none() && !self.is_flush_due();
         if is_settled { Ok(false) } else { self.step(io).map(|()| true) }
     }

@@ -95,7 +95,7 @@ impl RunWriter {
         self.page.blank_rest(layout);
         let (keys, last) = if exhausted { self.put_directory(layout) } else { (0, false) };
         self.page.put_header(self.run.places.len() as u32, last);
-        let pool = io.richest_pool(Stream::Validity);
+        let pool = io.pool_with_most_free_blocks(Stream::Validity);
         let content = Content::Bytes(&self.page.bytes);
         let number = self.run.number;
         let place =

@@ -1,4 +1,4 @@
-//! What the next requests will look up in the parts of an engine, read ahead ([`crate::tables::read_ahead`]).
+//! What the next requests will look up in the parts of an engine, read ahead ([`crate::tables::prefetch`]).
 
 use arrayvec::ArrayVec;
 
@@ -7,43 +7,45 @@ use crate::data::Fingerprint;
 use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, Cached, Flat};
 use crate::nand::Nand;
-use crate::tables::read_ahead::{TOGETHER, read_all};
+use crate::tables::prefetch::{TOGETHER, touch_all};
 
 impl<N: Nand> Ftl<N> {
     /// Reads what writes of `upcoming` will need; `fingerprints` are those of the pages to be written, where known.
     #[inline]
-    pub fn warm(&self, upcoming: &[Lpn], fingerprints: &[Fingerprint]) {
+    pub fn prefetch(&self, upcoming: &[Lpn], fingerprints: &[Fingerprint]) {
         match &self.mapping {
-            AnyMapping::Flat(map) => upcoming.chunks(TOGETHER).for_each(|lpns| self.warm_flat(map, lpns)),
-            AnyMapping::Cached(map) => upcoming.chunks(TOGETHER).for_each(|lpns| self.warm_cached(map, lpns)),
+            AnyMapping::Flat(map) => upcoming.chunks(TOGETHER).for_each(|lpns| self.prefetch_flat(map, lpns)),
+            AnyMapping::Cached(map) => {
+                upcoming.chunks(TOGETHER).for_each(|lpns| self.prefetch_cached(map, lpns))
+            }
             AnyMapping::Journalled(map) => {
-                upcoming.chunks(TOGETHER).for_each(|lpns| self.warm_cached(map.cached(), lpns));
+                upcoming.chunks(TOGETHER).for_each(|lpns| self.prefetch_cached(map.cached(), lpns));
             }
         }
         if !fingerprints.is_empty() {
-            self.warm_known(fingerprints);
+            self.prefetch_known(fingerprints);
         }
     }
 
     /// Reads what host reads of `upcoming` will need: where each page is, and its spare area.
     #[inline]
-    pub fn warm_reads(&self, upcoming: &[Lpn]) {
+    pub fn prefetch_reads(&self, upcoming: &[Lpn]) {
         let pages = self.store.geometry().pages();
         for lpns in upcoming.chunks(TOGETHER) {
             let units: ArrayVec<Unit, TOGETHER> = match &self.mapping {
                 AnyMapping::Flat(map) => lpns.iter().filter_map(|&lpn| map.get(lpn)).collect(),
-                AnyMapping::Cached(map) => map.warm_updates(&self.store, lpns),
-                AnyMapping::Journalled(map) => map.cached().warm_updates(&self.store, lpns),
+                AnyMapping::Cached(map) => map.prefetch_updates(&self.store, lpns),
+                AnyMapping::Journalled(map) => map.cached().prefetch_updates(&self.store, lpns),
             };
             let places = units.iter().filter(|&&unit| is_page(unit, pages)).map(|unit| Ppn(unit.0));
             let spare =
                 |place| u64::from(self.store.nand().owner(place)) ^ self.store.nand().fingerprint(place).0;
-            read_all(places.map(spare));
+            touch_all(places.map(spare));
         }
     }
 
     #[inline]
-    fn warm_flat(&self, map: &Flat, lpns: &[Lpn]) {
+    fn prefetch_flat(&self, map: &Flat, lpns: &[Lpn]) {
         let pages = self.store.geometry().pages();
         let (mut units, mut places) = ([Unit(0); TOGETHER], [Ppn(0); TOGETHER]);
         let (units, places) = (&mut units[..lpns.len()], &mut places[..lpns.len()]);
@@ -51,34 +53,34 @@ impl<N: Nand> Ftl<N> {
             *unit = map.get(lpn).unwrap_or(Unit(0));
             *place = if is_page(*unit, pages) { Ppn(unit.0) } else { Ppn(0) };
         }
-        self.warm_validity(places.iter().copied());
+        self.prefetch_validity(places.iter().copied());
         if self.recycle.is_some() || self.sharing.is_some() {
-            self.warm_content(lpns, units, places);
+            self.prefetch_content(lpns, units, places);
         }
         if let Some(stage) = &self.delta {
-            stage.warm(lpns);
+            stage.prefetch(lpns);
         }
     }
 
     #[inline(never)]
-    fn warm_cached(&self, map: &Cached, lpns: &[Lpn]) {
+    fn prefetch_cached(&self, map: &Cached, lpns: &[Lpn]) {
         let pages = self.store.geometry().pages();
-        let places = map.warm_updates(&self.store, lpns);
-        self.warm_validity(places.iter().filter(|&&unit| is_page(unit, pages)).map(|unit| Ppn(unit.0)));
+        let places = map.prefetch_updates(&self.store, lpns);
+        self.prefetch_validity(places.iter().filter(|&&unit| is_page(unit, pages)).map(|unit| Ppn(unit.0)));
     }
 
     /// What calling these pages invalid will need.
     #[inline]
-    fn warm_validity(&self, places: impl Iterator<Item = Ppn>) {
+    fn prefetch_validity(&self, places: impl Iterator<Item = Ppn>) {
         let in_ram = !self.validity.is_on_flash();
         let counted = |place| u64::from(self.store.blocks().valid(self.store.block_of(place)));
-        read_all(places.map(|place| counted(place) + u64::from(in_ram && self.validity.is_valid(place))));
+        touch_all(places.map(|place| counted(place) + u64::from(in_ram && self.validity.is_valid(place))));
     }
 
     /// What the content stages will need to let go of the pages that `lpns` have now. Never inlined: devices that do not
     /// look at content are faster without it in the middle of their loop.
     #[inline(never)]
-    fn warm_content(&self, lpns: &[Lpn], units: &[Unit], places: &[Ppn]) {
+    fn prefetch_content(&self, lpns: &[Lpn], units: &[Unit], places: &[Ppn]) {
         let mut contents = [Fingerprint::default(); TOGETHER];
         let contents = &mut contents[..lpns.len()];
         for (content, &unit) in contents.iter_mut().zip(units) {
@@ -86,24 +88,24 @@ impl<N: Nand> Ftl<N> {
         }
         if let Some(stage) = &self.chunks {
             let pages = self.store.geometry().pages();
-            stage.warm_drops(units.iter().copied().filter(|&unit| !is_page(unit, pages)));
+            stage.prefetch_drops(units.iter().copied().filter(|&unit| !is_page(unit, pages)));
         }
         if let Some(stage) = &self.recycle {
-            stage.part.warm(places, contents);
+            stage.part.prefetch(places, contents);
         }
         if let Some(sharing) = &self.sharing {
-            sharing.warm(lpns, units, contents);
+            sharing.prefetch(lpns, units, contents);
         }
     }
 
     /// What looking for these contents will need.
     #[inline(never)]
-    fn warm_known(&self, fingerprints: &[Fingerprint]) {
+    fn prefetch_known(&self, fingerprints: &[Fingerprint]) {
         if let Some(stage) = &self.recycle {
-            stage.part.warm_find(fingerprints);
+            stage.part.prefetch_find(fingerprints);
         }
         if let Some(index) = self.sharing.as_ref().and_then(|sharing| sharing.index.as_ref()) {
-            index.warm_find(fingerprints, |unit| self.fingerprint_of_unit(unit));
+            index.prefetch_find(fingerprints, |unit| self.fingerprint_of_unit(unit));
         }
     }
 }

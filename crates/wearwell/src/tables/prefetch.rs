@@ -19,6 +19,6 @@ pub(crate) const MOST_PAGES: usize = 128;
 
 /// Makes reads whose values nobody needs.
 #[inline]
-pub(crate) fn read_all(values: impl Iterator<Item = u64>) {
+pub(crate) fn touch_all(values: impl Iterator<Item = u64>) {
     black_box(values.fold(0, |sum, value| sum ^ value));
 }

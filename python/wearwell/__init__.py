@@ -12,6 +12,7 @@ from ._columns import Columns
 from ._design import Design
 from ._device import Device, Operation, View
 from ._drive import Drive
+from ._clusters import DaskExecutor, SlurmExecutor
 from ._executors import Executor, LocalExecutor, Outcome, Task
 from ._native import PowerLoss, WearwellError, __version__
 from ._policy import Blocks, VictimPolicy
@@ -26,6 +27,7 @@ __all__ = [
     "Design",
     "Device",
     "Drive",
+    "DaskExecutor",
     "Executor",
     "LocalExecutor",
     "Operation",
@@ -33,6 +35,7 @@ __all__ = [
     "PartialResultWarning",
     "PowerLoss",
     "Result",
+    "SlurmExecutor",
     "Sweep",
     "Task",
     "Trace",

@@ -138,7 +138,23 @@ class _Worker:
         self._process.wait()
 
 
-EXECUTORS: Mapping[str, Callable[[int | None], Executor]] = {"local": LocalExecutor}
+def _dask(jobs: int | None) -> Executor:
+    from ._clusters import DaskExecutor
+
+    return DaskExecutor(jobs=jobs)
+
+
+def _slurm(jobs: int | None) -> Executor:
+    from ._clusters import SlurmExecutor
+
+    return SlurmExecutor(jobs=jobs)
+
+
+EXECUTORS: Mapping[str, Callable[[int | None], Executor]] = {
+    "local": LocalExecutor,
+    "dask": _dask,
+    "slurm": _slurm,
+}
 """Executors by name, each made for so many runs at a time."""
 
 

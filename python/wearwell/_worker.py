@@ -11,6 +11,7 @@ import queue
 import signal
 import sys
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 from . import _native
@@ -24,7 +25,7 @@ class Runs:
     def __init__(self) -> None:
         self._traces: dict[str, Trace] = {}
 
-    def run(self, task: dict[str, Any]) -> dict[str, str]:
+    def run(self, task: Mapping[str, Any]) -> dict[str, str]:
         """The record of a task, kept in its store, or the sentence that says why there is none."""
         try:
             trace = self._trace(task["trace"])
@@ -42,6 +43,14 @@ class Runs:
         if name not in self._traces:
             self._traces[name] = Trace._of(description)
         return self._traces[name]
+
+
+_RUNS = Runs()
+
+
+def run_task(task: Mapping[str, Any]) -> dict[str, str]:
+    """The same in a process that others started: a worker of a cluster. It keeps its traces from task to task."""
+    return _RUNS.run(task)
 
 
 def main() -> None:

@@ -1,0 +1,184 @@
+"""A sweep on a cluster gives the table of the local one, and a killed worker's runs are made again.
+
+Slurm is a real one of this machine (`examples/slurm/up.sh`), Dask a scheduler with worker processes of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+import wearwell as ww
+
+from common import ROOT
+
+POINTS = 40
+OF_MACHINE = ["cpu_seconds", "precondition_cpu_seconds", "peak_rss_bytes"]
+
+
+def sweep(store: Path, executor: str | ww.Executor, requests: int = 20_000) -> ww.Sweep:
+    return ww.sweep(
+        trace=[ww.Trace.workload(f"uniform:pages={pages},requests={requests}") for pages in (1000, 1500)],
+        design=["page-map", "dftl"],
+        over_provisioning=[0.07, 0.15],
+        seed=range(5),
+        executor=executor,
+        store=store,
+        progress=False,
+    )
+
+
+def table_of(found: ww.Sweep) -> pandas.DataFrame:
+    """Without what the machine says."""
+    return found.to_pandas().drop(columns=OF_MACHINE)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> pandas.DataFrame:
+    table = table_of(sweep(tmp_path_factory.mktemp("local"), ww.LocalExecutor(jobs=2)))
+    assert len(table) == POINTS
+    return table
+
+
+class DaskCluster:
+    """A scheduler and two workers with nannies, as processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "scheduler.json"
+        python = [sys.executable, "-m", "distributed.cli"]
+        common = ["--no-dashboard", "--scheduler-file", str(self.file)]
+        begun: list[subprocess.Popen[bytes]] = []
+        self.processes = begun
+        begun.append(self._start(["dask_scheduler", "--host", "127.0.0.1", "--port", "0", *common], python, folder))
+        for _ in range(2):
+            worker = ["dask_worker", "--nthreads", "1", "--local-directory", str(folder), *common]
+            begun.append(self._start(worker, python, folder))
+
+    @staticmethod
+    def _start(arguments: list[str], python: list[str], folder: Path) -> subprocess.Popen[bytes]:
+        program = f"{python[-1]}.{arguments[0]}"
+        with (folder / "log").open("ab") as log:
+            return subprocess.Popen([*python[:-1], program, *arguments[1:]], stderr=log, stdout=log)
+
+    def client(self) -> Any:
+        from distributed import Client
+
+        client = Client(scheduler_file=str(self.file), timeout=60)
+        client.wait_for_workers(2, timeout=60)
+        return client
+
+    def end(self) -> None:
+        for process in self.processes:
+            process.terminate()
+        for process in self.processes:
+            process.wait()
+
+
+@pytest.fixture
+def dask(tmp_path: Path) -> Iterator[Any]:
+    cluster = DaskCluster(tmp_path)
+    client = cluster.client()
+    try:
+        yield client
+    finally:
+        client.close()
+        cluster.end()
+
+
+def kill_one_at_work(store: Path, kill: Callable[[], None]) -> threading.Thread:
+    """Kills a worker when some runs are finished."""
+
+    def wait_and_kill() -> None:
+        while len(list(store.glob("*.json"))) < 3:
+            time.sleep(0.01)
+        kill()
+
+    thread = threading.Thread(target=wait_and_kill, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_dask_gives_the_table_of_the_local_sweep(
+    dask: Any, undisturbed: pandas.DataFrame, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    pids = dask.run(os.getpid)
+    victim = next(iter(pids.values()))
+    killer = kill_one_at_work(store, lambda: os.kill(victim, signal.SIGKILL))
+    found = sweep(store, ww.DaskExecutor(dask))
+    killer.join(timeout=0)
+    assert not killer.is_alive(), "no worker was killed"
+    assert not found.errors
+    pandas.testing.assert_frame_equal(table_of(found), undisturbed)
+
+
+def test_an_error_of_a_run_on_dask_is_a_row(dask: Any, tmp_path: Path) -> None:
+    gone = tmp_path / "gone.csv"
+    gone.write_text("time_ns,op,offset_bytes,len_bytes\n0,W,0,4096\n")
+    trace = ww.Trace(gone)
+    executor = ww.DaskExecutor(dask)
+    original = executor.run
+
+    def without_trace(tasks: Any) -> Any:
+        gone.unlink()
+        return original(tasks)
+
+    executor.run = without_trace  # type: ignore[method-assign]
+    found = ww.sweep(trace, executor=executor, store=tmp_path / "store", progress=False)
+    assert len(found.errors) == 1 and "gone.csv" in found.errors[0]
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[None]:
+    """A Slurm of this machine, installed and started, and ended."""
+    if os.geteuid() != 0:
+        pytest.skip("a Slurm of this machine is set up as root")
+    script = ROOT / "examples/slurm/up.sh"
+    done = subprocess.run([script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    yield
+    subprocess.run([script, "down"], check=True)
+
+
+@pytest.mark.usefixtures("slurm")
+def test_slurm_gives_the_table_of_the_local_sweep(undisturbed: pandas.DataFrame, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+
+    def kill() -> None:
+        """A job at work, as if its node had failed."""
+        while not (jobs := running_jobs()):
+            time.sleep(0.01)
+        subprocess.run(["scancel", "--signal=KILL", "--full", jobs[0]], check=True)
+
+    killer = kill_one_at_work(store, kill)
+    executor = ww.SlurmExecutor(tmp_path / "logs", jobs=2, timeout_min=5, mem_gb=1)
+    executor.GONE_S = 3.0
+    found = sweep(store, executor, requests=20_000)
+    killer.join(timeout=0)
+    assert not killer.is_alive(), "no job was killed"
+    assert not found.errors
+    pandas.testing.assert_frame_equal(table_of(found), undisturbed)
+
+
+def running_jobs() -> list[str]:
+    command = ["squeue", "--noheader", "--array", "--me", "--states=running", "--format=%i"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+@pytest.mark.usefixtures("slurm")
+def test_a_job_that_dies_every_time_is_a_row_that_says_so(tmp_path: Path) -> None:
+    executor = ww.SlurmExecutor(tmp_path / "logs", timeout_min=5, mem_gb=1, tries=1, slurm_setup=["exit 3"])
+    executor.GONE_S = 3.0
+    found = ww.sweep(
+        ww.Trace.workload("uniform:pages=500,requests=1000"), executor=executor, store=tmp_path / "store", progress=False
+    )
+    assert len(found.errors) == 1 and "ended without a result 1 times" in found.errors[0]

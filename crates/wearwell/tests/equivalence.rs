@@ -148,10 +148,14 @@ fn outcome_of_bursts<N: Nand>(mut device: Device<N>, together: bool) -> Device<N
 fn writes_in_runs_are_writes_one_by_one() {
     let mut in_runs = 0;
     for design in designs() {
-        for world in design.worlds() {
+        for (number, world) in design.worlds().into_iter().enumerate() {
             let new = || device(&world, &design.parts, BUFFERS[0], Recording::new(full_medium(&world)));
             let runs = new().writes_in_runs();
             in_runs += u32::from(runs);
+            // Where pages are written one by one in either case, one world shows it.
+            if !runs && number > 0 {
+                continue;
+            }
             let [one_by_one, together] = [false, true].map(|together| outcome_of_bursts(new(), together));
             let [log, other] = [&one_by_one, &together].map(|device| device.ftl().store().nand().log());
             let what = format!("{} on {}", design.name, world.name);

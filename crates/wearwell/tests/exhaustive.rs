@@ -1,11 +1,12 @@
-//! Every sequence of six operations, on devices so small and so full that garbage collection never rests.
+//! Every sequence of some operations, on devices so small and so full that garbage collection never rests: five operations, or
+//! six with `just soak`.
 //!
 //! Two logical pages, contents A and B, reads and trims; with a write buffer of one page also flushes. The sequences
 //! are a tree: a node is a copy of the device, and every node is audited and compared with a plain array. Without a
 //! buffer a flush does nothing, so it is left out there.
 //!
 //! Copying and auditing the fingerprint store costs thirty times a page-map node, so of the recycling designs two are
-//! explored to six operations without a buffer, all others (and all of them with a buffer) to five.
+//! explored to the full depth without a buffer. All others, and all of them with a buffer, are explored one operation less.
 
 use common::{DesignUnderTest, SECTOR, Scene, accepts, audit, designs, flat_geometry, nvram_bytes};
 use wearwell::design::Parts;
@@ -16,7 +17,11 @@ use wearwell::{Device, DeviceOptions};
 
 use crate::common;
 
-const DEPTH: u32 = 6;
+/// Operations of a sequence.
+fn full_depth() -> u32 {
+    if common::is_soak() { 6 } else { 5 }
+}
+
 /// The recycling designs that are explored to the full depth: both victim policies, with and without fast loading.
 const DEEP_RECYCLING: [&str; 2] = ["recyclable prob rc-gc", "recyclable prob+fl greedy"];
 const LOGICAL: u32 = 2;
@@ -129,7 +134,7 @@ fn every_sequence(buffer: BufferOptions) {
         let mut scene = Scene { what: design.name, world: "4 blocks", seed: 0, operation: 0 };
         let recycles = root.device.ftl().recycle().is_some();
         let deep = !recycles || (buffer.pages == 0 && DEEP_RECYCLING.contains(&design.name));
-        let depth = if deep { DEPTH } else { DEPTH - 1 };
+        let depth = if deep { full_depth() } else { full_depth() - 1 };
         nodes += root.explore(&ops, depth, &mut scene);
         leaves += (ops.len() as u64).pow(depth);
         victims += root.device.ftl().stats().gc_victims;

@@ -275,9 +275,14 @@ pub fn family() -> Option<String> {
     std::env::var("WEARWELL_DESIGN").ok()
 }
 
-/// Of the cases of a long exploration one in so many runs: `WEARWELL_SOAK=1 cargo test` runs all.
+/// Whether long explorations are done whole: `WEARWELL_SOAK=1 cargo test`.
+pub fn is_soak() -> bool {
+    std::env::var_os("WEARWELL_SOAK").is_some()
+}
+
+/// Of the cases of a long exploration one in so many runs.
 pub fn one_in() -> u64 {
-    if std::env::var_os("WEARWELL_SOAK").is_some() { 1 } else { 4 }
+    if is_soak() { 1 } else { 4 }
 }
 
 /// All designs. A new one joins every test by a line here.

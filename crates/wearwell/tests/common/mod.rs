@@ -9,7 +9,7 @@ pub mod drive;
 mod operations;
 mod worlds;
 
-pub use designs::{DesignUnderTest, designs, designs_of, family, one_in};
+pub use designs::{DesignUnderTest, designs, designs_of, family, is_soak, one_in};
 pub use operations::{Mix, Op, Random, Switching};
 use wearwell::address::{Lpn, RemapMode};
 use wearwell::data::{Descriptor, Fingerprint, mix};

@@ -44,7 +44,7 @@ def test_the_first_lines_of_the_documentation_run(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_other_examples_of_the_documentation_run(capsys: pytest.CaptureFixture[str]) -> None:
-    table, design, executor, device = blocks("python")[1:]
+    table, design, executor, device, policy = blocks("python")[1:]
     names: dict[str, Any] = {"ww": ww}
     exec(table, names)
     assert names["result"].host_page_writes == 2
@@ -55,6 +55,9 @@ def test_the_other_examples_of_the_documentation_run(capsys: pytest.CaptureFixtu
     capsys.readouterr()
     exec(device, names)
     assert capsys.readouterr().out.strip() == blocks("text")[1].strip()
+    exec(policy, names)
+    in_engine, own = (float(amplification) for amplification in capsys.readouterr().out.split())
+    assert 1 < in_engine < own < 3, "what looks at wear as well collects fuller blocks"
 
 
 def test_the_fields_of_a_result_are_those_of_the_record() -> None:

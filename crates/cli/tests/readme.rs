@@ -30,6 +30,47 @@ fn the_table_is_what_the_first_command_prints() {
     );
 }
 
+/// The README's commands, one a line, without comments.
+fn commands() -> Vec<String> {
+    let blocks = README.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let text: String = blocks.collect::<String>().replace("\\\n", " ");
+    let command = |line: &str| line.split('#').next().expect("a line has a start").trim().to_owned();
+    text.lines().map(command).filter(|line| !line.is_empty()).collect()
+}
+
+/// A newcomer types them one after the other. Not run here: what installs, what serves until it is ended (`examples/live/day.sh`
+/// does), and a paper, which takes minutes.
+#[test]
+fn every_command_of_the_readme_runs() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two levels down");
+    std::os::unix::fs::symlink(root.join("traces"), folder.path().join("traces")).expect("traces are there");
+    let mut run = 0;
+    for command in commands() {
+        let arguments: Vec<&str> = command.split_whitespace().collect();
+        let is_run = matches!(arguments[..], ["wearwell", "compare" | "trace" | "profile" | "life", ..]);
+        let is_known = matches!(
+            arguments[..],
+            ["cargo", "install", ..]
+                | ["cargo", "wearwell", "compare", _]
+                | ["pip", "install", "."]
+                | ["./check"]
+        ) || matches!(arguments[..], ["wearwell", "reproduce" | "create" | "serve", ..]);
+        assert!(is_run || is_known, "`{command}` is neither run here nor known");
+        if is_run {
+            let output = Command::new(env!("CARGO_BIN_EXE_wearwell"))
+                .args(&arguments[1..])
+                .current_dir(folder.path())
+                .output()
+                .expect("the command runs");
+            assert!(output.status.success(), "`{command}`: {}", String::from_utf8_lossy(&output.stderr));
+            assert!(!output.stdout.is_empty(), "`{command}` prints something");
+            run += 1;
+        }
+    }
+    assert_eq!(run, 6, "commands of the README that were run");
+}
+
 /// Files of the checkout below a folder, with their paths from there; nothing that a build or git made.
 fn files_below(root: &Path, folder: &Path, found: &mut Vec<String>) {
     for entry in std::fs::read_dir(root.join(folder)).expect("a folder can be listed") {

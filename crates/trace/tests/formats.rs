@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use fixtures::{Fixture, capture_rows, fixtures, mqsim_rows, row, touch_all};
+use fixtures::{Fixture, capture_rows, fixtures, mqsim_rows, row, read_all};
 use wearwell::data::{Descriptor, Fingerprint};
 use wearwell_trace::{
     Action, Assume, CsvWriter, Format, NativeWriter, OpenOptions, Request, TimeUnit, TraceError, convert,
@@ -13,7 +13,7 @@ use wearwell_trace::{
 use crate::fixtures;
 
 fn read(fixture: &Fixture) -> Vec<Request> {
-    let (requests, end) = touch_all(&fixture.bytes, &fixture.options);
+    let (requests, end) = read_all(&fixture.bytes, &fixture.options);
     assert_eq!(end.unwrap_or_else(|error| panic!("{}: {error}", fixture.name)), 0, "{}", fixture.name);
     requests
 }
@@ -66,7 +66,7 @@ fn every_fixture_is_detected_as_itself_however_compressed() {
             let reader =
                 open_stream(std::io::Cursor::new(bytes.clone()), fixture.name, &fixture.options).unwrap();
             assert_eq!(reader.format(), fixture.format, "{} {packing}", fixture.name);
-            let rows: Vec<_> = touch_all(&bytes, &fixture.options).0.iter().map(row).collect();
+            let rows: Vec<_> = read_all(&bytes, &fixture.options).0.iter().map(row).collect();
             assert_eq!(rows, fixture.rows, "{} {packing}", fixture.name);
         }
     }
@@ -80,7 +80,7 @@ fn line_ends_of_dos_and_a_missing_last_one_change_nothing() {
             continue;
         }
         for variant in [text.replace('\n', "\r\n"), text.trim_end().to_owned(), text.replace('\n', "\n\n")] {
-            let (requests, end) = touch_all(variant.as_bytes(), &fixture.options);
+            let (requests, end) = read_all(variant.as_bytes(), &fixture.options);
             assert_eq!(end.unwrap(), 0, "{}", fixture.name);
             assert_eq!(requests.iter().map(row).collect::<Vec<_>>(), fixture.rows, "{}", fixture.name);
         }
@@ -90,14 +90,14 @@ fn line_ends_of_dos_and_a_missing_last_one_change_nothing() {
 #[test]
 fn five_columns_of_integers_are_never_guessed() {
     let bytes = fixture("mqsim").bytes;
-    let (_, end) = touch_all(&bytes, &OpenOptions::default());
+    let (_, end) = read_all(&bytes, &OpenOptions::default());
     let error = end.unwrap_err();
     assert!(
         matches!(&error, TraceError::Ambiguous { candidates, .. } if candidates[..] == [Format::DiskSim, Format::MqSim])
     );
     assert!(error.to_string().contains("disksim, mqsim"), "{error}");
     let options = OpenOptions { format: Some(Format::DiskSim), ..OpenOptions::default() };
-    assert_eq!(touch_all(&bytes, &options).0[1].time_ns, 250_000_000, "named, the integers are milliseconds");
+    assert_eq!(read_all(&bytes, &options).0[1].time_ns, 250_000_000, "named, the integers are milliseconds");
 }
 
 #[test]
@@ -105,22 +105,22 @@ fn time_units_scale_integer_times() {
     let bytes = fixture("mqsim").bytes;
     for (unit, scale) in [(TimeUnit::Nanoseconds, 1), (TimeUnit::Microseconds, 1000)] {
         let options = OpenOptions { time_unit: Some(unit), ..OpenOptions::default() };
-        let times: Vec<_> = touch_all(&bytes, &options).0.iter().map(|request| request.time_ns).collect();
+        let times: Vec<_> = read_all(&bytes, &options).0.iter().map(|request| request.time_ns).collect();
         assert_eq!(times, mqsim_rows().iter().map(|row| row.0 * scale).collect::<Vec<_>>());
     }
     let options = OpenOptions { time_unit: Some(TimeUnit::Picoseconds), ..OpenOptions::default() };
-    assert_eq!(touch_all(&bytes, &options).0.last().unwrap().time_ns, 60_000 - 1);
+    assert_eq!(read_all(&bytes, &options).0.last().unwrap().time_ns, 60_000 - 1);
 }
 
 #[test]
 fn requests_without_operation_need_an_assumption() {
     let bytes = fixture("oracle-general").bytes;
     let named = OpenOptions { format: Some(Format::OracleGeneral), ..OpenOptions::default() };
-    let error = touch_all(&bytes, &named).1.unwrap_err();
+    let error = read_all(&bytes, &named).1.unwrap_err();
     assert!(matches!(error, TraceError::NeedsOption { format: Format::OracleGeneral, .. }), "{error}");
     let reads = OpenOptions { assume: Some(Assume::Reads), ..named };
-    assert!(touch_all(&bytes, &reads).0.iter().all(|r| r.op == wearwell_trace::Op::Read));
-    assert!(matches!(touch_all(&bytes, &OpenOptions::default()).1, Err(TraceError::Unknown { .. })));
+    assert!(read_all(&bytes, &reads).0.iter().all(|r| r.op == wearwell_trace::Op::Read));
+    assert!(matches!(read_all(&bytes, &OpenOptions::default()).1, Err(TraceError::Unknown { .. })));
 }
 
 /// What would be ignored is refused: who says it believes something else of the file.
@@ -136,7 +136,7 @@ fn an_option_that_says_nothing_about_a_format_is_refused() {
     ];
     for (options, name) in unused {
         let options = OpenOptions { format: Some(Format::Msr), ..options };
-        let (requests, outcome) = touch_all(&bytes, &options);
+        let (requests, outcome) = read_all(&bytes, &options);
         let error = outcome.unwrap_err();
         assert!(matches!(error, TraceError::UnusedOption { format: Format::Msr, .. }), "{error}");
         assert!(requests.is_empty() && error.to_string().contains(name), "{error}");
@@ -145,10 +145,10 @@ fn an_option_that_says_nothing_about_a_format_is_refused() {
 
 #[test]
 fn nothing_known_is_said_so() {
-    let empty = touch_all(b"", &OpenOptions::default()).1.unwrap_err();
+    let empty = read_all(b"", &OpenOptions::default()).1.unwrap_err();
     assert!(matches!(empty, TraceError::Empty { .. }), "{empty}");
     for bytes in [&b"\n\n"[..], b"hello world\n", b"a,b,c\n1,2,3\n", b"\x01\x02\x03\x04"] {
-        let error = touch_all(bytes, &OpenOptions::default()).1.unwrap_err();
+        let error = read_all(bytes, &OpenOptions::default()).1.unwrap_err();
         assert!(matches!(error, TraceError::Unknown { .. }), "{error}");
         assert!(error.to_string().contains("msr, spc"), "{error}");
     }
@@ -207,7 +207,7 @@ fn csv_and_native_copies_are_exact() {
         assert_eq!(count, original.len() as u64);
         convert(source().as_mut(), &mut NativeWriter::new(&mut native, "by hand").unwrap()).unwrap();
         for copy in [csv, native] {
-            assert!(touch_all(&copy, &OpenOptions::default()).0 == original, "{}", fixture.name);
+            assert!(read_all(&copy, &OpenOptions::default()).0 == original, "{}", fixture.name);
         }
     }
 }
@@ -241,11 +241,11 @@ fn assert_message(name: &str, bad_line: &str, expected: &str) {
     let mut fixture = fixture(name);
     let line = fixture.bytes.split(|&byte| byte == b'\n').count();
     fixture.bytes.extend(bad_line.as_bytes());
-    let (requests, end) = touch_all(&fixture.bytes, &fixture.options);
+    let (requests, end) = read_all(&fixture.bytes, &fixture.options);
     assert_eq!(requests.len(), fixture.rows.len(), "{name}");
     assert_eq!(end.unwrap_err().to_string(), format!("fixture: line {line}, {expected}"));
     fixture.options.skip_bad_lines = true;
-    let (requests, end) = touch_all(&fixture.bytes, &fixture.options);
+    let (requests, end) = read_all(&fixture.bytes, &fixture.options);
     assert_eq!((requests.len(), end.unwrap()), (fixture.rows.len(), 1), "{name}");
 }
 
@@ -294,10 +294,10 @@ fn a_line_without_end_is_refused_not_stored() {
     let mut bytes = fixture("msr").bytes;
     bytes.extend(vec![b'7'; 3 << 20]);
     bytes.extend(b"\n130000000000000000,mill,0,Read,8192,4096,1200\n");
-    let error = touch_all(&bytes, &OpenOptions::default()).1.unwrap_err();
+    let error = read_all(&bytes, &OpenOptions::default()).1.unwrap_err();
     assert!(error.to_string().contains("line 11, column 1: expected a line of less than 1 MiB"), "{error}");
     let skip = OpenOptions { skip_bad_lines: true, ..OpenOptions::default() };
-    let (requests, end) = touch_all(&bytes, &skip);
+    let (requests, end) = read_all(&bytes, &skip);
     assert_eq!((requests.len(), end.unwrap()), (11, 1));
 }
 
@@ -306,13 +306,13 @@ fn a_bad_record_is_named_by_number_and_byte() {
     let mut fixture = fixture("nbd");
     let request_number_2 = 28 + 16;
     fixture.bytes[request_number_2 + 7] = 99;
-    let error = touch_all(&fixture.bytes, &fixture.options).1.unwrap_err();
+    let error = read_all(&fixture.bytes, &fixture.options).1.unwrap_err();
     assert_eq!(error.to_string(), "fixture: record 3 at byte 44: expected a command number of at most 8");
     fixture.options.skip_bad_lines = true;
-    let (requests, end) = touch_all(&fixture.bytes, &fixture.options);
+    let (requests, end) = read_all(&fixture.bytes, &fixture.options);
     assert_eq!((requests.len(), end.unwrap()), (fixture.rows.len() - 1, 1));
     fixture.bytes[request_number_2] = 0;
-    let error = touch_all(&fixture.bytes, &fixture.options).1.unwrap_err();
+    let error = read_all(&fixture.bytes, &fixture.options).1.unwrap_err();
     assert!(
         matches!(error, TraceError::Record { record: 3, offset: 44, .. }),
         "lost framing is not skipped: {error}"
@@ -324,7 +324,7 @@ fn a_cut_binary_record_says_after_how_many_requests() {
     for fixture in fixtures().iter().filter(|fixture| std::str::from_utf8(&fixture.bytes).is_err()) {
         let mut bytes = fixture.bytes.clone();
         bytes.extend(&fixture.bytes[..fixture.bytes.len().min(15)]);
-        let (requests, end) = touch_all(&bytes, &fixture.options);
+        let (requests, end) = read_all(&bytes, &fixture.options);
         assert_eq!(requests.len(), fixture.rows.len(), "{}", fixture.name);
         assert_eq!(end.unwrap_err().requests_before(), Some(fixture.rows.len() as u64), "{}", fixture.name);
     }
@@ -336,14 +336,14 @@ fn a_cut_compressed_file_delivers_what_is_whole() {
         .map(|i| format!("{},h,0,Write,{},4096,{}\n", 10_u64.pow(17) + i * i, i * 4096, i % 977));
     let text: String = lines.collect();
     for packed in [gzip(text.as_bytes()), zstd(text.as_bytes()), xz(text.as_bytes())] {
-        let (requests, end) = touch_all(&packed[..packed.len() * 2 / 3], &OpenOptions::default());
+        let (requests, end) = read_all(&packed[..packed.len() * 2 / 3], &OpenOptions::default());
         let error = end.unwrap_err();
         assert_eq!(error.requests_before(), Some(requests.len() as u64), "{error}");
         assert!(error.to_string().contains(&format!("after {} requests", requests.len())), "{error}");
         assert!((20_000..50_000).contains(&requests.len()), "{}", requests.len());
     }
     let small = gzip(&fixture("msr").bytes);
-    let error = touch_all(&small[..small.len() - 4], &OpenOptions::default()).1.unwrap_err();
+    let error = read_all(&small[..small.len() - 4], &OpenOptions::default()).1.unwrap_err();
     assert_eq!(
         error.requests_before(),
         Some(10),

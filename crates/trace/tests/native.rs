@@ -1,6 +1,6 @@
 //! The native format: exact copies, and no damage that goes unnoticed.
 
-use fixtures::touch_all;
+use fixtures::read_all;
 use proptest::prelude::*;
 use wearwell::address::RemapMode;
 use wearwell::data::{Descriptor, Fingerprint};
@@ -31,7 +31,7 @@ fn csv(requests: &[Request]) -> Vec<u8> {
 }
 
 fn read(file: &[u8]) -> Vec<Request> {
-    let (requests, end) = touch_all(file, &OpenOptions::default());
+    let (requests, end) = read_all(file, &OpenOptions::default());
     end.unwrap();
     requests
 }
@@ -131,7 +131,7 @@ fn every_truncation_is_noticed() {
     let requests = &long_trace()[..300];
     let file = native(requests);
     for len in 8..file.len() {
-        let (read, end) = touch_all(&file[..len], &OpenOptions::default());
+        let (read, end) = read_all(&file[..len], &OpenOptions::default());
         let error = end.expect_err("a cut file must not look whole");
         assert_eq!(error.requests_before(), Some(read.len() as u64), "{error}");
         assert!(read == requests[..read.len()]);
@@ -142,11 +142,11 @@ fn every_truncation_is_noticed() {
 fn a_cut_between_frames_keeps_the_frames_before() {
     let requests = long_trace();
     let file = native(&requests);
-    let (read, end) = touch_all(&file[..file.len() - 100], &OpenOptions::default());
+    let (read, end) = read_all(&file[..file.len() - 100], &OpenOptions::default());
     assert!(read.len() > 10_000 && read.len() < requests.len(), "{}", read.len());
     assert!(read == requests[..read.len()]);
     assert_eq!(end.unwrap_err().requests_before(), Some(read.len() as u64));
-    let (read, end) = touch_all(&file[..file.len() - 44], &OpenOptions::default());
+    let (read, end) = read_all(&file[..file.len() - 44], &OpenOptions::default());
     assert!(read == requests && end.is_err(), "without its end record a whole trace counts as cut");
 }
 
@@ -157,7 +157,7 @@ fn every_flipped_bit_is_noticed() {
     for bit in 8 * 8..file.len() * 8 {
         let mut damaged = file.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
-        let (_, end) = touch_all(&damaged, &OpenOptions::default());
+        let (_, end) = read_all(&damaged, &OpenOptions::default());
         assert!(end.is_err(), "bit {bit}");
     }
 }
@@ -166,7 +166,7 @@ fn every_flipped_bit_is_noticed() {
 fn bytes_behind_the_end_are_noticed() {
     let mut file = native(&long_trace()[..3]);
     file.push(0);
-    let error = touch_all(&file, &OpenOptions::default()).1.unwrap_err();
+    let error = read_all(&file, &OpenOptions::default()).1.unwrap_err();
     assert!(error.to_string().contains("after 3 requests: bytes behind the end record"), "{error}");
 }
 
@@ -174,7 +174,7 @@ fn bytes_behind_the_end_are_noticed() {
 fn skipping_bad_lines_does_not_hide_damage() {
     let file = native(&long_trace()[..3]);
     let skip = OpenOptions { skip_bad_lines: true, ..OpenOptions::default() };
-    assert!(touch_all(&file[..file.len() - 1], &skip).1.is_err());
+    assert!(read_all(&file[..file.len() - 1], &skip).1.is_err());
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn the_csv_without_a_source_column_is_read_and_has_no_remaps() {
     let old = "time_ns,op,offset_bytes,len_bytes,device,fingerprints\n0,W,0,4096,0,5\n7,F,0,0,0,\n";
     let requests = read(old.as_bytes());
     assert_eq!(requests.iter().map(|request| request.op).collect::<Vec<_>>(), [Op::Write, Op::Flush]);
-    let (_, end) = touch_all(format!("{old}8,C,0,4096,0,\n").as_bytes(), &as_csv);
+    let (_, end) = read_all(format!("{old}8,C,0,4096,0,\n").as_bytes(), &as_csv);
     assert!(matches!(end, Err(TraceError::Line { line: 4, .. })), "{end:?}");
 }
 
@@ -246,7 +246,7 @@ fn a_source_belongs_to_remaps_and_every_remap_has_one() {
     let good = format!("{header}0,M,8192,4096,0,,4096\n");
     assert_eq!(read(good.as_bytes())[0].source_pages(), 1..2);
     for bad in ["0,M,8192,4096,0,,\n", "0,W,8192,4096,0,,4096\n", "0,C,8192,4096,0,,100\n"] {
-        let (_, end) = touch_all(format!("{header}{bad}").as_bytes(), &as_csv);
+        let (_, end) = read_all(format!("{header}{bad}").as_bytes(), &as_csv);
         assert!(matches!(end, Err(TraceError::Line { line: 2, .. })), "{bad}: {end:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! No input makes a reader panic, hang or deliver a request outside the limits.
 
-use fixtures::{fixtures, touch_all};
+use fixtures::{fixtures, read_all};
 use proptest::prelude::*;
 use wearwell_trace::{
     Assume, Format, NativeWriter, Op, OpenOptions, PAGE_BYTES, REQUEST_MAX_BYTES, convert, open_stream,
@@ -12,7 +12,7 @@ use crate::fixtures;
 fn read_as(format: Option<Format>, bytes: &[u8], skip_bad_lines: bool) {
     let assume = (format == Some(Format::OracleGeneral)).then_some(Assume::Writes);
     let options = OpenOptions { format, skip_bad_lines, assume, ..OpenOptions::default() };
-    let (requests, _) = touch_all(bytes, &options);
+    let (requests, _) = read_all(bytes, &options);
     for request in requests {
         let pages = request.pages();
         assert!(request.content.is_empty() || request.content.len() as u64 == pages.end - pages.start);

@@ -7,6 +7,92 @@
 //!
 //! The core has no files, no wall clock, no threads and no unseeded randomness: the same seed gives the same
 //! counters on every machine.
+//!
+//! # A drive in ten lines
+//!
+//! ```
+//! use wearwell::device::HostData;
+//! use wearwell::nand::{Geometry, Retain, SimNand};
+//! use wearwell::{Device, DeviceOptions, design, gc::GcOptions};
+//!
+//! # fn main() -> wearwell::Result<()> {
+//! let geometry = Geometry {
+//!     channels: 1, dies_per_channel: 1, planes_per_die: 1, blocks_per_plane: 64,
+//!     pages_per_block: 32, page_bytes: 4096, spare_bytes: 64, superblock_planes: 1,
+//! };
+//! let nand = SimNand::new(geometry, Retain { bytes: true, ..Retain::default() });
+//! let parts = design::page_map(GcOptions::default());
+//! let mut drive = Device::new(nand, 1700, &parts, DeviceOptions::default())?;
+//! for k in 0..10_000u64 {
+//!     let lpn = k * 7919 % 1700;
+//!     drive.write(lpn * 4096, 4096, HostData::Bytes(&[k as u8; 4096]))?;
+//! }
+//! let stats = drive.ftl().stats();
+//! assert_eq!(stats.host_page_writes, 10_000);
+//! assert!(stats.write_amplification() > 1.0, "garbage collection copied pages");
+//! drive.ftl_mut().check().expect("counters, map and validity agree");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # A design from parts
+//!
+//! A [`design`] is a value: exchange a part of a named one, and build a drive of it. What does not go together is refused with a
+//! sentence.
+//!
+//! ```
+//! use wearwell::content::dedup::DedupOptions;
+//! use wearwell::design::{self, ChunkDesign, Parts};
+//! use wearwell::gc::{GcOptions, VictimPolicy};
+//! # use wearwell::nand::{Geometry, Retain, SimNand};
+//! # use wearwell::{Device, DeviceOptions};
+//! # let geometry = Geometry {
+//! #     channels: 1, dies_per_channel: 1, planes_per_die: 1, blocks_per_plane: 64,
+//! #     pages_per_block: 32, page_bytes: 4096, spare_bytes: 64, superblock_planes: 1,
+//! # };
+//! # let nand = || SimNand::new(geometry.clone(), Retain::ALL);
+//!
+//! let gc = GcOptions { policy: VictimPolicy::CostBenefit, ..GcOptions::default() };
+//! let mut parts: Parts = design::page_map(gc);
+//! parts.content.chunks = Some(ChunkDesign::default()); // compression
+//! let refused = Device::new(nand(), 1000, &parts, DeviceOptions::default()).unwrap_err();
+//! assert!(refused.to_string().contains("keep RAM on a battery"), "{refused}");
+//!
+//! parts.persistence = parts.usual_persistence(); // what such parts survive a loss of power by in the papers: a battery
+//! Device::new(nand(), 1000, &parts, DeviceOptions::default()).expect("now they go together");
+//! ```
+//!
+//! # A loss of power, and recovery
+//!
+//! ```
+//! use wearwell::device::HostData;
+//! use wearwell::nand::{CutOutcome, PowerCut, Retain, SimNand};
+//! # use wearwell::nand::Geometry;
+//! # use wearwell::{Device, DeviceOptions, design, gc::GcOptions};
+//! # fn main() -> wearwell::Result<()> {
+//! # let geometry = Geometry {
+//! #     channels: 1, dies_per_channel: 1, planes_per_die: 1, blocks_per_plane: 64,
+//! #     pages_per_block: 32, page_bytes: 4096, spare_bytes: 64, superblock_planes: 1,
+//! # };
+//! # let parts = design::page_map(GcOptions::default());
+//!
+//! // The 21st flash operation is cut in the middle of a program.
+//! let nand = PowerCut::new(SimNand::new(geometry, Retain::ALL), Some(20), CutOutcome::Torn);
+//! let mut drive = Device::new(nand, 1000, &parts, DeviceOptions::default())?;
+//! let mut acknowledged = 0;
+//! while drive.write(acknowledged * 4096, 4096, HostData::Bytes(&[7; 4096])).is_ok() {
+//!     acknowledged += 1;
+//! }
+//! drive.ftl_mut().store_mut().nand_mut().restore(None);
+//! drive.recover()?;
+//! let mut page = [0; 4096];
+//! for lpn in 0..acknowledged {
+//!     drive.read(lpn * 4096, 4096, &mut page)?;
+//!     assert_eq!(page, [7; 4096], "page {lpn} was acknowledged");
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

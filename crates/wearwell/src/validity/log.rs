@@ -251,7 +251,7 @@ impl ValidityLog {
     pub fn scan<N: Nand>(&mut self, io: &mut Store<N>, invalid: impl FnMut(BlockId, &[u64])) -> Result<()> {
         let mut dead = match self.recovered.take() {
             Some(dead) => dead,
-            None => self.touch_all(io)?,
+            None => self.read_all(io)?,
         };
         let buffered = self.buffer.iter().filter(|entry| self.is_in_force(entry)).map(|entry| entry.page);
         buffered.chain(self.waiting.iter().copied()).for_each(|ppn| dead.insert(ppn));
@@ -260,7 +260,7 @@ impl ValidityLog {
     }
 
     /// The pages that entries in force on flash name.
-    fn touch_all<N: Nand>(&mut self, io: &mut Store<N>) -> Result<PageSet> {
+    fn read_all<N: Nand>(&mut self, io: &mut Store<N>) -> Result<PageSet> {
         let mut dead = PageSet::new(self.pages);
         for index in self.cleaned as usize..self.directory.len() {
             io.read(self.directory[index], &mut self.page, Cause::Validity)?;

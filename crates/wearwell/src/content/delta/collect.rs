@@ -108,7 +108,7 @@ impl<N: Nand> Ftl<N> {
         self.drop_delta(lpn);
         let stage = self.delta.as_mut().expect("asked above");
         stage.places.insert(lpn, place);
-        stage.write_deferred(lpn, to);
+        stage.record_stored_delta(lpn, to);
     }
 
     /// The current deltas of a page, read from flash.

@@ -411,7 +411,7 @@ impl DeltaStage {
     }
 
     /// The delta of `lpn` was written to `ppn`.
-    fn write_deferred(&mut self, lpn: Lpn, ppn: Ppn) {
+    fn record_stored_delta(&mut self, lpn: Lpn, ppn: Ppn) {
         let place = self.places.get_mut(&lpn).expect("a written delta is in the table");
         place.page = Some(ppn);
         if !self.pages.contains_key(&ppn) {
@@ -635,7 +635,7 @@ impl<N: Nand> Ftl<N> {
         let deltas = stage.buffer.take(at);
         stage.count_committed(deltas.len());
         for delta in deltas {
-            stage.write_deferred(delta.lpn, ppn);
+            stage.record_stored_delta(delta.lpn, ppn);
         }
         self.charge_for_stored_deltas();
         Ok(())
@@ -871,7 +871,7 @@ impl<N: Nand> Ftl<N> {
                 let bytes = range.len() as u16;
                 let fingerprint = Fingerprint::default();
                 stage.places.insert(lpn, DeltaPlace { page: None, bytes, fingerprint, has_bytes: true });
-                stage.write_deferred(lpn, ppn);
+                stage.record_stored_delta(lpn, ppn);
             }
             if self.delta.as_ref().is_some_and(|stage| stage.is_live(ppn)) {
                 self.store.adopt_valid(ppn);

@@ -698,7 +698,7 @@ impl Recycle {
         }
         let level = self.level(candidate, position);
         if let Some(rival) = self.store.find(candidate.fingerprint) {
-            self.write_deferred(rival, candidate, level);
+            self.resolve_duplicate(rival, candidate, level);
             return;
         }
         match self.store.admit(&mut self.history, candidate, level) {
@@ -712,7 +712,7 @@ impl Recycle {
     }
 
     /// Two dead pages with equal content: one stays the entry.
-    fn write_deferred(&mut self, rival: u32, candidate: Candidate, level: u8) {
+    fn resolve_duplicate(&mut self, rival: u32, candidate: Candidate, level: u8) {
         self.statistics.duplicates += 1;
         let entry = self.store.candidate(rival);
         let newcomer_wins = self.natural_level(candidate.ppn, candidate.accesses)
